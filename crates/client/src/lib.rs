@@ -1,0 +1,1 @@
+//! The contract with programs outside: admin messages and a handle that speaks them.

@@ -1,0 +1,6 @@
+//! Protocols in front of the store: bytes in, bytes out, one folder each.
+
+#![deny(unsafe_code)]
+
+pub mod memcached;
+pub mod tenancy;

@@ -1,0 +1,97 @@
+//! What memcached calls its settings: everything that a listener's behaviour depends on.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Which protocol a connection may speak (`-B`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// The first byte decides.
+    Auto,
+    /// Text and meta only.
+    Ascii,
+    /// Binary only.
+    Binary,
+}
+
+/// Settings of one group of listeners that serve one tenant.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Largest item, head included (`-I`), bytes.
+    pub item_max: u64,
+    /// Whether a full store evicts (off with `-M`).
+    pub evictions: bool,
+    /// Whether cas uniques are kept (off with `-C`).
+    pub cas: bool,
+    /// Whether `flush_all` is allowed (off with `-F`).
+    pub flush: bool,
+    /// Whether `shutdown` is allowed (on with `-A`).
+    pub shutdown: bool,
+    /// Whether `stats cachedump`, `metadump` and `stats detail` are allowed (off with `-X`).
+    pub dump: bool,
+    /// Whether `watch` is allowed (off with `-W`).
+    pub watch: bool,
+    /// Whether item sizes are tracked (`-o track_sizes`).
+    pub track_sizes: bool,
+    /// Whether `stats detail` collects from the start (`-D`).
+    pub detail: bool,
+    /// Delimiter between a key's prefix and its rest (`-D`).
+    pub prefix_delimiter: u8,
+    /// Which protocol may be spoken (`-B`).
+    pub protocol: Protocol,
+    /// Whether SASL PLAIN is required on the binary protocol (`-S`).
+    pub sasl: bool,
+    /// User and password file of the text protocol's authentication (`-Y`).
+    pub auth_file: Option<PathBuf>,
+    /// Most connections at once (`-c`).
+    pub connections_max: usize,
+    /// Commands of one connection before others get a turn (`-R`).
+    pub requests_per_turn: usize,
+    /// Worker threads (`-t`).
+    pub threads: usize,
+    /// TCP port, 0 for none (`-p`).
+    pub port: u16,
+    /// Addresses to listen on, as they were written (`-l`).
+    pub inter: Option<String>,
+    /// Unix socket (`-s`).
+    pub unix_socket: Option<PathBuf>,
+    /// Unix socket's mode (`-a`).
+    pub unix_mode: u32,
+    /// `listen`'s backlog (`-b`).
+    pub backlog: u32,
+    /// Idle connections are closed after this; never if `None`.
+    pub idle_timeout: Option<Duration>,
+    /// `-v`, `-vv`.
+    pub verbosity: u8,
+}
+
+impl Default for Settings {
+    /// memcached's own defaults, for as long as it has kept them.
+    fn default() -> Settings {
+        Settings {
+            item_max: 1 << 20,
+            evictions: true,
+            cas: true,
+            flush: true,
+            shutdown: false,
+            dump: true,
+            watch: true,
+            track_sizes: false,
+            detail: false,
+            prefix_delimiter: b':',
+            protocol: Protocol::Auto,
+            sasl: false,
+            auth_file: None,
+            connections_max: 1024,
+            requests_per_turn: 20,
+            threads: 4,
+            port: 11211,
+            inter: None,
+            unix_socket: None,
+            unix_mode: 0o700,
+            backlog: 1024,
+            idle_timeout: None,
+            verbosity: 0,
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The handle by which a frontend acts for one tenant: time and counting happen here and nowhere else.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+use sublet_store::{Entry, Item, Lookup, Reading, Refused, Store, TooManyWorkers, Worker};
+use sublet_types::{Expiry, Second, TenantId};
+
+/// The daemon's clock: seconds since the store was made, and what the wall said then.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    start: Instant,
+    unix_start: Duration,
+}
+
+/// Seconds count from 2, so that "a second ago" exists at the start.
+const FIRST_SECOND: u32 = 2;
+
+impl Clock {
+    /// A clock that starts now.
+    pub fn start() -> Clock {
+        Clock {
+            start: Instant::now(),
+            unix_start: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default(),
+        }
+    }
+
+    /// This second.
+    pub fn now(&self) -> Second {
+        Second(FIRST_SECOND + self.start.elapsed().as_secs() as u32)
+    }
+
+    /// Whole seconds since the start.
+    pub fn uptime_secs(&self) -> u64 {
+        self.start.elapsed().as_secs()
+    }
+
+    /// Unix time of a second, in seconds.
+    pub fn unix(&self, second: Second) -> u64 {
+        (self.unix_start.as_secs() + u64::from(second.0)).saturating_sub(u64::from(FIRST_SECOND))
+    }
+
+    /// The second of a Unix time; `None` where that was before the start.
+    pub fn second(&self, unix: u64) -> Option<Second> {
+        let since = (unix + u64::from(FIRST_SECOND)).checked_sub(self.unix_start.as_secs())?;
+        Some(Second(since.min(u64::from(u32::MAX)) as u32))
+    }
+
+    /// The expiry `secs` from now.
+    pub fn expiry_in(&self, secs: u32) -> Expiry {
+        Expiry::At(Second(self.now().0.saturating_add(secs)))
+    }
+}
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// What one thread counted for one tenant since the start; or the sum of all threads'.
+        #[derive(Debug, Default)]
+        pub struct Counters {
+            $($(#[$doc])* pub $name: Counter,)*
+        }
+
+        impl Counters {
+            /// Adds what `other` counted.
+            pub fn add(&self, other: &Counters) {
+                $(self.$name.add(other.$name.get());)*
+            }
+
+            /// Back to zero.
+            pub fn reset(&self) {
+                $(self.$name.0.store(0, Ordering::Relaxed);)*
+            }
+
+            /// Every counter with its name.
+            pub fn named(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name.get()),)*]
+            }
+        }
+    };
+}
+
+counters! {
+    /// Keys asked for by get, gets, gat, mg and their binary forms.
+    cmd_get,
+    /// Stores tried: set, add, replace, append, prepend, cas, ms.
+    cmd_set,
+    /// flush_all.
+    cmd_flush,
+    /// touch and gat.
+    cmd_touch,
+    /// Meta commands.
+    cmd_meta,
+    /// Reads that found the item.
+    get_hits,
+    /// Reads that did not.
+    get_misses,
+    /// Misses because the time had run out.
+    get_expired,
+    /// Misses because of a flush.
+    get_flushed,
+    /// Deletes that found the item.
+    delete_hits,
+    /// Deletes that did not.
+    delete_misses,
+    /// Increments that found the item.
+    incr_hits,
+    /// Increments that did not.
+    incr_misses,
+    /// Decrements that found the item.
+    decr_hits,
+    /// Decrements that did not.
+    decr_misses,
+    /// cas stores that matched.
+    cas_hits,
+    /// cas stores of a missing item.
+    cas_misses,
+    /// cas stores whose unique was out of date.
+    cas_badval,
+    /// Touches that found the item.
+    touch_hits,
+    /// Touches that did not.
+    touch_misses,
+    /// Stores refused because the item was too large.
+    store_too_large,
+    /// Stores refused for want of memory.
+    store_no_memory,
+    /// Authentications tried.
+    auth_cmds,
+    /// Authentications refused.
+    auth_errors,
+}
+
+/// A counter that one thread moves and any thread reads.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// One more. Only the owning thread counts, so load and store suffice.
+    pub fn bump(&self) {
+        self.add(1);
+    }
+
+    /// `n` more.
+    pub fn add(&self, n: u64) {
+        self.0
+            .store(self.0.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+    }
+
+    /// What was counted.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Every thread's counters, by tenant: what `stats`, the metrics and `status` read.
+#[derive(Debug, Default)]
+pub struct Ledger(Mutex<Vec<(TenantId, Arc<Counters>)>>);
+
+impl Ledger {
+    fn open(&self, tenant: TenantId) -> Arc<Counters> {
+        let counters = Arc::new(Counters::default());
+        self.0.lock().push((tenant, Arc::clone(&counters)));
+        counters
+    }
+
+    /// The sum of all threads' counters for a tenant.
+    pub fn total(&self, tenant: TenantId) -> Counters {
+        let total = Counters::default();
+        for (_, counters) in self.0.lock().iter().filter(|(t, _)| *t == tenant) {
+            total.add(counters);
+        }
+        total
+    }
+
+    /// Sets a tenant's counters back to zero (`stats reset`).
+    pub fn reset(&self, tenant: TenantId) {
+        for (_, counters) in self.0.lock().iter().filter(|(t, _)| *t == tenant) {
+            counters.reset();
+        }
+    }
+}
+
+/// One thread's handle on the store, from which it opens a tenancy for each tenant it serves.
+pub struct Doorman {
+    worker: Rc<Worker>,
+    clock: Clock,
+    ledger: Arc<Ledger>,
+}
+
+impl Doorman {
+    /// A doorman for this thread.
+    pub fn new(
+        store: &Arc<Store>,
+        clock: Clock,
+        ledger: &Arc<Ledger>,
+    ) -> Result<Doorman, TooManyWorkers> {
+        Ok(Doorman {
+            worker: Rc::new(store.worker()?),
+            clock,
+            ledger: Arc::clone(ledger),
+        })
+    }
+
+    /// A tenancy for `tenant`. Open one a thread and tenant, and keep it.
+    pub fn open(&self, tenant: TenantId) -> Tenancy {
+        Tenancy {
+            worker: Rc::clone(&self.worker),
+            clock: self.clock,
+            counters: self.ledger.open(tenant),
+            ledger: Arc::clone(&self.ledger),
+            tenant,
+        }
+    }
+}
+
+/// The handle by which a frontend acts for one tenant, on one thread.
+pub struct Tenancy {
+    worker: Rc<Worker>,
+    clock: Clock,
+    counters: Arc<Counters>,
+    ledger: Arc<Ledger>,
+    tenant: TenantId,
+}
+
+impl Tenancy {
+    /// Whom it acts for.
+    pub fn tenant(&self) -> TenantId {
+        self.tenant
+    }
+
+    /// The daemon's clock.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// This thread's counters for this tenant.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// All threads' counters.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// The store, for its figures.
+    pub fn store(&self) -> &Arc<Store> {
+        self.worker.store()
+    }
+
+    /// Runs `work` with all blocks held still: a batch of requests pays for the pin once. `work` must
+    /// not wait for anything.
+    pub fn pinned<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.worker.pinned(work)
+    }
+
+    /// Looks an item up; counts nothing.
+    pub fn read<R>(
+        &self,
+        key: &[u8],
+        reading: Reading,
+        visit: impl FnOnce(&Item<'_>) -> R,
+    ) -> Lookup<R> {
+        self.worker
+            .read(self.tenant, key, self.clock.now(), reading, visit)
+    }
+
+    /// Looks at an item and changes it with nobody in between. `decide` may run more than once; only
+    /// its last run counts.
+    pub fn update<R>(
+        &self,
+        key: &[u8],
+        decide: impl FnMut(&mut Entry<'_>) -> R,
+    ) -> Result<R, Refused> {
+        self.worker
+            .update(self.tenant, key, self.clock.now(), decide)
+    }
+
+    /// Hides everything the tenant stored so far.
+    pub fn flush(&self) {
+        self.worker.flush(self.tenant);
+    }
+
+    /// Visits a part of the tenant's items; see [`Worker::scan`].
+    pub fn scan(&self, cursor: u64, visit: impl FnMut(&Item<'_>)) -> Option<u64> {
+        self.worker
+            .scan(self.tenant, cursor, self.clock.now(), visit)
+    }
+}

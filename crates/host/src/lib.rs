@@ -1,0 +1,1 @@
+//! The daemon: run, config, headroom, admin, observe.

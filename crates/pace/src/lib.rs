@@ -1,0 +1,1 @@
+//! When to poll and when to sleep.

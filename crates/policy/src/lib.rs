@@ -1,0 +1,1 @@
+//! Pure decisions: how large the arena may be.

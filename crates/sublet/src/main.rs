@@ -1,0 +1,2 @@
+//! Sublet: a host's idle memory, put to work until its owner asks for it back.
+fn main() {}

@@ -1,0 +1,12 @@
+//! The vocabulary of Sublet: ids, amounts, times and figures that every room shares. No behaviour
+//! beyond parsing and printing.
+
+#![forbid(unsafe_code)]
+
+mod amount;
+mod tenant;
+mod time;
+
+pub use amount::{BLOCK_BYTES, Bytes, PAGE_BYTES, ParseBytesError};
+pub use tenant::{ReleaseMode, TenantId, TenantName, TenantNameError, TenantSettings, Weight};
+pub use time::{Expiry, Second};

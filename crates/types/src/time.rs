@@ -1,0 +1,24 @@
+//! Time as the store counts it: whole seconds since the store was made.
+
+/// A second of the daemon's own clock: monotonic, 0 when the store was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Second(pub u32);
+
+/// When an item ceases to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Expiry {
+    /// Gone from this second on.
+    At(Second),
+    /// Not by time.
+    Never,
+}
+
+impl Expiry {
+    /// Whether an item with this expiry is gone at `now`.
+    pub fn is_past(self, now: Second) -> bool {
+        match self {
+            Expiry::At(second) => second <= now,
+            Expiry::Never => false,
+        }
+    }
+}
