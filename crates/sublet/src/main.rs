@@ -1,2 +1,39 @@
 //! Sublet: a host's idle memory, put to work until its owner asks for it back.
-fn main() {}
+//!
+//! One file a subcommand: `Args`, which clap fills in, and `run`, which says how it ended.
+
+#![deny(unsafe_code)]
+
+mod exit;
+mod generate;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// A host's idle memory, put to work until its owner asks for it back.
+#[derive(Parser)]
+#[command(
+    name = "sublet",
+    version,
+    max_term_width = 100,
+    subcommand_required = true
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Write the man page or a shell's completions
+    #[command(hide = true)]
+    Generate(generate::Args),
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Generate(args) => generate::run(&args),
+    }
+    .into()
+}

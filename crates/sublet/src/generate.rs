@@ -1,0 +1,58 @@
+//! `sublet generate`: man page and shell completions, from the same definitions as `--help`.
+
+use std::io::{self, Write};
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use crate::Cli;
+use crate::exit::Exit;
+
+/// What to generate.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// The manual page, in roff
+    Man,
+    /// A shell's completions
+    Completions {
+        /// The shell that will read them
+        shell: Shell,
+    },
+}
+
+/// Writes it to stdout.
+pub(crate) fn run(args: &Args) -> Exit {
+    let mut page = Vec::new();
+    let made = match &args.what {
+        What::Man => man(&mut page),
+        What::Completions { shell } => {
+            clap_complete::generate(*shell, &mut Cli::command(), "sublet", &mut page);
+            Ok(())
+        }
+    };
+    Exit::written(made.and_then(|()| io::stdout().write_all(&page)))
+}
+
+/// One page for the command and all its subcommands.
+fn man(page: &mut Vec<u8>) -> io::Result<()> {
+    let mut command = Cli::command();
+    command.build();
+    clap_mangen::Man::new(command.clone()).render(page)?;
+    for sub in command
+        .get_subcommands()
+        .filter(|sub| !sub.is_hide_set() && sub.get_name() != "help")
+    {
+        let section = clap_mangen::Man::new(sub.clone());
+        section.render_name_section(page)?;
+        section.render_synopsis_section(page)?;
+        section.render_description_section(page)?;
+        section.render_options_section(page)?;
+    }
+    Ok(())
+}
