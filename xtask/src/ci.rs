@@ -1,0 +1,240 @@
+//! `cargo xtask ci`: what must pass before a change lands.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use crate::command::Line;
+use crate::step::Step;
+use crate::{root, summary, wrong_usage};
+
+/// What was asked for.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Asked {
+    only: Vec<String>,
+    against: Option<PathBuf>,
+    list: bool,
+}
+
+/// Runs the steps that `words` ask for, all of them by default.
+pub(crate) fn run(words: &[&str]) -> ExitCode {
+    let Some(asked) = asked_for(words) else {
+        return wrong_usage();
+    };
+    let steps = chosen(steps(asked.against.as_deref()), &asked.only);
+    if asked.list {
+        steps.iter().for_each(|step| println!("{}", step.name));
+        return ExitCode::SUCCESS;
+    }
+    run_all(&steps, &root().join("target/ci"))
+}
+
+/// Runs every step, whatever became of those before it, and sums up.
+pub(crate) fn run_all(steps: &[Step], logs: &Path) -> ExitCode {
+    let mut ran = Vec::new();
+    for (n, step) in steps.iter().enumerate() {
+        println!("\n==== {} ({} of {})", step.name, n + 1, steps.len());
+        ran.push(step.run(logs));
+    }
+    summary::close(&ran)
+}
+
+/// The steps whose names begin with one of `only`; all when it is empty.
+pub(crate) fn chosen(steps: Vec<Step>, only: &[String]) -> Vec<Step> {
+    let is_chosen = |step: &Step| {
+        only.is_empty()
+            || only
+                .iter()
+                .any(|beginning| step.name.starts_with(beginning.as_str()))
+    };
+    steps.into_iter().filter(is_chosen).collect()
+}
+
+fn asked_for(words: &[&str]) -> Option<Asked> {
+    let mut asked = Asked::default();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match *word {
+            "--only" => asked.only.push((*words.next()?).to_owned()),
+            "--against" => asked.against = Some(PathBuf::from(words.next()?)),
+            "--list" => asked.list = true,
+            _ => return None,
+        }
+    }
+    Some(asked)
+}
+
+/// Every step, cheap ones first.
+fn steps(against: Option<&Path>) -> Vec<Step> {
+    let mut steps = vec![fmt(), tidy(), clippy(), test(), doc(), build()];
+    steps.extend(clients(against));
+    steps.push(conformance(against));
+    steps.extend(fuzz());
+    steps
+}
+
+fn step(name: &'static str, minutes_max: u64, lines: Vec<Line>) -> Step {
+    Step {
+        name,
+        needs: &[],
+        minutes_max,
+        lines,
+    }
+}
+
+fn cargo<const N: usize>(args: [&str; N]) -> Line {
+    Line::new("cargo").args(args)
+}
+
+fn fmt() -> Step {
+    step("fmt", 2, vec![cargo(["fmt", "--all", "--check"])])
+}
+
+fn tidy() -> Step {
+    step("tidy", 2, vec![cargo(["xtask", "tidy"])])
+}
+
+fn clippy() -> Step {
+    let line = cargo([
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--locked",
+        "--",
+        "-D",
+        "warnings",
+    ]);
+    step("clippy", 15, vec![line])
+}
+
+fn test() -> Step {
+    step(
+        "test",
+        20,
+        vec![cargo(["test", "--workspace", "--locked", "--no-fail-fast"])],
+    )
+}
+
+fn doc() -> Step {
+    let line = cargo([
+        "doc",
+        "--workspace",
+        "--no-deps",
+        "--document-private-items",
+        "--locked",
+    ]);
+    step("doc", 10, vec![line.env("RUSTDOCFLAGS", "-D warnings")])
+}
+
+fn build() -> Step {
+    step(
+        "build",
+        15,
+        vec![cargo([
+            "build",
+            "--release",
+            "--locked",
+            "--package",
+            "sublet",
+        ])],
+    )
+}
+
+/// A client suite of another language, told where the program under test is.
+fn suite(line: Line, against: Option<&Path>) -> Line {
+    match against {
+        Some(memcached) => line.env("NODE_FACE", "peer").env("NODE_PROGRAM", memcached),
+        None => line.env("NODE_PROGRAM", root().join("target/release/sublet")),
+    }
+}
+
+fn clients(against: Option<&Path>) -> Vec<Step> {
+    let run = |script: &str| {
+        suite(
+            Line::new(root().join("tests/clients").join(script)),
+            against,
+        )
+    };
+    let step = |name, needs, script| Step {
+        name,
+        needs,
+        minutes_max: 10,
+        lines: vec![run(script)],
+    };
+    vec![
+        step(
+            "clients-python",
+            &["python3", "memccapable", "nc"],
+            "python/run",
+        ),
+        step("clients-go", &["go"], "go/run"),
+        step("clients-java", &["java", "mvn"], "java/run"),
+        step("clients-node", &["node", "npm"], "node/run"),
+    ]
+}
+
+fn conformance(against: Option<&Path>) -> Step {
+    Step {
+        name: "conformance",
+        needs: &["prove", "cc", "make"],
+        minutes_max: 15,
+        lines: vec![suite(
+            Line::new(root().join("tests/conformance/run")),
+            against,
+        )],
+    }
+}
+
+/// Seconds that each fuzz target gets.
+const FUZZ_SECONDS: &str = "30";
+
+fn fuzz() -> Vec<Step> {
+    let run = |target| cargo(["xtask", "fuzz", target, FUZZ_SECONDS]);
+    let lines = crate::fuzz::TARGETS.map(run).to_vec();
+    vec![Step {
+        name: "fuzz",
+        needs: &["c++"],
+        minutes_max: 15,
+        lines,
+    }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_become_what_is_asked_for() {
+        let asked = asked_for(&["--only", "clients", "--against", "/bin/m"]).expect("it parses");
+        assert_eq!(asked.only, ["clients"]);
+        assert_eq!(asked.against.as_deref(), Some(Path::new("/bin/m")));
+        assert_eq!(asked_for(&["--only"]), None);
+        assert_eq!(asked_for(&["--faster"]), None);
+    }
+
+    #[test]
+    fn only_chooses_by_how_names_begin() {
+        let names: Vec<_> = chosen(steps(None), &["clients".into(), "fmt".into()])
+            .iter()
+            .map(|step| step.name)
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "fmt",
+                "clients-python",
+                "clients-go",
+                "clients-java",
+                "clients-node"
+            ]
+        );
+    }
+
+    #[test]
+    fn names_of_steps_differ() {
+        let steps = steps(None);
+        let mut names: Vec<_> = steps.iter().map(|step| step.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), steps.len());
+    }
+}

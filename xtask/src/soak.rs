@@ -1,0 +1,67 @@
+//! `cargo xtask soak`: the long forms of the checks. Its summary is kept under `docs/soak/`.
+
+use std::process::ExitCode;
+
+use crate::command::Line;
+use crate::step::Step;
+use crate::{ci, fuzz, root, wrong_usage};
+
+/// Minutes for each fuzz target and each random client run, unless asked otherwise.
+const MINUTES: u64 = 30;
+
+/// Runs the long steps that `words` ask for, all of them by default.
+pub(crate) fn run(words: &[&str]) -> ExitCode {
+    let Some((only, minutes)) = asked_for(words) else {
+        return wrong_usage();
+    };
+    let steps = ci::chosen(steps(minutes), &only);
+    ci::run_all(&steps, &root().join("docs/soak"))
+}
+
+fn asked_for(words: &[&str]) -> Option<(Vec<String>, u64)> {
+    let mut only = Vec::new();
+    let mut minutes = MINUTES;
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match *word {
+            "--only" => only.push((*words.next()?).to_owned()),
+            "--minutes" => minutes = words.next()?.parse().ok()?,
+            _ => return None,
+        }
+    }
+    Some((only, minutes))
+}
+
+fn steps(minutes: u64) -> Vec<Step> {
+    let seconds = (minutes * 60).to_string();
+    let fuzz = |target| Line::new("cargo").args(["xtask", "fuzz", target, &seconds]);
+    let random = Line::new(root().join("tests/clients/python/run"))
+        .args(["-k", "random"])
+        .env("NODE_PROGRAM", root().join("target/release/sublet"))
+        .env("RANDOM_SECONDS", &seconds);
+    let build = Line::new("cargo").args(["build", "--release", "--locked", "--package", "sublet"]);
+    let step = |name, lines: Vec<Line>| Step {
+        name,
+        needs: &["c++", "python3"],
+        minutes_max: minutes * lines.len() as u64 + 30,
+        lines,
+    };
+    vec![
+        step("fuzz", fuzz::TARGETS.map(fuzz).to_vec()),
+        step("clients", vec![build, random]),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_become_steps_and_minutes() {
+        assert_eq!(
+            asked_for(&["--only", "fuzz", "--minutes", "2"]),
+            Some((vec!["fuzz".into()], 2))
+        );
+        assert_eq!(asked_for(&["--minutes", "two"]), None);
+    }
+}

@@ -1,0 +1,144 @@
+//! What is said at the end of a chore: each step, how it ended, how long it took, where its log is.
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use crate::machine;
+use crate::step::{Outcome, Ran};
+
+/// Lines of a failed step's log that are shown again at the end.
+const LOG_TAIL_LINES: usize = 60;
+
+/// Prints the summary; the code is good when every step is.
+pub(crate) fn close(ran: &[Ran]) -> ExitCode {
+    for failed in ran.iter().filter(|step| !step.outcome.is_good()) {
+        show_tail(failed);
+    }
+    println!("\n{}", table(ran));
+    say_skipped(ran);
+    println!("{}", closing_line(ran));
+    if !ran.is_empty() && ran.iter().all(|step| step.outcome.is_good()) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// One row a step.
+pub(crate) fn table(ran: &[Ran]) -> String {
+    let mut rows = vec![format!(
+        "{:<16} {:<9} {:>6}  {}",
+        "step", "result", "time", "log"
+    )];
+    rows.extend(ran.iter().map(|step| {
+        format!(
+            "{:<16} {:<9} {:>6}  {}",
+            step.name,
+            word(&step.outcome),
+            clock(step.took),
+            short(&step.log)
+        )
+    }));
+    let all: Duration = ran.iter().map(|step| step.took).sum();
+    rows.push(format!("{:<16} {:<9} {:>6}", "all", "", clock(all)));
+    rows.join("\n")
+}
+
+fn show_tail(step: &Ran) {
+    println!(
+        "\n==== {} {}: {}",
+        step.name,
+        word(&step.outcome),
+        reason(&step.outcome)
+    );
+    let log = fs::read_to_string(&step.log).unwrap_or_default();
+    let lines: Vec<_> = log.lines().collect();
+    println!("==== the end of {}:", short(&step.log));
+    for line in &lines[lines.len().saturating_sub(LOG_TAIL_LINES)..] {
+        println!("{line}");
+    }
+}
+
+fn say_skipped(ran: &[Ran]) {
+    for step in ran {
+        if let Outcome::Skipped(_) = step.outcome {
+            println!("skipped {}: {}", step.name, reason(&step.outcome));
+        }
+    }
+}
+
+fn closing_line(ran: &[Ran]) -> String {
+    let skipped = ran
+        .iter()
+        .filter(|s| matches!(s.outcome, Outcome::Skipped(_)))
+        .count();
+    let passed = ran.iter().filter(|s| s.outcome == Outcome::Passed).count();
+    let failed = ran.len() - passed - skipped;
+    format!("{passed} passed, {failed} failed, {skipped} skipped")
+}
+
+fn word(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Passed => "passed",
+        Outcome::Failed(_) | Outcome::Broken(_) => "FAILED",
+        Outcome::TooLong(_) => "TOO LONG",
+        Outcome::Skipped(_) if machine::is_strict() => "MISSING",
+        Outcome::Skipped(_) => "skipped",
+    }
+}
+
+fn reason(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Passed => String::new(),
+        Outcome::Failed(line) => format!("this command failed: {line}"),
+        Outcome::TooLong(line) => format!("ended at the step's time limit: {line}"),
+        Outcome::Skipped(missing) => format!("not on this machine: {}", missing.join(", ")),
+        Outcome::Broken(error) => format!("could not be followed: {error}"),
+    }
+}
+
+fn clock(took: Duration) -> String {
+    format!("{}:{:02}", took.as_secs() / 60, took.as_secs() % 60)
+}
+
+fn short(log: &Path) -> std::path::Display<'_> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    root.and_then(|root| log.strip_prefix(root).ok())
+        .unwrap_or(log)
+        .display()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ran(name: &'static str, outcome: Outcome, secs: u64) -> Ran {
+        Ran {
+            name,
+            outcome,
+            took: Duration::from_secs(secs),
+            log: "x.log".into(),
+        }
+    }
+
+    #[test]
+    fn the_closing_line_counts_each_kind() {
+        let all = [
+            ran("a", Outcome::Passed, 1),
+            ran("b", Outcome::Failed("false".into()), 2),
+            ran("c", Outcome::TooLong("sleep".into()), 2),
+            ran("d", Outcome::Skipped(vec!["go"]), 0),
+        ];
+        assert_eq!(closing_line(&all), "1 passed, 2 failed, 1 skipped");
+    }
+
+    #[test]
+    fn the_table_has_a_row_a_step_and_the_sum() {
+        let table = table(&[ran("a", Outcome::Passed, 61), ran("b", Outcome::Passed, 2)]);
+        assert_eq!(table.lines().count(), 4);
+        assert!(table.contains("1:01"));
+        assert!(table.ends_with("1:03"));
+    }
+}

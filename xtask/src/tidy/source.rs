@@ -1,0 +1,291 @@
+//! A Rust file as tokens: comments and strings cannot be mistaken for code.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+
+use super::Unreadable;
+
+/// A Rust file, its tests apart from the rest.
+pub(crate) struct Source {
+    /// Relative to the workspace.
+    pub(crate) path: PathBuf,
+    /// Lines before the tests at its end.
+    pub(crate) lines: usize,
+    /// Its tokens in order, groups opened and closed by their brackets.
+    pub(crate) tokens: Vec<Token>,
+}
+
+/// A word, a sign or a literal.
+#[derive(Clone, Debug)]
+pub(crate) struct Token {
+    pub(crate) text: String,
+    pub(crate) line: usize,
+    pub(crate) kind: Kind,
+    /// Whether it stands in something that is built for tests only.
+    pub(crate) is_test: bool,
+}
+
+/// What a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// An identifier or keyword.
+    Word,
+    /// Punctuation, or a bracket.
+    Sign,
+    /// A string, character or number.
+    Literal,
+}
+
+impl Source {
+    /// Reads `text`, the content of `path`.
+    pub(crate) fn parse(path: &Path, text: String) -> Result<Source, Unreadable> {
+        let stream = TokenStream::from_str(&text)
+            .map_err(|error| Unreadable::NotRust(path.to_path_buf(), error))?;
+        let is_test = path
+            .components()
+            .any(|part| part.as_os_str() == "tests" || part.as_os_str() == "benches")
+            || path.file_stem().is_some_and(|stem| stem == "tests");
+        let mut tokens = Vec::new();
+        flatten(stream, is_test, &mut tokens);
+        let lines_all = text.lines().count();
+        let lines = if is_test {
+            lines_all
+        } else {
+            first_test(&text).unwrap_or(lines_all)
+        };
+        Ok(Source {
+            path: path.to_path_buf(),
+            lines,
+            tokens,
+        })
+    }
+
+    /// The tokens that are built into the product.
+    pub(crate) fn product(&self) -> Vec<&Token> {
+        self.tokens.iter().filter(|token| !token.is_test).collect()
+    }
+
+    /// The lines where `path`, of two words with `::` between them, is named in the product; also as
+    /// `first::{…, second}`.
+    pub(crate) fn places_of(&self, first: &str, second: &str) -> Vec<usize> {
+        let product = self.product();
+        let words: Vec<_> = product.iter().filter(|token| token.text != ":").collect();
+        let starts = (0..words.len()).filter(|&n| words[n].text == first);
+        let ends = starts.filter_map(|n| named_after(&words[n + 1..], second));
+        ends.collect()
+    }
+
+    /// The lines where `word` stands between the brackets of a call of `name`.
+    pub(crate) fn places_of_call(&self, name: &str, word: &str) -> Vec<usize> {
+        let calls = self.tokens.windows(2).enumerate();
+        let calls = calls.filter(|(_, pair)| pair[0].text == name && pair[1].text == "(");
+        let arguments = |n: usize| {
+            self.tokens[n + 2..]
+                .iter()
+                .take_while(|token| token.text != ")")
+        };
+        let named = calls.flat_map(|(n, _)| arguments(n).filter(|token| token.text == word));
+        named.map(|token| token.line).collect()
+    }
+}
+
+/// The line of `wanted`, where these tokens begin with it or with a list that holds it.
+fn named_after(tokens: &[&&Token], wanted: &str) -> Option<usize> {
+    let mut depth = 0usize;
+    let mut starts = true;
+    for token in tokens {
+        match token.text.as_str() {
+            "{" => depth += 1,
+            "}" => depth = depth.checked_sub(1)?,
+            "," => starts = true,
+            word if starts && depth <= 1 && word == wanted => return Some(token.line),
+            _ => starts = false,
+        }
+        if depth == 0 {
+            return None;
+        }
+    }
+    None
+}
+
+/// The line of the last module of tests.
+fn first_test(text: &str) -> Option<usize> {
+    text.lines()
+        .position(|line| line.trim_start().starts_with("#[cfg(test)]"))
+}
+
+fn flatten(stream: TokenStream, is_test: bool, tokens: &mut Vec<Token>) {
+    let mut gate = TestGate::default();
+    for tree in stream {
+        let is_test = is_test || gate.is_open();
+        match &tree {
+            TokenTree::Group(group) => {
+                let (open, close) = brackets(group.delimiter());
+                push(
+                    tokens,
+                    open,
+                    group.span_open().start().line,
+                    Kind::Sign,
+                    is_test,
+                );
+                flatten(group.stream(), is_test, tokens);
+                push(
+                    tokens,
+                    close,
+                    group.span_close().end().line,
+                    Kind::Sign,
+                    is_test,
+                );
+            }
+            TokenTree::Ident(word) => {
+                push(
+                    tokens,
+                    &word.to_string(),
+                    word.span().start().line,
+                    Kind::Word,
+                    is_test,
+                );
+            }
+            TokenTree::Punct(sign) => {
+                push(
+                    tokens,
+                    &sign.as_char().to_string(),
+                    sign.span().start().line,
+                    Kind::Sign,
+                    is_test,
+                );
+            }
+            TokenTree::Literal(literal) => {
+                push(
+                    tokens,
+                    &literal.to_string(),
+                    literal.span().start().line,
+                    Kind::Literal,
+                    is_test,
+                );
+            }
+        }
+        gate.pass(&tree);
+    }
+}
+
+fn push(tokens: &mut Vec<Token>, text: &str, line: usize, kind: Kind, is_test: bool) {
+    tokens.push(Token {
+        text: text.to_owned(),
+        line,
+        kind,
+        is_test,
+    });
+}
+
+fn brackets(delimiter: Delimiter) -> (&'static str, &'static str) {
+    match delimiter {
+        Delimiter::Parenthesis => ("(", ")"),
+        Delimiter::Brace => ("{", "}"),
+        Delimiter::Bracket => ("[", "]"),
+        Delimiter::None => ("", ""),
+    }
+}
+
+/// Open from `#[cfg(test)]` or `#[test]` to the end of the thing it stands before.
+#[derive(Default)]
+struct TestGate {
+    open: bool,
+    after_hash: bool,
+}
+
+impl TestGate {
+    fn is_open(&self) -> bool {
+        self.open
+    }
+
+    fn pass(&mut self, tree: &TokenTree) {
+        match tree {
+            TokenTree::Group(group)
+                if self.after_hash && group.delimiter() == Delimiter::Bracket =>
+            {
+                let attribute = group.stream().to_string().replace(' ', "");
+                self.open |= attribute == "test"
+                    || attribute.starts_with("cfg(test)")
+                    || attribute.starts_with("cfg(all(test");
+            }
+            TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => self.open = false,
+            TokenTree::Punct(sign) if sign.as_char() == ';' => self.open = false,
+            _ => {}
+        }
+        self.after_hash = matches!(tree, TokenTree::Punct(sign) if sign.as_char() == '#');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(text: &str) -> Source {
+        Source::parse(Path::new("crates/store/src/a.rs"), text.into()).expect("it is Rust")
+    }
+
+    #[test]
+    fn words_in_strings_and_comments_are_no_code() {
+        let source = source("// unsafe\nfn a() { b(\"unsafe\"); }");
+        assert!(source.tokens.iter().all(|token| token.text != "unsafe"));
+    }
+
+    #[test]
+    fn what_is_gated_by_test_is_apart() {
+        let source = source(
+            "fn a() {}\n#[cfg(test)]\nmod tests { fn b() {} }\nfn c() {}\n#[test]\nfn d() {}\nfn e() {}",
+        );
+        let words: Vec<_> = source
+            .product()
+            .iter()
+            .map(|token| token.text.clone())
+            .collect();
+        for kept in ["a", "c", "e"] {
+            assert!(words.contains(&kept.to_owned()), "{kept} was lost");
+        }
+        for apart in ["b", "d", "tests"] {
+            assert!(
+                !words.contains(&apart.to_owned()),
+                "{apart} is no part of the product"
+            );
+        }
+    }
+
+    #[test]
+    fn a_gated_use_ends_at_its_semicolon() {
+        let source = source("#[cfg(test)]\nuse a::b;\nfn c() {}");
+        let words: Vec<_> = source
+            .product()
+            .iter()
+            .map(|token| token.text.clone())
+            .collect();
+        assert!(words.contains(&"c".to_owned()) && !words.contains(&"b".to_owned()));
+    }
+
+    #[test]
+    fn places_of_a_path_are_its_lines() {
+        let source =
+            source("fn a() {\n  std::fs::read(1);\n  Instant::now();\n  std::io::fs();\n}");
+        assert_eq!(source.places_of("std", "fs"), [2]);
+        assert_eq!(source.places_of("Instant", "now"), [3]);
+        assert!(source.places_of("std", "net").is_empty());
+    }
+
+    #[test]
+    fn a_path_is_found_in_a_list_of_uses() {
+        let source =
+            source("use std::{\n  collections::{BTreeMap, net},\n  fs::{self, File},\n};\nuse io;");
+        assert_eq!(source.places_of("std", "fs"), [3]);
+        assert!(source.places_of("std", "net").is_empty());
+        assert!(source.places_of("std", "io").is_empty());
+    }
+
+    #[test]
+    fn lines_are_counted_up_to_the_tests() {
+        assert_eq!(source("fn a() {}\n\n#[cfg(test)]\nmod tests {}\n").lines, 2);
+        assert_eq!(source("fn a() {}\n").lines, 1);
+    }
+}

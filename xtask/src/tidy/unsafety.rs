@@ -1,0 +1,69 @@
+//! unsafe has an address.
+
+use super::Complaint;
+use super::source::Source;
+
+/// Files and folders where `unsafe` may stand.
+const ADDRESSES: [&str; 6] = [
+    "crates/store/src/arena",
+    "crates/store/src/arena.rs",
+    "crates/store/src/items/table",
+    "crates/store/src/items/table.rs",
+    "crates/client/src/ring",
+    "crates/client/src/ring.rs",
+];
+
+/// Lints set so let `unsafe` in.
+const LEAVES: [&str; 3] = ["allow", "warn", "expect"];
+
+/// Finds `unsafe`, and leave to write it, elsewhere.
+pub(crate) fn check(source: &Source) -> Vec<Complaint> {
+    if ADDRESSES
+        .iter()
+        .any(|address| source.path.starts_with(address))
+    {
+        return Vec::new();
+    }
+    let unsafes = source.tokens.iter().filter(|token| token.text == "unsafe");
+    let unsafes = unsafes.map(|token| token.line);
+    let leaves = LEAVES
+        .iter()
+        .flat_map(|leave| source.places_of_call(leave, "unsafe_code"));
+    let complain = |line| {
+        let instead = "use a safe wrapper, or move it to `store/arena` or `store/items/table`";
+        Complaint::new(
+            &source.path,
+            line,
+            "`unsafe` outside its addresses",
+            instead,
+        )
+    };
+    unsafes.chain(leaves).map(complain).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn complaints(path: &str, text: &str) -> usize {
+        check(&Source::parse(Path::new(path), text.into()).expect("it is Rust")).len()
+    }
+
+    #[test]
+    fn unsafe_is_fine_at_its_addresses_only() {
+        let text = "fn a() { unsafe { b() } }";
+        assert_eq!(complaints("crates/store/src/arena/range.rs", text), 0);
+        assert_eq!(complaints("crates/store/src/items/table.rs", text), 0);
+        assert_eq!(complaints("crates/store/src/items/segment.rs", text), 1);
+        assert_eq!(complaints("crates/host/src/arena/range.rs", text), 1);
+    }
+
+    #[test]
+    fn leave_to_write_it_is_as_bad() {
+        assert_eq!(
+            complaints("crates/host/src/a.rs", "#![allow(unsafe_code)]"),
+            1
+        );
+    }
+}
