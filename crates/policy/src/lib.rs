@@ -1,1 +1,5 @@
 //! Pure decisions: how large the arena may be.
+
+#![forbid(unsafe_code)]
+
+pub mod headroom;

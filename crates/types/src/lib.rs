@@ -4,9 +4,11 @@
 #![forbid(unsafe_code)]
 
 mod amount;
+mod host;
 mod tenant;
 mod time;
 
 pub use amount::{BLOCK_BYTES, Bytes, PAGE_BYTES, ParseBytesError};
+pub use host::{CgroupFigures, HostFigures, Pressure};
 pub use tenant::{ReleaseMode, TenantId, TenantName, TenantNameError, TenantSettings, Weight};
 pub use time::{Expiry, Second};

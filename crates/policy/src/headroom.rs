@@ -1,0 +1,416 @@
+//! How large the arena may be: the host's figures in, a decision out.
+//!
+//! ```text
+//!   memory  ├── programs ──┬── file cache ──┬── arena ──┬─ reserve ─┬ watermark ┤
+//!                          └ idle file pages ┘           └──── free ───────────┘
+//! ```
+//!
+//! *Idle* is free memory, and old file pages that nobody reads again. The arena may hold what is idle
+//! but the reserve. Free memory it takes at once; file pages only in a [`Files::Squeezed`] phase,
+//! which ends as soon as one of them is missed. A fall of the idle memory is followed in one step, a
+//! rise slowly and only while no [`Signal`] moves.
+
+use std::time::Duration;
+
+use sublet_types::{Bytes, HostFigures, PAGE_BYTES, ReleaseMode};
+
+pub mod files;
+pub mod signal;
+
+pub use files::Files;
+pub use signal::Signal;
+
+/// The fastest that one program was seen to take memory: 7 GiB a second, touching huge pages.
+pub const TAKER_BYTES_PER_SEC: u64 = 7 << 30;
+
+/// What the taker gets while the daemon notices and reacts, with room to be late on a busy host: a
+/// quarter of it passes between two looks ([`Settings`] are polled accordingly), 30 ms of the taker's
+/// speed (210 MiB) while blocks are handed back, twice that while the thread waits for a core; the rest
+/// stays free. At 1.5 GiB a prototype that looked every 10 ms never let MemAvailable under 1.3 GiB.
+pub const RESERVE_MIN: Bytes = Bytes::mib(1536);
+
+/// A twentieth of the memory: larger hosts have more cores to touch memory at once. CacheLib's memory
+/// monitor and oVirt's MOM keep a share of the host free, too (MOM: a fifth, as its answer takes seconds).
+pub const RESERVE_SHARE: u64 = 20;
+
+/// Never more than a quarter of the memory, so that a small host has something to give; its
+/// shorter polls make up for it.
+pub const RESERVE_SHARE_MAX: u64 = 4;
+
+/// Deficits from this size on are released fast: Mortar §5.1 names 1 GiB as what its slow algorithm
+/// may still handle.
+pub const FAST_FROM: Bytes = Bytes::gib(1);
+
+/// Growth after a release, bytes a second: a fast regrowth would meet the next peak half-way.
+pub const GROWTH_MIN: Bytes = Bytes::mib(256);
+
+/// On larger hosts a 96th of the memory a second, so that half of it comes back in 48 s.
+pub const GROWTH_SHARE: u64 = 96;
+
+/// How long growth rests after a signal: ten windows of [`signal::WINDOW`]. Memtrade's harvester
+/// cools down for minutes, but it takes memory from the very program that it watches.
+pub const BRAKE: Duration = Duration::from_secs(1);
+
+/// Falls smaller than this, or than a 16th of the reserve, are left to the reserve: the figures are a few
+/// MiB out of step with each other, and each step costs evictions. MOM, too, leaves small changes be.
+pub const DEAD_BAND: Bytes = Bytes::mib(64);
+const DEAD_BAND_SHARE: u64 = 16;
+
+/// Releases reach so far ahead of a fall, so that a steady taker meets one release in 50 ms.
+pub const LOOK_AHEAD: Duration = Duration::from_millis(50);
+
+/// Ordered release is slower than fast release: with less than this left until nothing is, it goes fast.
+pub const URGENT: Duration = Duration::from_millis(500);
+
+/// The pace of looking while memory moves, and while nothing does.
+pub const POLL_MOVING: Duration = Duration::from_millis(10);
+/// The shortest pause between two looks.
+pub const POLL_MIN: Duration = Duration::from_millis(1);
+/// The longest.
+pub const POLL_MAX: Duration = Duration::from_millis(250);
+
+/// Memory that moved within this time counts as moving.
+pub const SETTLE: Duration = Duration::from_millis(500);
+
+/// Falls are measured over at least this time: over less, the figures' own jitter looks like a rush.
+const RATE_WINDOW: Duration = POLL_MOVING;
+
+/// Growth never counts more than this since the last decision, so that a stopped daemon does not leap.
+const GROWTH_STEP_MAX: Duration = Duration::from_secs(1);
+
+/// What the owner of the host set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Kept free for the host; derived from its size where `None` (see [`reserve_for`]).
+    pub reserve: Option<Bytes>,
+    /// The arena is never smaller, whatever the host needs.
+    pub floor: Bytes,
+    /// The arena is never larger.
+    pub ceiling: Option<Bytes>,
+    /// Deficits from this size on are released fast.
+    pub fast_from: Bytes,
+    /// Growth after a release, bytes a second; derived from the host's size where `None`.
+    pub growth: Option<Bytes>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            reserve: None,
+            floor: Bytes::ZERO,
+            ceiling: None,
+            fast_from: FAST_FROM,
+            growth: None,
+        }
+    }
+}
+
+/// The arena, as a decision finds it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arena {
+    /// What it holds, index and free list included.
+    pub held: Bytes,
+    /// What a manual release left it, while the hold lasts.
+    pub cap: Option<Bytes>,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// What the arena may hold from now on.
+    pub arena_max: Bytes,
+    /// How to give back what it holds beyond that, if it does.
+    pub release: Option<ReleaseMode>,
+    /// When to look again.
+    pub poll_again_in: Duration,
+    /// The reserve that this decision kept.
+    pub reserve: Bytes,
+    /// What keeps the arena from being larger.
+    pub bound: Bound,
+}
+
+/// What keeps the arena from being larger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// The host has no more idle memory than the reserve.
+    Host,
+    /// The cgroup has no more.
+    Cgroup,
+    /// The ceiling that was set.
+    Ceiling,
+    /// A manual release, held.
+    Hold,
+    /// The floor that was set: the host would need more.
+    Floor,
+    /// It is growing, at its pace.
+    Growing,
+    /// It would grow, but a signal moved lately.
+    Braked(Signal),
+}
+
+/// What one decision leaves for the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct State {
+    last: Option<Last>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Last {
+    at: Duration,
+    arena_max: Bytes,
+    supply: Bytes,
+    moved_at: Duration,
+    signals: signal::Watch,
+    files: Files,
+}
+
+/// The reserve of a host, or of a cgroup, with so much memory.
+pub fn reserve_for(memory: Bytes) -> Bytes {
+    let share = Bytes(memory.0 / RESERVE_SHARE);
+    let most = Bytes(memory.0 / RESERVE_SHARE_MAX);
+    share.max(RESERVE_MIN).min(most)
+}
+
+/// Growth after a release on a host with so much memory, bytes a second.
+pub fn growth_for(memory: Bytes) -> Bytes {
+    Bytes(memory.0 / GROWTH_SHARE).max(GROWTH_MIN)
+}
+
+/// Decides how large the arena may be. Figures must not be older than the last decision's.
+pub fn decide(
+    state: &State,
+    settings: &Settings,
+    host: &HostFigures,
+    arena: Arena,
+) -> (State, Decision) {
+    let view = View::new(state, settings, host, arena);
+    let (target, bound) = view.target();
+    let (arena_max, bound) = view.step(target, bound);
+    let arena_max = view.clamp(arena_max);
+    let decision = Decision {
+        arena_max,
+        release: view.release(arena_max),
+        poll_again_in: view.poll_again_in(arena_max),
+        reserve: view.reserve,
+        bound,
+    };
+    let last = Last {
+        at: host.at,
+        arena_max,
+        supply: view.supply,
+        moved_at: view.moved_at,
+        signals: view.signals,
+        files: view.next_files(target, arena_max),
+    };
+    (State { last: Some(last) }, decision)
+}
+
+/// One decision's view of the host.
+struct View<'a> {
+    settings: &'a Settings,
+    host: &'a HostFigures,
+    arena: Arena,
+    last: Option<Last>,
+    reserve: Bytes,
+    signals: signal::Watch,
+    /// Time since the last decision.
+    since: Duration,
+    /// What the arena could hold if nothing were kept free: what it holds, and what is free beside it.
+    supply: Bytes,
+    /// What the host can still take before it hurts.
+    left: Bytes,
+    /// How fast `supply` falls, bytes a second.
+    fall: Bytes,
+    /// When `supply` last moved by more than jitter.
+    moved_at: Duration,
+    files: Files,
+}
+
+impl<'a> View<'a> {
+    fn new(state: &State, settings: &'a Settings, host: &'a HostFigures, arena: Arena) -> View<'a> {
+        let last = state.last;
+        let reserve = settings.reserve.unwrap_or_else(|| reserve_for(host.memory));
+        let left_in_cgroup = host.cgroup.map_or(Bytes(u64::MAX), |cgroup| cgroup.idle());
+        let left = (host.free - host.watermark).min(left_in_cgroup);
+        let supply = arena.held + left;
+        let since = last.map_or(Duration::ZERO, |last| host.at.saturating_sub(last.at));
+        let mut view = View {
+            settings,
+            host,
+            arena,
+            last,
+            reserve,
+            signals: signal::Watch::next(last.map(|last| last.signals), host),
+            since,
+            supply,
+            left,
+            fall: Bytes::ZERO,
+            moved_at: host.at,
+            files: last.map_or_else(Files::default, |last| last.files),
+        };
+        if let Some(last) = last {
+            let moved = Bytes(last.supply.0.abs_diff(supply.0)) > Bytes(view.dead_band().0 / 4);
+            view.moved_at = if moved { host.at } else { last.moved_at };
+            view.fall = per_second(last.supply - supply, since.max(RATE_WINDOW));
+        }
+        view
+    }
+
+    /// How large the arena could be, were it to leap there, and what bounds that.
+    fn target(&self) -> (Bytes, Bound) {
+        let ahead = in_time(self.fall, LOOK_AHEAD).min(self.reserve);
+        let mut least = (self.host_room() - ahead, Bound::Host);
+        let others = [
+            (self.cgroup_room().map(|room| room - ahead), Bound::Cgroup),
+            (self.settings.ceiling, Bound::Ceiling),
+            (self.arena.cap, Bound::Hold),
+        ];
+        for (room, bound) in others {
+            if let Some(room) = room.filter(|room| *room < least.0) {
+                least = (room, bound);
+            }
+        }
+        if least.0 < self.settings.floor {
+            least = (self.settings.floor, Bound::Floor);
+        }
+        least
+    }
+
+    fn host_room(&self) -> Bytes {
+        let host = self.host;
+        let idle = match self.files {
+            Files::Squeezed { .. } => host.free + host.droppable_file(),
+            Files::Kept { waived, .. } => host.free + waived.min(self.reserve),
+        };
+        (self.arena.held + idle) - (host.watermark + self.reserve)
+    }
+
+    /// In a cgroup at its limit, whoever takes memory drops its old file pages: they count as idle. What
+    /// came back of them since the last decision is given back.
+    fn cgroup_room(&self) -> Option<Bytes> {
+        let cgroup = self.host.cgroup?;
+        let reserve = self.reserve.min(reserve_for(cgroup.limit));
+        let room = (self.arena.held + cgroup.idle()) - reserve;
+        let missed = Bytes(self.signals.refaults_in_cgroup * PAGE_BYTES);
+        Some(match self.last {
+            Some(last) if missed > Bytes::ZERO => room.min(last.arena_max - missed),
+            _ => room,
+        })
+    }
+
+    /// Where the arena goes from where it is.
+    fn step(&self, target: Bytes, bound: Bound) -> (Bytes, Bound) {
+        let Some(last) = self.last else {
+            return (target, bound);
+        };
+        let old = last.arena_max;
+        if target < old {
+            let small = target + self.dead_band() >= old;
+            return (if small { old } else { target }, bound);
+        }
+        if let Some(signal) = self.signals.moved_within(BRAKE, self.host.at) {
+            let held_back = if old < target {
+                Bound::Braked(signal)
+            } else {
+                bound
+            };
+            return (old, held_back);
+        }
+        let grown = old + in_time(self.growth(), self.since.min(GROWTH_STEP_MAX));
+        let grown = self.files.pace(grown, self.arena.held).max(old);
+        if grown < target {
+            (grown, Bound::Growing)
+        } else {
+            (target, bound)
+        }
+    }
+
+    /// What the owner set holds to the byte, and the floor above all.
+    fn clamp(&self, arena_max: Bytes) -> Bytes {
+        let most = Bytes(u64::MAX);
+        let ceiling = self.settings.ceiling.unwrap_or(most);
+        let cap = self.arena.cap.unwrap_or(most);
+        arena_max.min(ceiling).min(cap).max(self.settings.floor)
+    }
+
+    fn release(&self, arena_max: Bytes) -> Option<ReleaseMode> {
+        let deficit = self.arena.held - arena_max;
+        if deficit == Bytes::ZERO {
+            return None;
+        }
+        if deficit >= self.settings.fast_from || self.is_urgent() {
+            Some(ReleaseMode::Fast)
+        } else {
+            Some(ReleaseMode::Ordered)
+        }
+    }
+
+    fn is_urgent(&self) -> bool {
+        let reserve_now = self.reserve - self.files.waived(self.reserve);
+        self.left < in_time(self.fall, URGENT) || self.left * 2 < reserve_now
+    }
+
+    /// So soon that at most a quarter of what is left can be gone by then.
+    fn poll_again_in(&self, arena_max: Bytes) -> Duration {
+        let nothing_to_give = self.arena.held.min(arena_max) <= self.settings.floor;
+        if nothing_to_give {
+            return POLL_MAX;
+        }
+        let quarter = Bytes(self.left.0 / 4);
+        let calm = time_for(quarter, Bytes(TAKER_BYTES_PER_SEC)).clamp(POLL_MOVING, POLL_MAX);
+        let is_moving = self.host.at.saturating_sub(self.moved_at) < SETTLE
+            || self.files.is_squeezed()
+            || self.arena.held > arena_max;
+        let pace = if is_moving { POLL_MOVING } else { calm };
+        if self.fall > Bytes::ZERO {
+            pace.min(time_for(quarter, self.fall)).max(POLL_MIN)
+        } else {
+            pace
+        }
+    }
+
+    fn next_files(&self, target: Bytes, arena_max: Bytes) -> Files {
+        let full = self.arena.held + files::AHEAD >= arena_max;
+        let bounded = self.settings.ceiling.is_some_and(|most| arena_max >= most);
+        let sight = files::Sight {
+            now: self.host.at,
+            quiet_since: self.signals.moved_at(),
+            moved: self.signals.is_moving(self.host.at),
+            held: self.arena.held,
+            wanted: full && !bounded && self.arena.cap.is_none(),
+            worth: self.host.droppable_file() >= self.reserve * 2,
+            done: target <= arena_max,
+            short: self.reserve - (self.host.free - self.host.watermark),
+            ramp: in_time(self.growth(), self.since),
+        };
+        self.files.next(&sight)
+    }
+
+    fn growth(&self) -> Bytes {
+        let derived = || growth_for(self.host.memory);
+        self.settings.growth.unwrap_or_else(derived)
+    }
+
+    fn dead_band(&self) -> Bytes {
+        Bytes(self.reserve.0 / DEAD_BAND_SHARE).min(DEAD_BAND)
+    }
+}
+
+/// What flows in `time` at `rate` a second.
+fn in_time(rate: Bytes, time: Duration) -> Bytes {
+    let bytes = u128::from(rate.0) * time.as_micros() / 1_000_000;
+    Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
+}
+
+fn per_second(amount: Bytes, time: Duration) -> Bytes {
+    let bytes = u128::from(amount.0) * 1_000_000 / time.as_micros().max(1);
+    Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
+}
+
+fn time_for(amount: Bytes, rate: Bytes) -> Duration {
+    let micros = u128::from(amount.0) * 1_000_000 / u128::from(rate.0.max(1));
+    Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests;
