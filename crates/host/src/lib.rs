@@ -1,1 +1,5 @@
 //! The daemon: run, config, headroom, admin, observe.
+
+#![deny(unsafe_code)]
+
+pub mod config;

@@ -24,6 +24,8 @@ enum What {
         /// The shell that will read them
         shell: Shell,
     },
+    /// The reference of the config file, in Markdown
+    ConfigReference,
 }
 
 /// Writes it to stdout.
@@ -35,6 +37,7 @@ pub(crate) fn run(args: &Args) -> Exit {
             clap_complete::generate(*shell, &mut Cli::command(), "sublet", &mut page);
             Ok(())
         }
+        What::ConfigReference => page.write_all(sublet_host::config::reference().as_bytes()),
     };
     Exit::written(made.and_then(|()| io::stdout().write_all(&page)))
 }

@@ -4,6 +4,7 @@
 
 #![deny(unsafe_code)]
 
+mod config;
 mod exit;
 mod generate;
 
@@ -26,6 +27,8 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Check a config file, or print one with every default
+    Config(config::Args),
     /// Write the man page or a shell's completions
     #[command(hide = true)]
     Generate(generate::Args),
@@ -33,6 +36,7 @@ enum Command {
 
 fn main() -> ExitCode {
     match Cli::parse().command {
+        Command::Config(args) => config::run(&args),
         Command::Generate(args) => generate::run(&args),
     }
     .into()

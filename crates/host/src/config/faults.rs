@@ -1,0 +1,176 @@
+//! What is wrong with a config: each fault with its place and, where there is one, the nearest right
+//! word.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use sublet_types::TenantNameError;
+
+use super::said::Unfit;
+use super::written::TENANTS_MAX;
+
+/// Where something was said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Nowhere: the table's default.
+    Default,
+    /// On the command line, by this option.
+    Flag(&'static str),
+    /// In a file.
+    Line {
+        /// The file.
+        file: PathBuf,
+        /// The line, from 1.
+        line: usize,
+    },
+}
+
+impl Place {
+    /// A fault here.
+    pub(super) fn wrong(self, wrong: Wrong) -> Fault {
+        Fault { place: self, wrong }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Default => f.write_str("default"),
+            Place::Flag(flag) => write!(f, "--{flag}"),
+            Place::Line { file, line } => write!(f, "{}:{line}", file.display()),
+        }
+    }
+}
+
+/// One thing that is wrong, and where.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{place}: {wrong}")]
+pub struct Fault {
+    /// Where.
+    pub place: Place,
+    /// What.
+    pub wrong: Wrong,
+}
+
+/// What is wrong.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Wrong {
+    /// No TOML; the parser's words.
+    #[error("not TOML: {0}")]
+    Syntax(String),
+    /// A table that nobody knows.
+    #[error("no table is called [{name}]{}", hint(.nearest, .home))]
+    UnknownRoom {
+        /// What was written.
+        name: String,
+        /// The nearest table.
+        nearest: Option<&'static str>,
+        /// The table that has a key of this name.
+        home: Option<&'static str>,
+    },
+    /// A key that nobody knows.
+    #[error("unknown key `{name}` in [{room}]{}", hint(.nearest, .home))]
+    UnknownKey {
+        /// The table.
+        room: String,
+        /// What was written.
+        name: String,
+        /// The nearest key of that table.
+        nearest: Option<&'static str>,
+        /// The table that has a key of this name.
+        home: Option<&'static str>,
+    },
+    /// A table was due.
+    #[error("`{0}` must be a table; write [{0}]")]
+    NoTable(String),
+    /// A value that does not fit.
+    #[error("`{key}` {unfit}")]
+    Value {
+        /// The key, or the option.
+        key: String,
+        /// Why.
+        unfit: Unfit,
+    },
+    /// No name for a tenant.
+    #[error("{0}")]
+    TenantName(TenantNameError),
+    /// More tenants than a daemon serves.
+    #[error("more than {TENANTS_MAX} tenants")]
+    TooManyTenants,
+    /// `--listen` where several tenants could be meant.
+    #[error("the file names several tenants: say there what each listens on")]
+    WhichTenant,
+    /// Two values that contradict each other.
+    #[error("`{low}` is above `{high}`")]
+    Above {
+        /// The one that should be lower.
+        low: String,
+        /// The one that should be higher.
+        high: &'static str,
+    },
+    /// A value that means nothing without another.
+    #[error("`{key}` needs `{needs}` beside it")]
+    Needs {
+        /// What was said.
+        key: String,
+        /// What was not.
+        needs: &'static str,
+    },
+    /// A tenant that nobody can reach.
+    #[error("tenant `{0}` listens nowhere; give it `listen = [\"tcp:127.0.0.1:11211\"]`")]
+    NoListener(String),
+    /// Two tenants at one place.
+    #[error("`{key}`: {listen} is listed already, at {first}")]
+    ListedTwice {
+        /// The second.
+        key: String,
+        /// The place.
+        listen: String,
+        /// The first.
+        first: Place,
+    },
+    /// Only TCP makes sense there.
+    #[error("`{0}` must be tcp:HOST:PORT")]
+    WantsTcp(&'static str),
+}
+
+fn hint(nearest: &Option<&'static str>, home: &Option<&'static str>) -> String {
+    match (home, nearest) {
+        (Some(home), _) => format!("; it belongs in [{home}]"),
+        (None, Some(nearest)) => format!("; did you mean `{nearest}`?"),
+        (None, None) => "; `sublet config default` shows all there is".to_owned(),
+    }
+}
+
+/// Everything that is wrong with a config, one a line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Faults(Vec<Fault>);
+
+impl Faults {
+    /// These faults, if any.
+    pub(super) fn of(faults: Vec<Fault>) -> Result<(), Faults> {
+        match faults.is_empty() {
+            true => Ok(()),
+            false => Err(Faults(faults)),
+        }
+    }
+
+    /// A single fault.
+    pub(super) fn one(fault: Fault) -> Faults {
+        Faults(vec![fault])
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Fault> {
+        self.0.iter()
+    }
+}
+
+impl std::error::Error for Faults {}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<String> = self.0.iter().map(Fault::to_string).collect();
+        f.write_str(&lines.join("\n"))
+    }
+}

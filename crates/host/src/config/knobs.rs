@@ -1,0 +1,343 @@
+//! The one table of knobs. The config file, `sublet config default`, `sublet serve --help` and
+//! `docs/config.md` are made from it.
+
+use sublet_types::{Bytes, Weight};
+
+use super::said::{Said, Unfit};
+use super::written::{Written, WrittenTenant};
+
+/// One thing that the owner may set, in a `W`.
+pub struct Knob<W: 'static> {
+    /// The table of the file that it stands in.
+    pub room: &'static str,
+    /// Its key there.
+    pub name: &'static str,
+    /// What a value looks like.
+    pub unit: &'static str,
+    /// The value when nothing is said, as TOML; `None` where nothing is then what it means.
+    pub default: Option<&'static str>,
+    /// A value to show where there is no default, as TOML.
+    pub sample: &'static str,
+    /// Why that default.
+    pub why: &'static str,
+    /// What it does.
+    pub help: &'static str,
+    /// The option of `sublet serve` that overrides it.
+    pub flag: Option<&'static str>,
+    /// Takes a value.
+    pub set: fn(&mut W, &Said) -> Result<(), Unfit>,
+}
+
+/// The most worker threads: what is left of the store's workers after chores and release.
+const THREADS_MAX: u64 = 64;
+/// The most connections that a tenant may be allowed.
+const CONNECTIONS_MAX: u64 = 1_000_000;
+/// memcached's own limits for `-I`.
+const ITEM_MIN: Bytes = Bytes::kib(1);
+const ITEM_MAX: Bytes = Bytes::gib(1);
+
+/// What a log may look like.
+pub(super) const LOG_FORMATS: &[&str] = &["text", "json"];
+
+/// The knobs of the whole daemon.
+pub const DAEMON_KNOBS: &[Knob<Written>] = &[
+    Knob {
+        room: "daemon",
+        name: "threads",
+        unit: "1 to 64, or \"auto\"",
+        default: Some("\"auto\""),
+        sample: "4",
+        why: "auto is one a core, at most 4: as memcached, and a loop is seldom the limit",
+        help: "Threads that serve clients",
+        flag: Some("threads"),
+        set: |w, said| said.count_or("auto", 1, THREADS_MAX).map(|n| w.threads = n),
+    },
+    Knob {
+        room: "daemon",
+        name: "log",
+        unit: "error, warn, info, debug or trace, or a filter such as \"info,sublet_host=debug\"",
+        default: Some("\"info\""),
+        sample: "\"warn\"",
+        why: "info writes some lines at the start and one when the arena gives way; nothing a request",
+        help: "What is logged, to stderr",
+        flag: Some("log"),
+        set: |w, said| said.text().map(|filter| w.log = filter),
+    },
+    Knob {
+        room: "daemon",
+        name: "log_format",
+        unit: "text or json",
+        default: Some("\"text\""),
+        sample: "\"json\"",
+        why: "people read it first",
+        help: "How log lines look",
+        flag: Some("log-format"),
+        set: |w, said| said.choice(LOG_FORMATS).map(|format| w.log_format = format),
+    },
+    Knob {
+        room: "daemon",
+        name: "state",
+        unit: "a folder",
+        default: None,
+        sample: "\"/var/lib/sublet\"",
+        why: "/var/lib/sublet for root, else $XDG_STATE_HOME/sublet: where such things belong",
+        help: "Where live changes are kept (live.toml)",
+        flag: Some("state"),
+        set: |w, said| said.path().map(|path| w.state = Some(path)),
+    },
+    Knob {
+        room: "arena",
+        name: "ceiling",
+        unit: "an amount, or \"none\"",
+        default: Some("\"none\""),
+        sample: "\"8GiB\"",
+        why: "the host's idle memory decides; a second daemon on a host must be given one",
+        help: "The most that the arena ever holds, index included",
+        flag: Some("ceiling"),
+        set: |w, said| said.amount_or("none").map(|amount| w.ceiling = amount),
+    },
+    Knob {
+        room: "arena",
+        name: "floor",
+        unit: "an amount",
+        default: Some("0"),
+        sample: "\"256MiB\"",
+        why: "whoever owns the memory may have all of it back",
+        help: "What the arena keeps however short the host is",
+        flag: Some("floor"),
+        set: |w, said| said.amount().map(|amount| w.floor = amount),
+    },
+    Knob {
+        room: "arena",
+        name: "reserve",
+        unit: "an amount, or \"auto\"",
+        default: Some("\"auto\""),
+        sample: "\"2GiB\"",
+        why: "auto is what a program can take while the daemon reacts",
+        help: "Idle memory that is left to the host at all times",
+        flag: Some("reserve"),
+        set: |w, said| said.amount_or("auto").map(|amount| w.reserve = amount),
+    },
+    Knob {
+        room: "arena",
+        name: "release_threshold",
+        unit: "an amount",
+        default: Some("\"1GiB\""),
+        sample: "\"512MiB\"",
+        why: "Mortar's (§5.3): up to there picking the coldest is worth its time",
+        help: "A release of more than this is fast, one of less is ordered, where nobody says which",
+        flag: None,
+        set: |w, said| said.amount().map(|amount| w.release_threshold = amount),
+    },
+    Knob {
+        room: "admin",
+        name: "socket",
+        unit: "a path",
+        default: None,
+        sample: "\"/run/sublet/admin.sock\"",
+        why: "/run/sublet/admin.sock for root, else $XDG_RUNTIME_DIR/sublet/admin.sock or ~/.sublet/admin.sock: for the owner's eyes only",
+        help: "The admin socket; its owner and root may use it",
+        flag: Some("admin"),
+        set: |w, said| said.path().map(|path| w.admin_socket = Some(path)),
+    },
+    Knob {
+        room: "admin",
+        name: "tcp",
+        unit: "tcp:HOST:PORT",
+        default: None,
+        sample: "\"tcp:10.0.0.1:7070\"",
+        why: "the admin interface is worth root; nobody needs it from afar by default",
+        help: "The admin interface over TCP; needs tls_cert, tls_key and token_file",
+        flag: None,
+        set: |w, said| said.listen().map(|place| w.admin_tcp = Some(place)),
+    },
+    Knob {
+        room: "admin",
+        name: "tls_cert",
+        unit: "a PEM file",
+        default: None,
+        sample: "\"/etc/sublet/admin.crt\"",
+        why: "yours",
+        help: "Certificate chain of the admin interface over TCP",
+        flag: None,
+        set: |w, said| said.path().map(|path| w.admin_tls_cert = Some(path)),
+    },
+    Knob {
+        room: "admin",
+        name: "tls_key",
+        unit: "a PEM file",
+        default: None,
+        sample: "\"/etc/sublet/admin.key\"",
+        why: "yours",
+        help: "Its private key",
+        flag: None,
+        set: |w, said| said.path().map(|path| w.admin_tls_key = Some(path)),
+    },
+    Knob {
+        room: "admin",
+        name: "token_file",
+        unit: "a file",
+        default: None,
+        sample: "\"/etc/sublet/admin.token\"",
+        why: "yours; 16 characters at least",
+        help: "File whose first line is the token that callers over TCP must show",
+        flag: None,
+        set: |w, said| said.path().map(|path| w.admin_token_file = Some(path)),
+    },
+    Knob {
+        room: "metrics",
+        name: "listen",
+        unit: "tcp:HOST:PORT or unix:PATH",
+        default: None,
+        sample: "\"tcp:127.0.0.1:9119\"",
+        why: "off, for names of tenants are nobody's business; the admin socket has them at /metrics too",
+        help: "Read-only listener for Prometheus at /metrics",
+        flag: Some("metrics"),
+        set: |w, said| said.listen().map(|place| w.metrics = Some(place)),
+    },
+];
+
+/// The knobs of one tenant.
+pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
+    Knob {
+        room: "tenants.NAME",
+        name: "listen",
+        unit: "a list of tcp:HOST:PORT and unix:PATH",
+        default: None,
+        sample: "[\"tcp:127.0.0.1:11211\"]",
+        why: "a daemon without any tenant in its file serves one called default on 127.0.0.1:11211",
+        help: "Where memcached clients reach this tenant",
+        flag: Some("listen"),
+        set: |w, said| said.listeners().map(|places| w.listen = places),
+    },
+    Knob {
+        room: "tenants.NAME",
+        name: "weight",
+        unit: "1 to 1000000",
+        default: Some("100"),
+        sample: "200",
+        why: "equal shares, with room to say less",
+        help: "Its share of the arena relative to the others'; idle shares may be used by all",
+        flag: None,
+        set: |w, said| {
+            said.count(1, 1_000_000)
+                .map(|n| w.weight = Weight(n as u32))
+        },
+    },
+    Knob {
+        room: "tenants.NAME",
+        name: "floor",
+        unit: "an amount, or \"none\"",
+        default: Some("\"none\""),
+        sample: "\"64MiB\"",
+        why: "weights alone decide",
+        help: "What the other tenants never take from it",
+        flag: None,
+        set: |w, said| said.amount_or("none").map(|amount| w.floor = amount),
+    },
+    Knob {
+        room: "tenants.NAME",
+        name: "ceiling",
+        unit: "an amount, or \"none\"",
+        default: Some("\"none\""),
+        sample: "\"4GiB\"",
+        why: "what others leave idle is there to be used",
+        help: "What it never holds more than",
+        flag: None,
+        set: |w, said| said.amount_or("none").map(|amount| w.ceiling = amount),
+    },
+    Knob {
+        room: "tenants.NAME",
+        name: "mode",
+        unit: "a file mode in octal",
+        default: Some("\"0600\""),
+        sample: "\"0660\"",
+        why: "a Unix socket is for its owner unless said otherwise",
+        help: "Mode of its Unix sockets",
+        flag: None,
+        set: |w, said| said.mode().map(|mode| w.mode = mode),
+    },
+    Knob {
+        room: "tenants.NAME",
+        name: "item_max",
+        unit: "an amount from 1KiB to 1GiB",
+        default: Some("\"1MiB\""),
+        sample: "\"8MiB\"",
+        why: "memcached's (-I)",
+        help: "Its largest item",
+        flag: None,
+        set: |w, said| {
+            said.amount_in(ITEM_MIN, ITEM_MAX)
+                .map(|amount| w.item_max = amount)
+        },
+    },
+    Knob {
+        room: "tenants.NAME",
+        name: "connections",
+        unit: "1 to 1000000",
+        default: Some("1024"),
+        sample: "10000",
+        why: "memcached's (-c)",
+        help: "The most connections at once",
+        flag: None,
+        set: |w, said| {
+            said.count(1, CONNECTIONS_MAX)
+                .map(|n| w.connections = n as usize)
+        },
+    },
+    Knob {
+        room: "tenants.NAME",
+        name: "idle_timeout",
+        unit: "seconds, 0 for never",
+        default: Some("0"),
+        sample: "600",
+        why: "memcached's; clients keep pools of idle connections",
+        help: "Idle connections are closed after this",
+        flag: None,
+        set: |w, said| said.seconds().map(|time| w.idle_timeout = time),
+    },
+    Knob {
+        room: "tenants.NAME",
+        name: "auth_file",
+        unit: "a file of user:password lines",
+        default: None,
+        sample: "\"/etc/sublet/web.users\"",
+        why: "whoever reaches a loopback address or a 0600 socket is trusted",
+        help: "Clients must log in as one of these users (memcached's -Y)",
+        flag: None,
+        set: |w, said| said.path().map(|path| w.auth_file = Some(path)),
+    },
+    Knob {
+        room: "tenants.NAME",
+        name: "tls_cert",
+        unit: "a PEM file",
+        default: None,
+        sample: "\"/etc/sublet/web.crt\"",
+        why: "yours",
+        help: "Certificate chain; its TCP listeners then speak TLS only",
+        flag: None,
+        set: |w, said| said.path().map(|path| w.tls_cert = Some(path)),
+    },
+    Knob {
+        room: "tenants.NAME",
+        name: "tls_key",
+        unit: "a PEM file",
+        default: None,
+        sample: "\"/etc/sublet/web.key\"",
+        why: "yours",
+        help: "Its private key",
+        flag: None,
+        set: |w, said| said.path().map(|path| w.tls_key = Some(path)),
+    },
+    Knob {
+        room: "tenants.NAME",
+        name: "tls_ca",
+        unit: "a PEM file",
+        default: None,
+        sample: "\"/etc/sublet/clients.crt\"",
+        why: "yours",
+        help: "Clients must show a certificate signed by one of these",
+        flag: None,
+        set: |w, said| said.path().map(|path| w.tls_ca = Some(path)),
+    },
+];

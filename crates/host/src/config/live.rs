@@ -1,0 +1,174 @@
+//! What was changed while the daemon ran: kept in `live.toml`, read over the config at the next start.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use sublet_types::{Bytes, TenantName, Weight};
+
+use super::LoadError;
+use super::faults::Faults;
+use super::listen::Listen;
+use super::written::Written;
+
+/// What was changed of one tenant; `None` where the config's word holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TenantChange {
+    /// Its weight.
+    pub weight: Option<Weight>,
+    /// Its floor, or that it has none.
+    pub floor: Option<Option<Bytes>>,
+    /// Its ceiling, or that it has none.
+    pub ceiling: Option<Option<Bytes>>,
+    /// Its listeners: said of tenants that were added live.
+    pub listen: Option<Vec<Listen>>,
+}
+
+/// All live changes, and the folder they are kept in.
+#[derive(Clone, Debug)]
+pub struct Live {
+    folder: Option<PathBuf>,
+    changes: BTreeMap<TenantName, TenantChange>,
+}
+
+/// Why a change could not be kept.
+#[derive(Debug, thiserror::Error)]
+pub enum KeepError {
+    /// Nobody said where.
+    #[error(
+        "there is no state folder; start the daemon with --state FOLDER, or make the change with --temporary"
+    )]
+    NoFolder,
+    /// The system refused.
+    #[error("cannot write {path}: {source}")]
+    Write {
+        /// What was written.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+impl Live {
+    /// No changes yet.
+    pub fn none(folder: Option<PathBuf>) -> Live {
+        Live {
+            folder,
+            changes: BTreeMap::new(),
+        }
+    }
+
+    /// The file that changes are kept in.
+    pub fn path(&self) -> Option<PathBuf> {
+        self.folder.as_ref().map(|folder| folder.join("live.toml"))
+    }
+
+    /// What is changed of a tenant.
+    pub fn change(&self, name: &TenantName) -> TenantChange {
+        self.changes.get(name).cloned().unwrap_or_default()
+    }
+
+    /// Notes a change and writes all of them down; either both happen or neither.
+    pub fn keep(&mut self, name: TenantName, change: &TenantChange) -> Result<(), KeepError> {
+        let mut next = self.clone();
+        next.changes.entry(name).or_default().take(change);
+        next.write()?;
+        *self = next;
+        Ok(())
+    }
+
+    /// The file as it was left, if there is one.
+    pub(super) fn read(&self) -> Result<Option<(PathBuf, String)>, LoadError> {
+        let Some(path) = self.path() else {
+            return Ok(None);
+        };
+        match super::read_text(&path) {
+            Ok(text) => Ok(Some((path, text))),
+            Err(LoadError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                Ok(None)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Takes over what the file says, so that the next write keeps it.
+    pub(super) fn adopt(&mut self, path: &Path, text: &str) -> Result<(), Faults> {
+        let mut alone = Written::defaults();
+        alone.read(path, text)?;
+        self.changes = alone.changes();
+        Ok(())
+    }
+
+    fn write(&self) -> Result<(), KeepError> {
+        let folder = self.folder.as_ref().ok_or(KeepError::NoFolder)?;
+        let path = folder.join("live.toml");
+        write_whole(folder, &path, &self.text()).map_err(|source| KeepError::Write { path, source })
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::from(HEADING);
+        for (name, change) in &self.changes {
+            change.write(name, &mut text);
+        }
+        text
+    }
+}
+
+const HEADING: &str = "# Changes made while sublet ran; read over the config file at the start.\n\
+                       # Remove a line to go back to what the config says.\n";
+
+impl TenantChange {
+    /// Takes what `other` says over what this says.
+    pub fn take(&mut self, other: &TenantChange) {
+        self.weight = other.weight.or(self.weight);
+        self.floor = other.floor.or(self.floor);
+        self.ceiling = other.ceiling.or(self.ceiling);
+        self.listen = other.listen.clone().or_else(|| self.listen.take());
+    }
+
+    fn write(&self, name: &TenantName, text: &mut String) {
+        let amount =
+            |amount: Option<Bytes>| amount.map_or("\"none\"".to_owned(), |a| a.0.to_string());
+        let places = |places: &Vec<Listen>| {
+            let quoted: Vec<String> = places
+                .iter()
+                .map(|place| toml::Value::from(place.to_string()).to_string())
+                .collect();
+            format!("[{}]", quoted.join(", "))
+        };
+        let lines = [
+            ("weight", self.weight.map(|weight| weight.0.to_string())),
+            ("floor", self.floor.map(amount)),
+            ("ceiling", self.ceiling.map(amount)),
+            ("listen", self.listen.as_ref().map(places)),
+        ];
+        let _ = write!(text, "\n[tenants.\"{name}\"]\n");
+        for (key, value) in lines {
+            if let Some(value) = value {
+                let _ = writeln!(text, "{key} = {value}");
+            }
+        }
+    }
+}
+
+/// Whoever reads `path` sees the old text or the new one, also after a crash.
+fn write_whole(folder: &Path, path: &Path, text: &str) -> io::Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
+    let new = path.with_extension("toml.new");
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    File::open(folder)?.sync_all()
+}

@@ -1,0 +1,280 @@
+//! What a config means: every value resolved, every contradiction named.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sublet_types::{Bytes, TenantName, TenantSettings};
+
+use super::faults::{Fault, Faults, Wrong};
+use super::listen::Listen;
+use super::written::{Written, WrittenTenant};
+
+/// What the daemon does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Worker threads.
+    pub threads: usize,
+    /// What is logged.
+    pub log: String,
+    /// How.
+    pub log_format: LogFormat,
+    /// Where live changes are kept; `None` where there is no home for it.
+    pub state: Option<PathBuf>,
+    /// How large the arena may be.
+    pub arena: ArenaConfig,
+    /// Where the owner is listened to.
+    pub admin: AdminConfig,
+    /// Where Prometheus reads.
+    pub metrics: Option<Listen>,
+    /// Who is served.
+    pub tenants: Vec<TenantConfig>,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// How large the arena may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArenaConfig {
+    /// The most it ever holds.
+    pub ceiling: Option<Bytes>,
+    /// What it keeps however short the host is.
+    pub floor: Bytes,
+    /// Idle memory that is left to the host; the headroom's own figure if `None`.
+    pub reserve: Option<Bytes>,
+    /// Releases above this are fast where nobody says how.
+    pub release_threshold: Bytes,
+}
+
+/// Where the owner is listened to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdminConfig {
+    /// The admin socket.
+    pub socket: PathBuf,
+    /// The same over TCP.
+    pub tcp: Option<AdminTcp>,
+}
+
+/// The admin interface over TCP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdminTcp {
+    /// Host and port.
+    pub address: (String, u16),
+    /// Certificate chain, PEM.
+    pub cert: PathBuf,
+    /// Private key, PEM.
+    pub key: PathBuf,
+    /// File with the token.
+    pub token_file: PathBuf,
+}
+
+/// One tenant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TenantConfig {
+    /// What it is granted.
+    pub settings: TenantSettings,
+    /// Where it is served.
+    pub listen: Vec<Listen>,
+    /// Mode of its Unix sockets.
+    pub mode: u32,
+    /// Its largest item.
+    pub item_max: Bytes,
+    /// The most connections at once.
+    pub connections: usize,
+    /// When idle connections are closed.
+    pub idle_timeout: Option<Duration>,
+    /// Who may log in.
+    pub auth_file: Option<PathBuf>,
+    /// TLS on its TCP listeners.
+    pub tls: Option<Tls>,
+}
+
+/// TLS of a listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// Certificate chain, PEM.
+    pub cert: PathBuf,
+    /// Private key, PEM.
+    pub key: PathBuf,
+    /// Who signs the clients' certificates, PEM.
+    pub ca: Option<PathBuf>,
+}
+
+/// memcached's own number of threads, and the most that `auto` takes.
+const THREADS_AUTO_MAX: usize = 4;
+
+impl Written {
+    /// What it all means.
+    pub fn meaning(&self) -> Result<Config, Faults> {
+        let mut faults = Vec::new();
+        if self.ceiling.is_some_and(|ceiling| ceiling < self.floor) {
+            faults.push(self.fault("arena.floor", |low| Wrong::Above {
+                low,
+                high: "arena.ceiling",
+            }));
+        }
+        let tcp = self.admin_tcp(&mut faults);
+        let tenants = self.tenants_meant(&mut faults);
+        Faults::of(faults)?;
+        Ok(Config {
+            threads: self.threads.map_or_else(threads_auto, |n| n as usize),
+            log: self.log.clone(),
+            log_format: match self.log_format {
+                "json" => LogFormat::Json,
+                _ => LogFormat::Text,
+            },
+            state: self.state.clone().or_else(state_folder),
+            arena: ArenaConfig {
+                ceiling: self.ceiling,
+                floor: self.floor,
+                reserve: self.reserve,
+                release_threshold: self.release_threshold,
+            },
+            admin: AdminConfig {
+                socket: self.admin_socket.clone().unwrap_or_else(admin_socket),
+                tcp,
+            },
+            metrics: self.metrics.clone(),
+            tenants,
+        })
+    }
+
+    fn fault(&self, key: &str, wrong: impl FnOnce(String) -> Wrong) -> Fault {
+        self.place(key).wrong(wrong(key.to_owned()))
+    }
+
+    fn admin_tcp(&self, faults: &mut Vec<Fault>) -> Option<AdminTcp> {
+        let address = match self.admin_tcp.clone()? {
+            Listen::Tcp(host, port) => (host, port),
+            Listen::Unix(_) => {
+                faults.push(self.fault("admin.tcp", |_| Wrong::WantsTcp("admin.tcp")));
+                return None;
+            }
+        };
+        let mut need = |path: &Option<PathBuf>, needs| {
+            if path.is_none() {
+                faults.push(self.fault("admin.tcp", |key| Wrong::Needs { key, needs }));
+            }
+            path.clone()
+        };
+        let cert = need(&self.admin_tls_cert, "admin.tls_cert");
+        let key = need(&self.admin_tls_key, "admin.tls_key");
+        let token_file = need(&self.admin_token_file, "admin.token_file");
+        Some(AdminTcp {
+            address,
+            cert: cert?,
+            key: key?,
+            token_file: token_file?,
+        })
+    }
+
+    fn tenants_meant(&self, faults: &mut Vec<Fault>) -> Vec<TenantConfig> {
+        self.name_faults(faults);
+        let named = self.tenants.iter();
+        named
+            .map(|(name, written)| written.clone().meaning(name.clone()))
+            .collect()
+    }
+
+    fn name_faults(&self, faults: &mut Vec<Fault>) {
+        let mut listed = BTreeMap::new();
+        for (name, tenant) in &self.tenants {
+            let key = |key: &str| format!("tenants.{name}.{key}");
+            if tenant
+                .ceiling
+                .zip(tenant.floor)
+                .is_some_and(|(ceiling, floor)| ceiling < floor)
+            {
+                faults.push(self.fault(&key("floor"), |low| Wrong::Above {
+                    low,
+                    high: "ceiling",
+                }));
+            }
+            if tenant.listen.is_empty() {
+                let place = self.place(&format!("tenants.{name}"));
+                faults.push(place.wrong(Wrong::NoListener(name.to_string())));
+            }
+            let parts = [
+                ("tls_cert", &tenant.tls_cert, &tenant.tls_key, "tls_key"),
+                ("tls_key", &tenant.tls_key, &tenant.tls_cert, "tls_cert"),
+                ("tls_ca", &tenant.tls_ca, &tenant.tls_cert, "tls_cert"),
+            ];
+            for (part, said, other, needs) in parts {
+                if said.is_some() && other.is_none() {
+                    faults.push(self.fault(&key(part), |key| Wrong::Needs { key, needs }));
+                }
+            }
+            let place = self.place(&key("listen"));
+            for listen in tenant.listen.iter().filter(|listen| !is_any_port(listen)) {
+                if let Some(first) = listed.insert(listen.clone(), place.clone()) {
+                    let key = key("listen");
+                    let listen = listen.to_string();
+                    faults.push(
+                        place
+                            .clone()
+                            .wrong(Wrong::ListedTwice { key, listen, first }),
+                    );
+                }
+            }
+        }
+    }
+}
+
+impl WrittenTenant {
+    fn meaning(self, name: TenantName) -> TenantConfig {
+        TenantConfig {
+            settings: TenantSettings {
+                name,
+                weight: self.weight,
+                floor: self.floor,
+                ceiling: self.ceiling,
+            },
+            listen: self.listen,
+            mode: self.mode,
+            item_max: self.item_max,
+            connections: self.connections,
+            idle_timeout: self.idle_timeout,
+            auth_file: self.auth_file,
+            tls: self.tls_cert.zip(self.tls_key).map(|(cert, key)| Tls {
+                cert,
+                key,
+                ca: self.tls_ca,
+            }),
+        }
+    }
+}
+
+fn is_any_port(listen: &Listen) -> bool {
+    matches!(listen, Listen::Tcp(_, 0))
+}
+
+fn threads_auto() -> usize {
+    std::thread::available_parallelism()
+        .map_or(1, usize::from)
+        .min(THREADS_AUTO_MAX)
+}
+
+/// `$SUBLET_ADMIN`, or where such sockets belong.
+fn admin_socket() -> PathBuf {
+    sublet_client::default_socket()
+}
+
+/// Where the state of such programs belongs.
+fn state_folder() -> Option<PathBuf> {
+    if rustix::process::geteuid().is_root() {
+        return Some("/var/lib/sublet".into());
+    }
+    let home = || env::var_os("HOME").map(|home| Path::new(&home).join(".local/state"));
+    let state = env::var_os("XDG_STATE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute());
+    state.or_else(home).map(|folder| folder.join("sublet"))
+}

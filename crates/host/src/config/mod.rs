@@ -1,0 +1,116 @@
+//! The config: a table of knobs, what was written, what it means, and what was changed while running.
+
+mod faults;
+mod knobs;
+mod listen;
+mod live;
+mod meant;
+mod nearest;
+mod page;
+mod said;
+mod written;
+
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub use faults::{Fault, Faults, Place, Wrong};
+pub use knobs::{DAEMON_KNOBS, Knob, TENANT_KNOBS};
+pub use listen::{Listen, ListenError};
+pub use live::{Live, TenantChange};
+pub use meant::{AdminConfig, AdminTcp, ArenaConfig, Config, LogFormat, TenantConfig, Tls};
+pub use nearest::nearest;
+pub use page::{default_file, reference};
+pub use said::{Said, Unfit};
+pub use written::{TENANTS_MAX, Written, WrittenTenant};
+
+/// An option of `sublet serve` and the value given to it.
+pub type Flag = (&'static str, String);
+
+/// A config with what it was made of.
+#[derive(Debug)]
+pub struct Loaded {
+    /// What holds now: file, command line, live changes.
+    pub config: Config,
+    /// What would hold without the live changes.
+    pub written: Config,
+    /// The live changes.
+    pub live: Live,
+    /// The file, if one was named.
+    pub file: Option<PathBuf>,
+    /// Tenants that were changed live and are no more.
+    pub orphans: Vec<String>,
+}
+
+/// Why there is no config.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// A file could not be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It was read and makes no sense.
+    #[error(transparent)]
+    Faults(#[from] Faults),
+}
+
+/// The most bytes that a config file may have: 1024 tenants with all they can say.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+
+/// Reads file, options and live changes, in this order.
+pub fn load(file: Option<&Path>, flags: &[Flag]) -> Result<Loaded, LoadError> {
+    let mut written = match file {
+        Some(path) => read_file(path)?,
+        None => Written::defaults(),
+    };
+    written.settle();
+    for (flag, text) in flags {
+        written.take_flag(flag, text)?;
+    }
+    let without_live = written.meaning()?;
+    let mut live = Live::none(without_live.state.clone());
+    let mut orphans = Vec::new();
+    if let Some((path, text)) = live.read()? {
+        orphans = written.read_live(&path, &text)?;
+        live.adopt(&path, &text)?;
+    }
+    Ok(Loaded {
+        config: written.meaning()?,
+        written: without_live,
+        live,
+        file: file.map(Path::to_owned),
+        orphans,
+    })
+}
+
+/// Reads a file alone, for `sublet config check`.
+pub fn check(path: &Path) -> Result<Config, LoadError> {
+    let mut written = read_file(path)?;
+    written.settle();
+    Ok(written.meaning()?)
+}
+
+fn read_file(path: &Path) -> Result<Written, LoadError> {
+    let mut written = Written::defaults();
+    written.read(path, &read_text(path)?)?;
+    Ok(written)
+}
+
+fn read_text(path: &Path) -> Result<String, LoadError> {
+    let unreadable = |source| LoadError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let size = fs::metadata(path).map_err(unreadable)?.len();
+    if size > FILE_BYTES_MAX {
+        return Err(unreadable(io::ErrorKind::FileTooLarge.into()));
+    }
+    fs::read_to_string(path).map_err(unreadable)
+}

@@ -1,0 +1,233 @@
+//! A knob's value as it was said, in the file or on the command line, and the readings of it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use sublet_types::{Bytes, ParseBytesError};
+use toml::de::DeValue;
+
+use super::listen::{Listen, ListenError};
+use super::nearest::nearest;
+
+/// A value as it was said. On the command line everything is text.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Said {
+    /// `"8GiB"`.
+    Text(String),
+    /// `4`.
+    Number(u64),
+    /// `["tcp:127.0.0.1:11211"]`.
+    List(Vec<String>),
+    /// What no knob takes: a fraction, a date, a table, true or false.
+    Other(&'static str),
+}
+
+/// Why a value does not fit its knob.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Unfit {
+    /// A list where a number was due, and the like.
+    #[error("wants {wanted}, not {got}")]
+    Kind {
+        /// What fits.
+        wanted: &'static str,
+        /// What was said.
+        got: &'static str,
+    },
+    /// No amount of memory.
+    #[error("{0}")]
+    Amount(#[from] ParseBytesError),
+    /// A number outside the range.
+    #[error("must be {lowest} to {highest}")]
+    Range {
+        /// The least that fits.
+        lowest: u64,
+        /// The most that fits.
+        highest: u64,
+    },
+    /// An amount outside the range.
+    #[error("must be {lowest} to {highest}")]
+    AmountRange {
+        /// The least that fits.
+        lowest: Bytes,
+        /// The most that fits.
+        highest: Bytes,
+    },
+    /// Not one of the words.
+    #[error("{got:?} is none of {}{}", all.join(", "), .nearest.map(|n| format!("; did you mean {n:?}?")).unwrap_or_default())]
+    Choice {
+        /// What was said.
+        got: String,
+        /// What fits.
+        all: &'static [&'static str],
+        /// The nearest of them.
+        nearest: Option<&'static str>,
+    },
+    /// No place to listen on.
+    #[error("{0}")]
+    Listen(#[from] ListenError),
+    /// More places than a tenant may listen on.
+    #[error("lists more than {LISTENERS_MAX} places")]
+    TooManyListeners,
+    /// No mode of a file.
+    #[error("{0:?} is no file mode; write it in octal, such as \"0600\"")]
+    Mode(String),
+    /// Nothing where something was due.
+    #[error("is empty")]
+    Empty,
+}
+
+/// The most places one tenant may listen on.
+pub(super) const LISTENERS_MAX: usize = 64;
+
+impl Said {
+    /// What the file says there.
+    pub fn from_toml(value: &DeValue<'_>) -> Said {
+        match value {
+            DeValue::String(text) => Said::Text(text.to_string()),
+            DeValue::Integer(n) => match u64::from_str_radix(n.as_str(), n.radix()) {
+                Ok(number) => Said::Number(number),
+                Err(_) => Said::Text(n.to_string()),
+            },
+            DeValue::Array(items) => {
+                let texts = items
+                    .iter()
+                    .map(|item| item.get_ref().as_str().map(str::to_owned));
+                texts
+                    .collect::<Option<_>>()
+                    .map_or(Said::Other("a list of other things than text"), Said::List)
+            }
+            other => Said::Other(other.type_str()),
+        }
+    }
+
+    fn kind(&self) -> &'static str {
+        match self {
+            Said::Text(_) => "text",
+            Said::Number(_) => "a number",
+            Said::List(_) => "a list",
+            Said::Other(kind) => kind,
+        }
+    }
+
+    fn unfit<T>(&self, wanted: &'static str) -> Result<T, Unfit> {
+        Err(Unfit::Kind {
+            wanted,
+            got: self.kind(),
+        })
+    }
+
+    /// Text with something in it.
+    pub fn text(&self) -> Result<String, Unfit> {
+        match self {
+            Said::Text(text) if text.trim().is_empty() => Err(Unfit::Empty),
+            Said::Text(text) => Ok(text.clone()),
+            _ => self.unfit("text"),
+        }
+    }
+
+    /// A path.
+    pub fn path(&self) -> Result<PathBuf, Unfit> {
+        self.text().map(PathBuf::from)
+    }
+
+    /// An amount of memory.
+    pub fn amount(&self) -> Result<Bytes, Unfit> {
+        match self {
+            Said::Number(bytes) => Ok(Bytes(*bytes)),
+            Said::Text(text) => Ok(text.parse()?),
+            _ => self.unfit("an amount such as \"2GiB\""),
+        }
+    }
+
+    /// An amount, or `word` for its absence.
+    pub fn amount_or(&self, word: &str) -> Result<Option<Bytes>, Unfit> {
+        match self {
+            Said::Text(text) if text == word => Ok(None),
+            _ => self.amount().map(Some),
+        }
+    }
+
+    /// An amount from `lowest` to `highest`.
+    pub fn amount_in(&self, lowest: Bytes, highest: Bytes) -> Result<Bytes, Unfit> {
+        let amount = self.amount()?;
+        match lowest <= amount && amount <= highest {
+            true => Ok(amount),
+            false => Err(Unfit::AmountRange { lowest, highest }),
+        }
+    }
+
+    /// A number from `lowest` to `highest`.
+    pub fn count(&self, lowest: u64, highest: u64) -> Result<u64, Unfit> {
+        let number = match self {
+            Said::Number(number) => Some(*number),
+            Said::Text(text) if text.starts_with('-') => None,
+            Said::Text(text) => match text.parse() {
+                Ok(number) => Some(number),
+                Err(_) => return self.unfit("a number"),
+            },
+            _ => return self.unfit("a number"),
+        };
+        number
+            .filter(|n| (lowest..=highest).contains(n))
+            .ok_or(Unfit::Range { lowest, highest })
+    }
+
+    /// A number from `lowest` to `highest`, or `word` for its absence.
+    pub fn count_or(&self, word: &str, lowest: u64, highest: u64) -> Result<Option<u64>, Unfit> {
+        match self {
+            Said::Text(text) if text == word => Ok(None),
+            _ => self.count(lowest, highest).map(Some),
+        }
+    }
+
+    /// Whole seconds, 0 for never.
+    pub fn seconds(&self) -> Result<Option<Duration>, Unfit> {
+        const YEAR_SECS: u64 = 365 * 86_400;
+        let secs = self.count(0, YEAR_SECS)?;
+        Ok((secs > 0).then(|| Duration::from_secs(secs)))
+    }
+
+    /// One of the words.
+    pub fn choice(&self, all: &'static [&'static str]) -> Result<&'static str, Unfit> {
+        let got = self.text()?;
+        all.iter()
+            .copied()
+            .find(|word| *word == got)
+            .ok_or_else(|| Unfit::Choice {
+                nearest: nearest(&got, all.iter().copied()),
+                all,
+                got,
+            })
+    }
+
+    /// A place to listen on.
+    pub fn listen(&self) -> Result<Listen, Unfit> {
+        Ok(self.text()?.parse()?)
+    }
+
+    /// Places to listen on.
+    pub fn listeners(&self) -> Result<Vec<Listen>, Unfit> {
+        let places: Vec<Listen> = match self {
+            Said::Text(text) => text.split(',').map(str::parse).collect::<Result<_, _>>()?,
+            Said::List(texts) => texts
+                .iter()
+                .map(|text| text.parse())
+                .collect::<Result<_, _>>()?,
+            _ => return self.unfit("a list such as [\"tcp:127.0.0.1:11211\"]"),
+        };
+        match places.len() {
+            0 => Err(Unfit::Empty),
+            n if n > LISTENERS_MAX => Err(Unfit::TooManyListeners),
+            _ => Ok(places),
+        }
+    }
+
+    /// A file's mode, in octal text.
+    pub fn mode(&self) -> Result<u32, Unfit> {
+        let text = self.text()?;
+        match u32::from_str_radix(text.trim_start_matches("0o"), 8) {
+            Ok(mode) if mode <= 0o777 => Ok(mode),
+            _ => Err(Unfit::Mode(text)),
+        }
+    }
+}

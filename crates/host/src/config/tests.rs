@@ -1,0 +1,345 @@
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use sublet_types::{Bytes, TenantName, Weight};
+
+use super::written::WrittenTenant;
+use super::*;
+
+fn read(text: &str) -> Result<Config, Faults> {
+    let mut written = Written::defaults();
+    written.read(Path::new("t.toml"), text)?;
+    written.settle();
+    written.meaning()
+}
+
+fn complaint(text: &str) -> String {
+    read(text).expect_err(text).to_string()
+}
+
+fn name(text: &str) -> TenantName {
+    text.parse().expect(text)
+}
+
+const WEB: &str = "[tenants.web]\nlisten = [\"tcp:127.0.0.1:1\"]\n";
+
+/// What a wrong value for a knob of either kind leads to.
+fn said_in_room(room: &str, key: &str, value: &str) -> String {
+    match room {
+        "tenants.NAME" => format!("[tenants.web]\n{key} = {value}\n"),
+        room => format!("[{room}]\n{key} = {value}\n"),
+    }
+}
+
+#[test]
+fn the_default_file_means_what_no_file_means() {
+    assert_eq!(read(&default_file()), read(""));
+}
+
+#[test]
+fn every_line_of_the_default_file_may_be_taken_out_of_its_comment() {
+    let setting = |line: &str| {
+        line.split_once(" = ")
+            .is_some_and(|(key, _)| !key.contains(' '))
+    };
+    let file = default_file();
+    let bare = file.lines().map(|line| match line.strip_prefix("# ") {
+        Some(rest) if setting(rest) => rest,
+        _ => line,
+    });
+    let text = bare.collect::<Vec<_>>().join("\n");
+    let count = text.lines().filter(|line| setting(line)).count();
+    assert_eq!(count, DAEMON_KNOBS.len() + TENANT_KNOBS.len());
+    Written::defaults()
+        .read(Path::new("t.toml"), &text)
+        .expect(&text);
+}
+
+#[test]
+fn every_knob_has_its_own_place_and_says_why_its_default() {
+    let mut seen = BTreeSet::new();
+    let mut flags = BTreeSet::new();
+    let daemon = DAEMON_KNOBS
+        .iter()
+        .map(|k| (k.room, k.name, k.why, k.help, k.flag));
+    let tenant = TENANT_KNOBS
+        .iter()
+        .map(|k| (k.room, k.name, k.why, k.help, k.flag));
+    for (room, name, why, help, flag) in daemon.chain(tenant) {
+        assert!(seen.insert((room, name)), "{room}.{name} twice");
+        assert!(!why.is_empty() && !help.is_empty(), "{room}.{name}");
+        assert!(!help.ends_with('.') && !why.ends_with('.'), "{room}.{name}");
+        assert!(flag.is_none_or(|flag| flags.insert(flag)), "{flag:?} twice");
+    }
+}
+
+#[test]
+fn every_sample_fits_its_knob_and_a_table_fits_none() {
+    let daemon = DAEMON_KNOBS.iter().map(|k| (k.room, k.name, k.sample));
+    for (room, key, sample) in daemon.chain(TENANT_KNOBS.iter().map(|k| (k.room, k.name, k.sample)))
+    {
+        let mut written = Written::defaults();
+        let right = said_in_room(room, key, sample);
+        written.read(Path::new("t.toml"), &right).expect(&right);
+        let wrong = said_in_room(room, key, "{ a = 1.5 }");
+        let faults = written
+            .read(Path::new("t.toml"), &wrong)
+            .expect_err(&wrong)
+            .to_string();
+        assert!(
+            faults.starts_with("t.toml:2: ") && faults.contains(key),
+            "{faults}"
+        );
+    }
+}
+
+#[test]
+fn a_wrong_key_is_named_with_its_line_and_the_nearest_right_one() {
+    for (text, expected) in [
+        (
+            "[arena]\n\ncieling = 1",
+            "t.toml:3: unknown key `cieling` in [arena]; did you mean `ceiling`?",
+        ),
+        (
+            "[tenants.web]\nwieght = 1",
+            "t.toml:2: unknown key `wieght` in [tenants.web]; did you mean `weight`?",
+        ),
+        (
+            "[arean]",
+            "t.toml:1: no table is called [arean]; did you mean `arena`?",
+        ),
+        (
+            "ceiling = 1",
+            "t.toml:1: no table is called [ceiling]; it belongs in [arena]",
+        ),
+        (
+            "[arena]\nweight = 1",
+            "t.toml:2: unknown key `weight` in [arena]; it belongs in [tenants.NAME]",
+        ),
+        (
+            "arena = 3",
+            "t.toml:1: `arena` must be a table; write [arena]",
+        ),
+        (
+            "[tenants]\nweb = 3",
+            "t.toml:2: `tenants.web` must be a table; write [tenants.web]",
+        ),
+    ] {
+        assert_eq!(complaint(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_wrong_value_is_named_with_its_line_and_what_fits() {
+    for (text, expected) in [
+        (
+            "[arena]\nceiling = \"2 furlongs\"",
+            "t.toml:2: `arena.ceiling` unknown unit \"furlongs\"; use B, KiB, MiB, GiB or TiB",
+        ),
+        (
+            "[arena]\nfloor = -1",
+            "t.toml:2: `arena.floor` no number; write an amount such as 512MiB or 2GiB",
+        ),
+        (
+            "[daemon]\nthreads = 0",
+            "t.toml:2: `daemon.threads` must be 1 to 64",
+        ),
+        (
+            "[daemon]\nthreads = -2",
+            "t.toml:2: `daemon.threads` must be 1 to 64",
+        ),
+        (
+            "[daemon]\nlog_format = \"jsn\"",
+            "t.toml:2: `daemon.log_format` \"jsn\" is none of text, json; did you mean \"json\"?",
+        ),
+        (
+            "[metrics]\nlisten = \"9119\"",
+            "t.toml:2: `metrics.listen` \"9119\" is neither tcp:HOST:PORT nor unix:PATH",
+        ),
+        (
+            "[tenants.\"-x\"]",
+            "t.toml:1: \"-x\" is no name for a tenant: use 1 to 64 letters, digits, '-', '_' or '.', beginning with a letter or digit",
+        ),
+        (
+            "[tenants.web]\nmode = \"rw\"",
+            "t.toml:2: `tenants.web.mode` \"rw\" is no file mode; write it in octal, such as \"0600\"",
+        ),
+        (
+            "[tenants.web]\nlisten = []",
+            "t.toml:2: `tenants.web.listen` is empty",
+        ),
+        (
+            "[tenants.web]\nitem_max = 1",
+            "t.toml:2: `tenants.web.item_max` must be 1.00 KiB to 1.00 GiB",
+        ),
+    ] {
+        assert_eq!(complaint(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn what_contradicts_itself_is_named() {
+    for (text, expected) in [
+        (
+            "[arena]\nceiling = 1\nfloor = 2",
+            "t.toml:3: `arena.floor` is above `arena.ceiling`".to_owned(),
+        ),
+        (
+            "[tenants.web]\nweight = 3",
+            "t.toml:1: tenant `web` listens nowhere; give it `listen = [\"tcp:127.0.0.1:11211\"]`"
+                .into(),
+        ),
+        (
+            &format!("{WEB}tls_key = \"k\""),
+            "t.toml:3: `tenants.web.tls_key` needs `tls_cert` beside it".into(),
+        ),
+        (
+            &format!("{WEB}floor = 2\nceiling = 1"),
+            "t.toml:3: `tenants.web.floor` is above `ceiling`".into(),
+        ),
+        (
+            &format!("{WEB}{}", WEB.replace("web", "wiki")),
+            "t.toml:4: `tenants.wiki.listen`: tcp:127.0.0.1:1 is listed already, at t.toml:2"
+                .into(),
+        ),
+        (
+            "[admin]\ntcp = \"unix:/x\"",
+            "t.toml:2: `admin.tcp` must be tcp:HOST:PORT".into(),
+        ),
+    ] {
+        assert_eq!(complaint(text), expected, "{text}");
+    }
+    let faults = complaint("[admin]\ntcp = \"tcp:127.0.0.1:1\"");
+    assert_eq!(faults.lines().count(), 3, "{faults}");
+}
+
+#[test]
+fn all_faults_are_told_at_once_and_syntax_has_its_line() {
+    let faults = complaint("[arena]\nfloor = \"x\"\nceiling = \"y\"\n[daemon]\nlgo = 1\n");
+    assert_eq!(faults.lines().count(), 3, "{faults}");
+    assert!(complaint("[arena]\nfloor = \n").starts_with("t.toml:2: not TOML: "));
+}
+
+#[test]
+fn options_stand_over_the_file_and_name_themselves() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("c.toml");
+    fs::write(&file, "[arena]\nceiling = \"1GiB\"\n").expect("written");
+    let state = ("state", folder.path().display().to_string());
+    let flags = [
+        state.clone(),
+        ("ceiling", "2GiB".to_owned()),
+        ("listen", "tcp:127.0.0.1:7".to_owned()),
+    ];
+    let loaded = load(Some(&file), &flags).expect("loads");
+    assert_eq!(loaded.config.arena.ceiling, Some(Bytes::gib(2)));
+    assert_eq!(
+        loaded.config.tenants[0].listen,
+        ["tcp:127.0.0.1:7".parse().expect("a place")]
+    );
+    let wrong = load(Some(&file), &[state, ("threads", "many".to_owned())]).expect_err("refused");
+    assert_eq!(
+        wrong.to_string(),
+        "--threads: `--threads` wants a number, not text"
+    );
+}
+
+#[test]
+fn live_changes_survive_a_restart_and_stand_over_the_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("c.toml");
+    fs::write(&file, WEB).expect("written");
+    let flags = [("state", folder.path().join("deep/er").display().to_string())];
+    let mut loaded = load(Some(&file), &flags).expect("loads");
+    let weight = TenantChange {
+        weight: Some(Weight(7)),
+        ..TenantChange::default()
+    };
+    loaded.live.keep(name("web"), &weight).expect("kept");
+    let ceiling = TenantChange {
+        ceiling: Some(Some(Bytes::gib(1))),
+        ..TenantChange::default()
+    };
+    loaded.live.keep(name("web"), &ceiling).expect("kept");
+    let added = TenantChange {
+        listen: Some(vec!["unix:/tmp/\"quoted\"".parse().expect("a place")]),
+        ..TenantChange::default()
+    };
+    loaded.live.keep(name("new.er"), &added).expect("kept");
+
+    let again = load(Some(&file), &flags).expect("loads");
+    let web = again
+        .config
+        .tenants
+        .iter()
+        .find(|t| t.settings.name == name("web"))
+        .expect("web");
+    assert_eq!(web.settings.weight, Weight(7));
+    assert_eq!(web.settings.ceiling, Some(Bytes::gib(1)));
+    assert_eq!(again.written.tenants[0].settings.weight, Weight(100));
+    assert!(
+        again
+            .config
+            .tenants
+            .iter()
+            .any(|t| t.settings.name == name("new.er"))
+    );
+    assert_eq!(
+        again.live.change(&name("web")),
+        loaded.live.change(&name("web"))
+    );
+}
+
+#[test]
+fn a_live_file_is_written_whole_or_not_at_all() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut live = Live::none(Some(folder.path().to_owned()));
+    let weight = |n| TenantChange {
+        weight: Some(Weight(n)),
+        ..TenantChange::default()
+    };
+    live.keep(name("web"), &weight(1)).expect("kept");
+    let path = live.path().expect("a path");
+    let before = fs::read_to_string(&path).expect("readable");
+    // A folder where the new text would be written makes the write fail half-way.
+    fs::create_dir(folder.path().join("live.toml.new")).expect("made");
+    live.keep(name("web"), &weight(2))
+        .expect_err("cannot be kept");
+    assert_eq!(fs::read_to_string(&path).expect("readable"), before);
+    assert_eq!(live.change(&name("web")), weight(1));
+}
+
+#[test]
+fn live_changes_of_tenants_that_are_gone_are_told_and_not_served() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(
+        folder.path().join("live.toml"),
+        "[tenants.gone]\nweight = 3\n",
+    )
+    .expect("written");
+    let loaded = load(None, &[("state", folder.path().display().to_string())]).expect("loads");
+    assert_eq!(loaded.orphans, ["gone"]);
+    assert_eq!(loaded.config, loaded.written);
+}
+
+#[test]
+fn a_new_tenant_begins_with_the_defaults_of_the_table() {
+    let tenant = WrittenTenant::defaults();
+    assert_eq!(
+        (tenant.weight, tenant.mode, tenant.connections),
+        (Weight(100), 0o600, 1024)
+    );
+    assert_eq!(tenant.item_max, Bytes::mib(1));
+}
+
+#[test]
+fn the_reference_in_the_docs_is_what_the_table_says() {
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/config.md");
+    let page = fs::read_to_string(docs).expect("docs/config.md");
+    assert_eq!(
+        page,
+        reference(),
+        "write it anew: sublet generate config-reference >docs/config.md"
+    );
+}

@@ -1,0 +1,315 @@
+//! What was written: the file's and the command line's words, each checked by itself.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sublet_types::{Bytes, TenantName, Weight};
+use toml::de::{DeTable, DeValue};
+
+use super::faults::{Fault, Faults, Place, Wrong};
+use super::knobs::{DAEMON_KNOBS, Knob, TENANT_KNOBS};
+use super::listen::Listen;
+use super::live::TenantChange;
+use super::nearest::nearest;
+use super::said::{Said, Unfit};
+
+/// Everything that was said, over the defaults of the table.
+#[derive(Clone, Debug, Default)]
+pub struct Written {
+    pub(super) threads: Option<u64>,
+    pub(super) log: String,
+    pub(super) log_format: &'static str,
+    pub(super) state: Option<PathBuf>,
+    pub(super) ceiling: Option<Bytes>,
+    pub(super) floor: Bytes,
+    pub(super) reserve: Option<Bytes>,
+    pub(super) release_threshold: Bytes,
+    pub(super) admin_socket: Option<PathBuf>,
+    pub(super) admin_tcp: Option<Listen>,
+    pub(super) admin_tls_cert: Option<PathBuf>,
+    pub(super) admin_tls_key: Option<PathBuf>,
+    pub(super) admin_token_file: Option<PathBuf>,
+    pub(super) metrics: Option<Listen>,
+    pub(super) tenants: BTreeMap<TenantName, WrittenTenant>,
+    places: BTreeMap<String, Place>,
+}
+
+/// Everything that was said of one tenant, over the defaults of the table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WrittenTenant {
+    pub(super) weight: Weight,
+    pub(super) floor: Option<Bytes>,
+    pub(super) ceiling: Option<Bytes>,
+    pub(super) listen: Vec<Listen>,
+    pub(super) mode: u32,
+    pub(super) item_max: Bytes,
+    pub(super) connections: usize,
+    pub(super) idle_timeout: Option<Duration>,
+    pub(super) auth_file: Option<PathBuf>,
+    pub(super) tls_cert: Option<PathBuf>,
+    pub(super) tls_key: Option<PathBuf>,
+    pub(super) tls_ca: Option<PathBuf>,
+}
+
+/// The most tenants that a file may name.
+pub const TENANTS_MAX: usize = 1024;
+
+impl Written {
+    /// Nothing said: every knob at its default.
+    pub fn defaults() -> Written {
+        let mut written = Written::default();
+        set_defaults(DAEMON_KNOBS, &mut written);
+        written
+    }
+
+    /// Reads a file's text over what was said before.
+    pub fn read(&mut self, file: &Path, text: &str) -> Result<(), Faults> {
+        let page = Page { file, text };
+        let (table, errors) = DeTable::parse_recoverable(text);
+        let mut faults: Vec<Fault> = errors.into_iter().map(|e| page.syntax(&e)).collect();
+        if faults.is_empty() {
+            self.take_rooms(&page, table.get_ref(), &mut faults);
+        }
+        Faults::of(faults)
+    }
+
+    /// Reads live changes over what was said before; returns the tenants that they name and nobody
+    /// else does.
+    pub(super) fn read_live(&mut self, file: &Path, text: &str) -> Result<Vec<String>, Faults> {
+        self.read(file, text)?;
+        let unreachable = |(name, tenant): (&TenantName, &WrittenTenant)| {
+            tenant.listen.is_empty().then(|| name.clone())
+        };
+        let orphans: Vec<TenantName> = self.tenants.iter().filter_map(unreachable).collect();
+        self.tenants.retain(|name, _| !orphans.contains(name));
+        Ok(orphans.iter().map(TenantName::to_string).collect())
+    }
+
+    /// Where nobody named a tenant there is one.
+    pub(super) fn settle(&mut self) {
+        if self.tenants.is_empty() {
+            self.tenant(default_name()).listen = vec![Listen::Tcp("127.0.0.1".into(), 11211)];
+        }
+    }
+
+    /// What this file, read alone, says of tenants that can be changed live.
+    pub(super) fn changes(&self) -> BTreeMap<TenantName, TenantChange> {
+        let change = |(name, tenant): (&TenantName, &WrittenTenant)| {
+            let said = |key| self.places.contains_key(&format!("tenants.{name}.{key}"));
+            let change = TenantChange {
+                weight: said("weight").then_some(tenant.weight),
+                floor: said("floor").then_some(tenant.floor),
+                ceiling: said("ceiling").then_some(tenant.ceiling),
+                listen: said("listen").then(|| tenant.listen.clone()),
+            };
+            (name.clone(), change)
+        };
+        self.tenants.iter().map(change).collect()
+    }
+
+    /// Takes an option of the command line over what was said before.
+    pub fn take_flag(&mut self, flag: &'static str, text: &str) -> Result<(), Faults> {
+        let said = Said::Text(text.to_owned());
+        let place = Place::Flag(flag);
+        let taken = match DAEMON_KNOBS.iter().find(|knob| knob.flag == Some(flag)) {
+            Some(knob) => {
+                self.places
+                    .insert(path(knob.room, knob.name), place.clone());
+                (knob.set)(self, &said)
+            }
+            None => self.take_listen(&said)?,
+        };
+        taken.map_err(|unfit| {
+            Faults::one(place.wrong(Wrong::Value {
+                key: format!("--{flag}"),
+                unfit,
+            }))
+        })
+    }
+
+    /// `--listen` means the tenant `default`, or the only one there is.
+    fn take_listen(&mut self, said: &Said) -> Result<Result<(), Unfit>, Faults> {
+        let place = Place::Flag("listen");
+        if self.tenants.len() > 1 {
+            return Err(Faults::one(place.wrong(Wrong::WhichTenant)));
+        }
+        let name = self
+            .tenants
+            .keys()
+            .next()
+            .cloned()
+            .unwrap_or_else(default_name);
+        self.places.insert(format!("tenants.{name}.listen"), place);
+        let listen = said
+            .listeners()
+            .map(|places| self.tenant(name).listen = places);
+        Ok(listen)
+    }
+
+    /// Where a knob was set, if it was.
+    pub(super) fn place(&self, path: &str) -> Place {
+        self.places.get(path).cloned().unwrap_or(Place::Default)
+    }
+
+    /// The tenant of that name, made with defaults where it is new.
+    pub(super) fn tenant(&mut self, name: TenantName) -> &mut WrittenTenant {
+        self.tenants
+            .entry(name)
+            .or_insert_with(WrittenTenant::defaults)
+    }
+
+    fn take_rooms(&mut self, page: &Page<'_>, table: &DeTable<'_>, faults: &mut Vec<Fault>) {
+        for (key, value) in table {
+            let place = page.place(key.span().start);
+            match (key.get_ref().as_ref(), value.get_ref()) {
+                ("tenants", DeValue::Table(tenants)) => self.take_tenants(page, tenants, faults),
+                (room, DeValue::Table(keys)) if ROOMS.contains(&room) => {
+                    self.note_places(page, room, keys);
+                    page.take(DAEMON_KNOBS, self, room, keys, faults);
+                }
+                (room, _) if ROOMS.contains(&room) || room == "tenants" => {
+                    faults.push(place.wrong(Wrong::NoTable(room.to_owned())));
+                }
+                (room, _) => faults.push(place.wrong(unknown_room(room))),
+            }
+        }
+    }
+
+    fn take_tenants(&mut self, page: &Page<'_>, tenants: &DeTable<'_>, faults: &mut Vec<Fault>) {
+        for (key, value) in tenants {
+            let place = page.place(key.span().start);
+            let room = format!("tenants.{}", key.get_ref());
+            match (key.get_ref().parse::<TenantName>(), value.get_ref()) {
+                (Err(e), _) => faults.push(place.wrong(Wrong::TenantName(e))),
+                (Ok(name), DeValue::Table(keys)) => {
+                    self.note_places(page, &room, keys);
+                    page.take(TENANT_KNOBS, self.tenant(name), &room, keys, faults);
+                    self.places.entry(room).or_insert(place);
+                }
+                (Ok(_), _) => faults.push(place.wrong(Wrong::NoTable(room))),
+            }
+        }
+        if self.tenants.len() > TENANTS_MAX {
+            faults.push(page.place(0).wrong(Wrong::TooManyTenants));
+        }
+    }
+
+    fn note_places(&mut self, page: &Page<'_>, room: &str, keys: &DeTable<'_>) {
+        for key in keys.keys() {
+            self.places
+                .insert(path(room, key.get_ref()), page.place(key.span().start));
+        }
+    }
+}
+
+impl WrittenTenant {
+    /// Nothing said: every knob at its default.
+    pub(super) fn defaults() -> WrittenTenant {
+        let mut written = WrittenTenant::default();
+        set_defaults(TENANT_KNOBS, &mut written);
+        written
+    }
+}
+
+/// The tenant that is there when none is named.
+pub(super) fn default_name() -> TenantName {
+    "default".parse().expect("a fixed name that fits")
+}
+
+const ROOMS: [&str; 4] = ["daemon", "arena", "admin", "metrics"];
+
+fn path(room: &str, name: &str) -> String {
+    format!("{room}.{name}")
+}
+
+fn set_defaults<W>(knobs: &[Knob<W>], written: &mut W) {
+    for knob in knobs {
+        let Some(default) = knob.default else {
+            continue;
+        };
+        let value = DeValue::parse(default).expect("defaults of the table are TOML");
+        (knob.set)(written, &Said::from_toml(value.get_ref())).expect("defaults of the table fit");
+    }
+}
+
+/// A file that is being read.
+struct Page<'a> {
+    file: &'a Path,
+    text: &'a str,
+}
+
+impl Page<'_> {
+    fn place(&self, offset: usize) -> Place {
+        let before = &self.text.as_bytes()[..offset.min(self.text.len())];
+        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        Place::Line {
+            file: self.file.to_owned(),
+            line,
+        }
+    }
+
+    fn syntax(&self, error: &toml::de::Error) -> Fault {
+        let start = error.span().map_or(0, |span| span.start);
+        self.place(start)
+            .wrong(Wrong::Syntax(error.message().to_owned()))
+    }
+
+    fn take<W>(
+        &self,
+        knobs: &'static [Knob<W>],
+        written: &mut W,
+        room: &str,
+        keys: &DeTable<'_>,
+        faults: &mut Vec<Fault>,
+    ) {
+        for (key, value) in keys {
+            let name = key.get_ref().as_ref();
+            let mut here = knobs
+                .iter()
+                .filter(|knob| knob.room == room || room.starts_with("tenants."));
+            let wrong = match here.find(|knob| knob.name == name) {
+                None => Some(unknown_key(room, name)),
+                Some(knob) => (knob.set)(written, &Said::from_toml(value.get_ref()))
+                    .err()
+                    .map(|unfit| Wrong::Value {
+                        key: path(room, name),
+                        unfit,
+                    }),
+            };
+            faults.extend(wrong.map(|wrong| self.place(key.span().start).wrong(wrong)));
+        }
+    }
+}
+
+fn unknown_room(room: &str) -> Wrong {
+    Wrong::UnknownRoom {
+        name: room.to_owned(),
+        nearest: nearest(room, ROOMS.into_iter().chain(["tenants"])),
+        home: home_of(room),
+    }
+}
+
+fn unknown_key(room: &str, name: &str) -> Wrong {
+    let tenants = room.starts_with("tenants.");
+    let daemon = DAEMON_KNOBS
+        .iter()
+        .filter(|knob| !tenants && knob.room == room);
+    let tenant = TENANT_KNOBS.iter().filter(|_| tenants);
+    let names = daemon
+        .map(|knob| knob.name)
+        .chain(tenant.map(|knob| knob.name));
+    Wrong::UnknownKey {
+        room: room.to_owned(),
+        name: name.to_owned(),
+        nearest: nearest(name, names),
+        home: home_of(name),
+    }
+}
+
+/// The table that a knob of this name stands in.
+fn home_of(name: &str) -> Option<&'static str> {
+    let daemon = DAEMON_KNOBS.iter().map(|knob| (knob.name, knob.room));
+    let mut all = daemon.chain(TENANT_KNOBS.iter().map(|knob| (knob.name, knob.room)));
+    all.find(|(known, _)| *known == name).map(|(_, room)| room)
+}
