@@ -1,0 +1,382 @@
+//! Where connections come in: endpoints as people write them, sockets as the kernel has them.
+
+use std::fmt;
+use std::fs;
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::Mode;
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// How bytes travel between a client and its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// As they are.
+    Plain,
+    /// In TLS, as the settings say.
+    Tls,
+    /// In TLS, no certificate asked of the client whatever the settings say (`btls:`).
+    TlsAnyone,
+    /// In TLS, a certificate required of the client (`mtls:`).
+    TlsMutual,
+}
+
+/// One place to listen at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A TCP port.
+    Tcp {
+        /// Name or address; every address of the machine if `None`.
+        host: Option<String>,
+        /// The port; 0 lets the kernel choose.
+        port: u16,
+        /// How bytes travel.
+        transport: Transport,
+    },
+    /// A Unix socket.
+    Unix {
+        /// Its file.
+        path: PathBuf,
+        /// The file's mode.
+        mode: u32,
+    },
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Tcp {
+                host: None, port, ..
+            } => write!(f, "TCP port {port}"),
+            Endpoint::Tcp {
+                host: Some(host),
+                port,
+                ..
+            } => write!(f, "{host}, TCP port {port}"),
+            Endpoint::Unix { path, .. } => write!(f, "Unix socket {}", path.display()),
+        }
+    }
+}
+
+/// Why an endpoint cannot be listened at.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// The name stands for no address.
+    #[error("cannot listen at {endpoint}: the name has no address: {source}")]
+    NoAddress {
+        /// Where.
+        endpoint: Endpoint,
+        /// What the resolver said.
+        source: io::Error,
+    },
+    /// The kernel refused.
+    #[error("cannot listen at {endpoint}: {source}")]
+    Refused {
+        /// Where.
+        endpoint: Endpoint,
+        /// Why.
+        source: io::Error,
+    },
+    /// The path is taken by something that is no socket.
+    #[error("cannot listen at {0}: the path exists and is no socket; remove it or choose another")]
+    NotASocket(Endpoint),
+    /// Another process listens there.
+    #[error("cannot listen at {0}: another process listens there")]
+    Taken(Endpoint),
+}
+
+/// A socket that listens.
+#[derive(Debug)]
+pub struct Listener {
+    pub(super) socket: OwnedFd,
+    pub(super) address: String,
+    pub(super) transport: Transport,
+    bound: Bound,
+}
+
+#[derive(Debug)]
+enum Bound {
+    Tcp(SocketAddr),
+    Unix { path: PathBuf, inode: (u64, u64) },
+}
+
+impl Listener {
+    /// The address, as `tcp:127.0.0.1:11211`, `tcp6:[::1]:11211` or `unix:/path`.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Its TCP address, if it has one.
+    pub fn tcp_address(&self) -> Option<SocketAddr> {
+        match self.bound {
+            Bound::Tcp(address) => Some(address),
+            Bound::Unix { .. } => None,
+        }
+    }
+}
+
+/// A Unix socket's file goes with its listener, unless another took its place.
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Bound::Unix { path, inode } = &self.bound
+            && inode_of(path).is_ok_and(|now| now == *inode)
+        {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Listens at every endpoint, or at none.
+pub fn bind(endpoints: &[Endpoint], backlog: u32) -> Result<Vec<Listener>, ListenError> {
+    let mut listeners = Vec::new();
+    for endpoint in endpoints {
+        match endpoint {
+            Endpoint::Tcp {
+                host,
+                port,
+                transport,
+            } => listeners.extend(bind_tcp(endpoint, host.as_deref(), *port, *transport, backlog)?),
+            Endpoint::Unix { path, mode } => {
+                listeners.push(bind_unix(endpoint, path, *mode, backlog)?);
+            }
+        }
+    }
+    Ok(listeners)
+}
+
+fn bind_tcp(
+    endpoint: &Endpoint,
+    host: Option<&str>,
+    port: u16,
+    transport: Transport,
+    backlog: u32,
+) -> Result<Vec<Listener>, ListenError> {
+    let addresses = addresses(endpoint, host, port)?;
+    let mut listeners = Vec::new();
+    let mut absent = None;
+    for address in addresses {
+        match listen_tcp(address, backlog) {
+            Ok((socket, bound)) => listeners.push(Listener {
+                socket,
+                address: tcp_name(bound),
+                transport,
+                bound: Bound::Tcp(bound),
+            }),
+            Err(error) if is_absent_family(&error) => absent = Some(error),
+            Err(source) => return Err(refused(endpoint, source)),
+        }
+    }
+    match absent {
+        Some(source) if listeners.is_empty() => Err(refused(endpoint, source)),
+        _ => Ok(listeners),
+    }
+}
+
+fn addresses(
+    endpoint: &Endpoint,
+    host: Option<&str>,
+    port: u16,
+) -> Result<Vec<SocketAddr>, ListenError> {
+    let Some(host) = host else {
+        let everywhere = [
+            IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        ];
+        return Ok(everywhere.map(|ip| SocketAddr::new(ip, port)).to_vec());
+    };
+    let resolved = (host, port).to_socket_addrs();
+    let mut found: Vec<SocketAddr> = resolved
+        .map_err(|source| ListenError::NoAddress {
+            endpoint: endpoint.clone(),
+            source,
+        })?
+        .collect();
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
+fn listen_tcp(address: SocketAddr, backlog: u32) -> io::Result<(OwnedFd, SocketAddr)> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM.nonblocking(),
+        Some(Protocol::TCP),
+    )?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.set_keepalive(true)?;
+    // Connections inherit it, which saves a system call for each.
+    socket.set_tcp_nodelay(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(backlog_of(backlog))?;
+    let bound = socket
+        .local_addr()?
+        .as_socket()
+        .ok_or(io::ErrorKind::Unsupported)?;
+    Ok((socket.into(), bound))
+}
+
+/// A machine without IPv6 (or a name with an address that this machine lost) is served by the rest.
+fn is_absent_family(error: &io::Error) -> bool {
+    const EAFNOSUPPORT: i32 = rustix::io::Errno::AFNOSUPPORT.raw_os_error();
+    error.raw_os_error() == Some(EAFNOSUPPORT) || error.kind() == io::ErrorKind::AddrNotAvailable
+}
+
+fn backlog_of(backlog: u32) -> i32 {
+    i32::try_from(backlog).unwrap_or(i32::MAX)
+}
+
+fn bind_unix(
+    endpoint: &Endpoint,
+    path: &Path,
+    mode: u32,
+    backlog: u32,
+) -> Result<Listener, ListenError> {
+    clear_stale(endpoint, path)?;
+    let listen = || -> io::Result<(OwnedFd, (u64, u64))> {
+        let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None)?;
+        let address = socket2::SockAddr::unix(path)?;
+        // The file is never, not even for an instant, more open than its mode.
+        let before = rustix::process::umask(Mode::from_bits_truncate(!mode & 0o777));
+        let bound = socket.bind(&address);
+        rustix::process::umask(before);
+        bound?;
+        fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+        socket.listen(backlog_of(backlog))?;
+        Ok((socket.into(), inode_of(path)?))
+    };
+    let (socket, inode) = listen().map_err(|source| refused(endpoint, source))?;
+    Ok(Listener {
+        socket,
+        address: format!("unix:{}", path.display()),
+        transport: Transport::Plain,
+        bound: Bound::Unix {
+            path: path.to_owned(),
+            inode,
+        },
+    })
+}
+
+/// Removes a socket file that nobody listens at; refuses anything else that is in the way.
+fn clear_stale(endpoint: &Endpoint, path: &Path) -> Result<(), ListenError> {
+    let Ok(there) = fs::symlink_metadata(path) else {
+        return Ok(());
+    };
+    if !there.file_type().is_socket() {
+        return Err(ListenError::NotASocket(endpoint.clone()));
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            fs::remove_file(path).map_err(|source| refused(endpoint, source))
+        }
+        _ => Err(ListenError::Taken(endpoint.clone())),
+    }
+}
+
+fn refused(endpoint: &Endpoint, source: io::Error) -> ListenError {
+    let endpoint = endpoint.clone();
+    match source.kind() {
+        io::ErrorKind::AddrInUse => ListenError::Taken(endpoint),
+        _ => ListenError::Refused { endpoint, source },
+    }
+}
+
+fn inode_of(path: &Path) -> io::Result<(u64, u64)> {
+    let there = fs::symlink_metadata(path)?;
+    Ok((there.dev(), there.ino()))
+}
+
+/// `tcp:1.2.3.4:5` or `tcp6:[::1]:5`.
+pub(super) fn tcp_name(address: SocketAddr) -> String {
+    match address {
+        SocketAddr::V4(v4) => format!("tcp:{v4}"),
+        SocketAddr::V6(v6) => format!("tcp6:[{}]:{}", v6.ip(), v6.port()),
+    }
+}
+
+/// Writes what `MEMCACHED_PORT_FILENAME` asks for: a line a TCP socket. The file appears whole.
+pub fn write_ports(path: &Path, listeners: &[Listener]) -> io::Result<()> {
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(".lck");
+    let mut file = fs::File::create(&draft)?;
+    for address in listeners.iter().filter_map(Listener::tcp_address) {
+        let family = if address.is_ipv4() { "INET" } else { "INET6" };
+        writeln!(file, "TCP {family}: {}", address.port())?;
+    }
+    fs::rename(&draft, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unix(path: &Path) -> Endpoint {
+        Endpoint::Unix {
+            path: path.to_owned(),
+            mode: 0o640,
+        }
+    }
+
+    fn tcp(host: Option<&str>, port: u16) -> Endpoint {
+        Endpoint::Tcp {
+            host: host.map(str::to_owned),
+            port,
+            transport: Transport::Plain,
+        }
+    }
+
+    #[test]
+    fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("socket");
+        drop(std::os::unix::net::UnixListener::bind(&path).expect("a stale socket"));
+
+        let live = bind(&[unix(&path)], 8).expect("the stale file makes way");
+        assert_eq!(live[0].address(), format!("unix:{}", path.display()));
+        let mode = fs::metadata(&path).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o640);
+
+        let second = bind(&[unix(&path)], 8);
+        assert!(matches!(second, Err(ListenError::Taken(_))), "{second:?}");
+        drop(live);
+        assert!(!path.exists(), "the file goes with its listener");
+    }
+
+    #[test]
+    fn a_file_that_is_no_socket_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("precious");
+        fs::write(&path, "letters").expect("a file");
+        let refused = bind(&[unix(&path)], 8);
+        assert!(matches!(refused, Err(ListenError::NotASocket(_))));
+        assert_eq!(fs::read(&path).expect("still there"), b"letters");
+    }
+
+    #[test]
+    fn a_taken_port_and_a_wrong_name_are_refused() {
+        let first = bind(&[tcp(Some("127.0.0.1"), 0)], 8).expect("any port");
+        let port = first[0].tcp_address().expect("tcp").port();
+        let second = bind(&[tcp(Some("127.0.0.1"), port)], 8);
+        assert!(matches!(second, Err(ListenError::Taken(_))), "{second:?}");
+        let wrong = bind(&[tcp(Some("no such name"), 0)], 8);
+        assert!(matches!(wrong, Err(ListenError::NoAddress { .. })));
+    }
+
+    #[test]
+    fn the_port_file_names_every_tcp_socket() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("ports");
+        let listeners = bind(&[tcp(Some("127.0.0.1"), 0)], 8).expect("any port");
+        write_ports(&path, &listeners).expect("written");
+        let port = listeners[0].tcp_address().expect("tcp").port();
+        let written = fs::read_to_string(&path).expect("a file");
+        assert_eq!(written, format!("TCP INET: {port}\n"));
+        assert!(!folder.path().join("ports.lck").exists());
+    }
+}
