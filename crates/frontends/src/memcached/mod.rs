@@ -3,6 +3,7 @@
 pub mod connections;
 pub mod face;
 pub mod passwords;
+pub mod serve;
 pub mod session;
 pub mod settings;
 pub mod watch;

@@ -50,10 +50,7 @@ fn parse_one(
     })
 }
 
-fn split_transport(
-    written: &str,
-    default: Transport,
-) -> Result<(Transport, &str), EndpointsError> {
+fn split_transport(written: &str, default: Transport) -> Result<(Transport, &str), EndpointsError> {
     const PREFIXES: [(&str, Transport); 3] = [
         ("notls:", Transport::Plain),
         ("btls:", Transport::TlsAnyone),
@@ -112,7 +109,11 @@ mod tests {
         use Transport::{Plain, Tls, TlsMutual};
         let cases = [
             ("127.0.0.1", Plain, vec![tcp(Some("127.0.0.1"), 7, Plain)]),
-            ("localhost:99", Plain, vec![tcp(Some("localhost"), 99, Plain)]),
+            (
+                "localhost:99",
+                Plain,
+                vec![tcp(Some("localhost"), 99, Plain)],
+            ),
             ("::1", Plain, vec![tcp(Some("::1"), 7, Plain)]),
             ("[::1]", Plain, vec![tcp(Some("::1"), 7, Plain)]),
             ("[::1]:99", Plain, vec![tcp(Some("::1"), 99, Plain)]),
@@ -120,7 +121,10 @@ mod tests {
             (
                 "127.0.0.1:1;127.0.0.2,",
                 Plain,
-                vec![tcp(Some("127.0.0.1"), 1, Plain), tcp(Some("127.0.0.2"), 7, Plain)],
+                vec![
+                    tcp(Some("127.0.0.1"), 1, Plain),
+                    tcp(Some("127.0.0.2"), 7, Plain),
+                ],
             ),
             (
                 "notls:a:1,b:2,mtls:c:3",
@@ -133,7 +137,11 @@ mod tests {
             ),
         ];
         for (written, transport, endpoints) in cases {
-            assert_eq!(parse_endpoints(written, 7, transport), Ok(endpoints), "{written}");
+            assert_eq!(
+                parse_endpoints(written, 7, transport),
+                Ok(endpoints),
+                "{written}"
+            );
         }
     }
 
@@ -141,7 +149,10 @@ mod tests {
     fn wrong_addresses_are_named() {
         let parse = |written| parse_endpoints(written, 7, Transport::Plain);
         assert_eq!(parse(","), Err(EndpointsError::Empty));
-        assert_eq!(parse("notls:a:1"), Err(EndpointsError::OnlyWithTls("notls:")));
+        assert_eq!(
+            parse("notls:a:1"),
+            Err(EndpointsError::OnlyWithTls("notls:"))
+        );
         for bad in ["a:b", "a:0", "a:70000", "a:-1"] {
             assert_eq!(parse(bad), Err(EndpointsError::BadPort(bad.into())));
         }

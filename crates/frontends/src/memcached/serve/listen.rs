@@ -139,7 +139,13 @@ pub fn bind(endpoints: &[Endpoint], backlog: u32) -> Result<Vec<Listener>, Liste
                 host,
                 port,
                 transport,
-            } => listeners.extend(bind_tcp(endpoint, host.as_deref(), *port, *transport, backlog)?),
+            } => listeners.extend(bind_tcp(
+                endpoint,
+                host.as_deref(),
+                *port,
+                *transport,
+                backlog,
+            )?),
             Endpoint::Unix { path, mode } => {
                 listeners.push(bind_unix(endpoint, path, *mode, backlog)?);
             }

@@ -1,0 +1,118 @@
+//! Bytes between a socket and its session. A connection that has nothing unfinished holds no buffer;
+//! those that a worker lends out come back empty.
+
+/// Bytes that one read takes at most: more than a deep pipeline of small requests.
+pub(super) const READ_BYTES: usize = 64 << 10;
+
+/// Buffers that a worker keeps for reuse.
+const SPARE_MAX: usize = 16;
+
+/// A buffer that grew beyond this is given back to the allocator instead.
+const SPARE_BYTES_MAX: usize = 512 << 10;
+
+/// A worker's buffers.
+pub(super) struct Desk {
+    pub(super) read: Box<[u8]>,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Desk {
+    pub(super) fn new() -> Desk {
+        Desk {
+            read: vec![0; READ_BYTES].into_boxed_slice(),
+            spare: Vec::with_capacity(SPARE_MAX),
+        }
+    }
+
+    fn lend(&mut self) -> Vec<u8> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    fn take_back(&mut self, mut buffer: Vec<u8>) {
+        if self.spare.len() < SPARE_MAX && (1..=SPARE_BYTES_MAX).contains(&buffer.capacity()) {
+            buffer.clear();
+            self.spare.push(buffer);
+        }
+    }
+}
+
+/// Bytes that wait, and how far the front of them is done with.
+#[derive(Default)]
+pub(super) struct Queue {
+    bytes: Vec<u8>,
+    done: usize,
+}
+
+impl Queue {
+    pub(super) fn is_empty(&self) -> bool {
+        self.done == self.bytes.len()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len() - self.done
+    }
+
+    pub(super) fn waiting(&self) -> &[u8] {
+        &self.bytes[self.done..]
+    }
+
+    /// The end of the queue, for whoever appends to it.
+    pub(super) fn tail(&mut self, desk: &mut Desk) -> &mut Vec<u8> {
+        if self.bytes.capacity() == 0 {
+            self.bytes = desk.lend();
+        }
+        &mut self.bytes
+    }
+
+    pub(super) fn push(&mut self, desk: &mut Desk, bytes: &[u8]) {
+        self.drop_done();
+        self.tail(desk).extend_from_slice(bytes);
+    }
+
+    /// The front `count` bytes are done with; an empty queue gives its buffer back.
+    pub(super) fn finish(&mut self, desk: &mut Desk, count: usize) {
+        self.done += count;
+        if self.is_empty() {
+            self.done = 0;
+            desk.take_back(std::mem::take(&mut self.bytes));
+        }
+    }
+
+    fn drop_done(&mut self) {
+        if self.done > 0 {
+            self.bytes.drain(..self.done);
+            self.done = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_in_comes_out_in_order() {
+        let mut desk = Desk::new();
+        let mut queue = Queue::default();
+        queue.push(&mut desk, b"abc");
+        queue.finish(&mut desk, 1);
+        queue.push(&mut desk, b"de");
+        assert_eq!(queue.waiting(), b"bcde");
+        assert_eq!(queue.len(), 4);
+    }
+
+    #[test]
+    fn an_empty_queue_holds_no_memory_and_large_buffers_are_not_kept() {
+        let mut desk = Desk::new();
+        let mut queue = Queue::default();
+        queue.push(&mut desk, b"abc");
+        queue.finish(&mut desk, 3);
+        assert_eq!(queue.bytes.capacity(), 0);
+        assert_eq!(desk.spare.len(), 1);
+
+        queue.push(&mut desk, &vec![0; SPARE_BYTES_MAX + 1]);
+        queue.finish(&mut desk, SPARE_BYTES_MAX + 1);
+        assert_eq!(queue.bytes.capacity(), 0);
+        assert_eq!(desk.spare.len(), 0, "the grown buffer is gone");
+    }
+}

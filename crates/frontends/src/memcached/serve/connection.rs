@@ -1,0 +1,291 @@
+//! One connection: a socket, what travels on it, and its session.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+use sublet_types::TenantId;
+
+use super::buffers::{Desk, Queue};
+use super::floor::Floor;
+use super::seat::Seat;
+use super::socket;
+use super::tls::Veil;
+use crate::memcached::connections::Doing;
+use crate::memcached::face::Face;
+use crate::memcached::session::{Next, Session};
+
+/// Reads of one connection before others get a turn: 1 MiB.
+const READS_PER_TURN: usize = 16;
+
+/// What a closing connection's client may still have sent: it is read, lest the kernel answers with a
+/// reset that overtakes the last reply.
+const LAST_WORDS_MAX: usize = 256 << 10;
+
+/// How a turn of a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// It waits for its client.
+    Rest,
+    /// It waits for its client to read.
+    Blocked,
+    /// It has more to do, but it is the others' turn.
+    Again,
+    /// It watches: it wants a turn soon, whatever its socket does.
+    Watch,
+    /// It is over.
+    Over,
+    /// It is over, and so shall the process be.
+    Shutdown {
+        /// Whether connections may finish first.
+        graceful: bool,
+    },
+}
+
+/// What the kernel said of a socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Readiness {
+    pub(super) readable: bool,
+    pub(super) hung_up: bool,
+}
+
+/// The other side is gone, or its socket is of no more use.
+struct Gone;
+
+impl From<io::Error> for Gone {
+    fn from(_: io::Error) -> Gone {
+        Gone
+    }
+}
+
+/// Whether a socket took or gave all it could.
+#[derive(PartialEq, Eq)]
+enum Flow {
+    Open,
+    Blocked,
+}
+
+/// One connection.
+pub(super) struct Connection {
+    socket: OwnedFd,
+    veil: Option<Box<Veil>>,
+    session: Session,
+    seat: Seat,
+    tenant: TenantId,
+    inbox: Queue,
+    outbox: Queue,
+    next: Next,
+    /// Bytes that the inbox must hold before it pays to ask the session again.
+    enough: usize,
+    readable: bool,
+    hung_up: bool,
+    pub(super) last_heard: Instant,
+    pub(super) turn_is_due: bool,
+    pub(super) was_blocked: bool,
+}
+
+impl Connection {
+    pub(super) fn new(
+        socket: OwnedFd,
+        veil: Option<Veil>,
+        seat: Seat,
+        tenant: TenantId,
+        now: Instant,
+    ) -> Connection {
+        Connection {
+            session: Session::new(Arc::clone(seat.face()), Arc::clone(seat.peer())),
+            socket,
+            veil: veil.map(Box::new),
+            seat,
+            tenant,
+            inbox: Queue::default(),
+            outbox: Queue::default(),
+            next: Next::Read { wanted: 1 },
+            enough: 1,
+            readable: true,
+            hung_up: false,
+            last_heard: now,
+            turn_is_due: false,
+            was_blocked: false,
+        }
+    }
+
+    pub(super) fn socket(&self) -> &OwnedFd {
+        &self.socket
+    }
+
+    pub(super) fn face(&self) -> &Arc<Face> {
+        self.seat.face()
+    }
+
+    /// Nothing is under way: no reply unsent, no request half received.
+    pub(super) fn is_idle(&self) -> bool {
+        self.inbox.is_empty() && self.outbox.is_empty()
+    }
+
+    /// Notes what the kernel said; a turn follows.
+    pub(super) fn notice(&mut self, readiness: Readiness) {
+        self.readable |= readiness.readable | readiness.hung_up;
+        self.hung_up |= readiness.hung_up;
+    }
+
+    /// Sends, reads and runs requests until the socket or fairness stops it.
+    pub(super) fn turn(&mut self, desk: &mut Desk, floor: &Floor) -> Turn {
+        let turn = self.serve(desk, floor).unwrap_or(Turn::Over);
+        if matches!(turn, Turn::Over | Turn::Shutdown { .. }) {
+            self.hear_last_words(desk);
+        }
+        turn
+    }
+
+    fn serve(&mut self, desk: &mut Desk, floor: &Floor) -> Result<Turn, Gone> {
+        if matches!(self.next, Next::Yield | Next::Watch) {
+            self.run_inbox(desk, floor);
+        }
+        let mut reads = 0;
+        loop {
+            match self.next {
+                Next::Yield => return Ok(Turn::Again),
+                Next::Become(tenant) => {
+                    self.tenant = tenant;
+                    self.run_inbox(desk, floor);
+                    continue;
+                }
+                _ => {}
+            }
+            if self.send(desk)? == Flow::Blocked {
+                self.seat.peer().set_doing(Doing::Writing);
+                return Ok(Turn::Blocked);
+            }
+            match self.next {
+                Next::Close => return Ok(Turn::Over),
+                Next::Shutdown { graceful } => return Ok(Turn::Shutdown { graceful }),
+                Next::Write => self.run_inbox(desk, floor),
+                Next::Read { .. } | Next::Watch if self.readable && reads == READS_PER_TURN => {
+                    return Ok(Turn::Again);
+                }
+                Next::Read { .. } | Next::Watch if self.readable => {
+                    self.receive(desk, floor)?;
+                    reads += 1;
+                }
+                Next::Watch => return Ok(Turn::Watch),
+                Next::Read { .. } | Next::Yield | Next::Become(_) => return Ok(Turn::Rest),
+            }
+        }
+    }
+
+    /// Writes what waits to be sent.
+    fn send(&mut self, desk: &mut Desk) -> Result<Flow, Gone> {
+        while !self.outbox.is_empty() {
+            let waiting = self.outbox.waiting();
+            let sent = match &mut self.veil {
+                None => socket::send(&self.socket, waiting),
+                Some(veil) => veil.write(&self.socket, waiting),
+            };
+            match sent {
+                Ok(count) => self.outbox.finish(desk, count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(Flow::Blocked);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        match &mut self.veil {
+            None => Ok(Flow::Open),
+            Some(veil) => match veil.flush(&self.socket)? {
+                true => Ok(Flow::Open),
+                false => Ok(Flow::Blocked),
+            },
+        }
+    }
+
+    /// Reads once, and runs what came in.
+    fn receive(&mut self, desk: &mut Desk, floor: &Floor) -> Result<(), Gone> {
+        let mut read = std::mem::take(&mut desk.read);
+        let outcome = self.read(&mut read);
+        if let Ok(count @ 1..) = outcome {
+            self.run_fresh(&read[..count], desk, floor);
+        }
+        desk.read = read;
+        outcome.map(|_| ())
+    }
+
+    /// Reads from the socket; 0 when there is nothing now.
+    fn read(&mut self, space: &mut [u8]) -> Result<usize, Gone> {
+        let read = match &mut self.veil {
+            None => socket::receive(&self.socket, space),
+            Some(veil) => veil.read(&self.socket, space, &self.seat.face().figures),
+        };
+        match read {
+            Ok(0) => Err(Gone),
+            Ok(count) => {
+                // A short read emptied the socket, and the kernel tells when more comes. Not so after
+                // a hang-up, which it told already, nor through TLS, which keeps bytes of its own.
+                let emptied = count < space.len() && !self.hung_up && self.veil.is_none();
+                self.readable = !emptied;
+                Ok(count)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.readable = false;
+                Ok(0)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Runs requests, where nothing was left over straight out of the worker's read buffer; what
+    /// remains of it is kept.
+    fn run_fresh(&mut self, input: &[u8], desk: &mut Desk, floor: &Floor) {
+        if !self.inbox.is_empty() {
+            self.inbox.push(desk, input);
+            if self.inbox.len() >= self.enough {
+                self.run_inbox(desk, floor);
+            }
+            return;
+        }
+        let consumed = self.advance(input, desk, floor);
+        if consumed < input.len() {
+            self.inbox.push(desk, &input[consumed..]);
+        }
+        self.expect();
+    }
+
+    fn run_inbox(&mut self, desk: &mut Desk, floor: &Floor) {
+        let mut inbox = std::mem::take(&mut self.inbox);
+        let consumed = self.advance(inbox.waiting(), desk, floor);
+        inbox.finish(desk, consumed);
+        self.inbox = inbox;
+        self.expect();
+    }
+
+    fn advance(&mut self, input: &[u8], desk: &mut Desk, floor: &Floor) -> usize {
+        let out = self.outbox.tail(desk);
+        let advance = floor.act(self.tenant, |tenancy| {
+            self.session.advance(input, out, tenancy)
+        });
+        self.outbox.finish(desk, 0);
+        self.next = advance.next;
+        advance.consumed
+    }
+
+    fn expect(&mut self) {
+        self.enough = match self.next {
+            Next::Read { wanted } => self.inbox.len() + wanted.max(1),
+            _ => 0,
+        };
+    }
+
+    fn hear_last_words(&mut self, desk: &mut Desk) {
+        if let Some(veil) = &mut self.veil {
+            veil.close(&self.socket);
+        }
+        let mut heard = 0;
+        while heard < LAST_WORDS_MAX {
+            match socket::receive(&self.socket, &mut desk.read) {
+                Ok(count) if count > 0 => heard += count,
+                _ => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The loop: sockets to sessions and back. One thread accepts; each worker has one epoll and many
+//! connections, and serves the listeners of all tenants.
+
+mod acceptor;
+mod buffers;
+mod connection;
+mod endpoints;
+mod floor;
+mod listen;
+mod seat;
+mod socket;
+mod tls;
+mod worker;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+
+use sublet_store::{Store, TooManyWorkers};
+use sublet_types::TenantId;
+
+use self::acceptor::{Acceptor, Bell, Door};
+pub use self::endpoints::{EndpointsError, parse_endpoints};
+use self::floor::Floor;
+pub use self::listen::{Endpoint, ListenError, Listener, Transport, bind, write_ports};
+pub use self::tls::{Tls, TlsError};
+use self::worker::{Message, Post, Worker};
+use super::face::Face;
+use crate::tenancy::{Clock, Doorman, Ledger};
+
+/// Listeners that serve one tenant in one way.
+pub struct Group {
+    /// What their connections share; its settings say how many there may be.
+    pub face: Arc<Face>,
+    /// For whom they act, unless a client proves to be somebody else.
+    pub tenant: TenantId,
+    /// TLS, for listeners that speak it.
+    pub tls: Option<Arc<Tls>>,
+}
+
+/// What every worker needs of the daemon.
+#[derive(Clone)]
+pub struct Premises {
+    /// The store.
+    pub store: Arc<Store>,
+    /// The daemon's clock.
+    pub clock: Clock,
+    /// Where counters are kept.
+    pub ledger: Arc<Ledger>,
+}
+
+/// How serving ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// At once.
+    Now,
+    /// After what is under way, but within a few seconds.
+    Graceful,
+}
+
+/// Hears a client's `shutdown`. Must not block.
+pub type Asked = dyn Fn(Stop) + Send + Sync;
+
+/// Why serving could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The kernel refused a thread or an epoll.
+    #[error("cannot start the threads that serve: {0}")]
+    Kernel(#[from] io::Error),
+    /// More workers than the store takes.
+    #[error(transparent)]
+    TooManyWorkers(#[from] TooManyWorkers),
+}
+
+/// Threads that serve. Stop them, or they go on until the process ends.
+pub struct Running {
+    bell: Arc<Bell>,
+    workers: Vec<Arc<Post>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Running {
+    /// Stops accepting, then serving; returns when all threads have ended.
+    pub fn stop(self, stop: Stop) {
+        self.bell.ring();
+        for worker in &self.workers {
+            worker.send(Message::Stop(stop));
+        }
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Serves all groups' listeners with `threads` worker threads.
+pub fn start(
+    groups: Vec<(Group, Vec<Listener>)>,
+    threads: usize,
+    premises: &Premises,
+    asked: Arc<Asked>,
+) -> Result<Running, StartError> {
+    let mut running = Vec::new();
+    let mut workers = Vec::new();
+    for n in 0..threads.max(1) {
+        let (post, thread) = start_worker(n, premises.clone(), Arc::clone(&asked))?;
+        workers.push(post);
+        running.push(thread);
+    }
+    let doors = groups.into_iter().flat_map(|(group, listeners)| {
+        let group = Arc::new(group);
+        listeners
+            .into_iter()
+            .map(move |listener| Door::new(&group, listener, &premises.clock))
+    });
+    let (mut acceptor, bell) = Acceptor::new(doors.collect(), workers.clone(), premises.clock)?;
+    running.push(spawn("accept".to_owned(), move || {
+        if let Err(error) = acceptor.run() {
+            tracing::error!(%error, "accepting connections failed");
+            asked(Stop::Now);
+        }
+    })?);
+    Ok(Running {
+        bell,
+        workers,
+        threads: running,
+    })
+}
+
+/// A worker belongs to its thread, so it is made there.
+fn start_worker(
+    n: usize,
+    premises: Premises,
+    asked: Arc<Asked>,
+) -> Result<(Arc<Post>, JoinHandle<()>), StartError> {
+    let (ready, made) = mpsc::channel();
+    let thread = spawn(format!("serve-{n}"), move || {
+        let worker = make_worker(&premises, Arc::clone(&asked));
+        let (mut worker, made) = match worker {
+            Ok((worker, post)) => (Some(worker), Ok(post)),
+            Err(error) => (None, Err(error)),
+        };
+        let _ = ready.send(made);
+        if let Some(Err(error)) = worker.as_mut().map(Worker::run) {
+            tracing::error!(%error, "serving connections failed");
+            asked(Stop::Now);
+        }
+    })?;
+    let post = made.recv().map_err(io::Error::other)??;
+    Ok((post, thread))
+}
+
+fn make_worker(premises: &Premises, asked: Arc<Asked>) -> Result<(Worker, Arc<Post>), StartError> {
+    let doorman = Doorman::new(&premises.store, premises.clock, &premises.ledger)?;
+    Ok(Worker::new(Floor::new(doorman), asked)?)
+}
+
+fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name(name).spawn(body)
+}

@@ -1,0 +1,292 @@
+//! TLS: certificates, and the thin layer between a socket and its session.
+
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use parking_lot::RwLock;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{
+    NoServerSessionStorage, ServerSessionMemoryCache, VerifierBuilderError, WebPkiClientVerifier,
+};
+use rustls::version::{TLS12, TLS13};
+use rustls::{HandshakeKind, RootCertStore, ServerConfig, ServerConnection};
+
+use super::listen::Transport;
+use super::socket;
+use crate::memcached::face::Figures;
+use crate::memcached::settings::{ClientCertificate, TlsSettings, TlsVersion};
+
+/// Sessions that are kept for being resumed.
+const SESSIONS_MAX: usize = 1024;
+
+/// Why certificates cannot be used. Nothing changes then.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file that cannot be read, or holds something else.
+    #[error("cannot read {what} from {path}: {source}")]
+    Unreadable {
+        /// What was looked for.
+        what: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// What was wrong with it.
+        source: pem::Error,
+    },
+    /// Certificate and key do not belong together, or are of a kind unknown here.
+    #[error("cannot use the certificate of {path}: {source}")]
+    Unusable {
+        /// The certificate's file.
+        path: PathBuf,
+        /// What was wrong with it.
+        source: rustls::Error,
+    },
+    /// Clients are asked for certificates that nobody could have signed.
+    #[error("ssl_verify_mode asks clients for certificates: name who signs them with ssl_ca_cert")]
+    NoAuthority,
+    /// The authorities' file has no good certificate.
+    #[error("cannot verify clients by {path}: {source}")]
+    BadAuthority {
+        /// The authorities' file.
+        path: PathBuf,
+        /// What was wrong with it.
+        source: VerifierBuilderError,
+    },
+}
+
+/// The certificates of a face: read at start, and again when asked.
+#[derive(Debug)]
+pub struct Tls {
+    settings: TlsSettings,
+    configs: RwLock<Configs>,
+    read_unix: AtomicU64,
+}
+
+#[derive(Clone, Debug)]
+struct Configs {
+    asked: Arc<ServerConfig>,
+    anyone: Arc<ServerConfig>,
+    /// None where no authority is known: then nobody can prove who he is.
+    mutual: Option<Arc<ServerConfig>>,
+}
+
+impl Tls {
+    /// Reads the certificates.
+    pub fn load(settings: TlsSettings) -> Result<Tls, TlsError> {
+        Ok(Tls {
+            configs: RwLock::new(Configs::load(&settings)?),
+            read_unix: AtomicU64::new(unix_now()),
+            settings,
+        })
+    }
+
+    /// Reads the certificates again. Where that fails, the old ones stay.
+    pub fn reload(&self) -> Result<(), TlsError> {
+        let fresh = Configs::load(&self.settings)?;
+        *self.configs.write() = fresh;
+        self.read_unix.store(unix_now(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Unix time at which the certificates were read, seconds.
+    pub fn read_unix(&self) -> u64 {
+        self.read_unix.load(Ordering::Relaxed)
+    }
+
+    fn config(&self, transport: Transport) -> Option<Arc<ServerConfig>> {
+        let configs = self.configs.read();
+        match transport {
+            Transport::Plain => None,
+            Transport::Tls => Some(Arc::clone(&configs.asked)),
+            Transport::TlsAnyone => Some(Arc::clone(&configs.anyone)),
+            Transport::TlsMutual => configs.mutual.clone(),
+        }
+    }
+}
+
+impl Configs {
+    fn load(settings: &TlsSettings) -> Result<Configs, TlsError> {
+        let authorities = settings.client_ca.as_deref().map(authorities).transpose()?;
+        let mutual = match &authorities {
+            Some(known) => Some(config(settings, ClientCertificate::Required, Some(known))?),
+            None => None,
+        };
+        Ok(Configs {
+            asked: config(settings, settings.client_certificate, authorities.as_ref())?,
+            anyone: config(settings, ClientCertificate::Unasked, None)?,
+            mutual,
+        })
+    }
+}
+
+fn config(
+    settings: &TlsSettings,
+    asked: ClientCertificate,
+    authorities: Option<&Arc<RootCertStore>>,
+) -> Result<Arc<ServerConfig>, TlsError> {
+    let versions: &[_] = match settings.min_version {
+        TlsVersion::V12 => &[&TLS12, &TLS13],
+        TlsVersion::V13 => &[&TLS13],
+    };
+    let unusable = |source| TlsError::Unusable {
+        path: settings.chain.clone(),
+        source,
+    };
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(versions)
+        .map_err(unusable)?;
+    let builder = match asked {
+        ClientCertificate::Unasked => builder.with_no_client_auth(),
+        ClientCertificate::Asked | ClientCertificate::Required => {
+            let roots = Arc::clone(authorities.ok_or(TlsError::NoAuthority)?);
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
+            let verifier = match asked {
+                ClientCertificate::Asked => verifier.allow_unauthenticated(),
+                _ => verifier,
+            };
+            let path = || settings.client_ca.clone().unwrap_or_default();
+            builder.with_client_cert_verifier(verifier.build().map_err(|source| {
+                TlsError::BadAuthority {
+                    path: path(),
+                    source,
+                }
+            })?)
+        }
+    };
+    let key = private_key(settings.key.as_deref().unwrap_or(&settings.chain))?;
+    let mut config = builder
+        .with_single_cert(certificates(&settings.chain)?, key)
+        .map_err(unusable)?;
+    if settings.resumes {
+        config.session_storage = ServerSessionMemoryCache::new(SESSIONS_MAX);
+    } else {
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+    }
+    Ok(Arc::new(config))
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let unreadable = |source| TlsError::Unreadable {
+        what: "certificates",
+        path: path.to_owned(),
+        source,
+    };
+    let found: Vec<_> = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect)
+        .map_err(unreadable)?;
+    match found.is_empty() {
+        true => Err(unreadable(pem::Error::NoItemsFound)),
+        false => Ok(found),
+    }
+}
+
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_file(path).map_err(|source| TlsError::Unreadable {
+        what: "a private key",
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn authorities(path: &Path) -> Result<Arc<RootCertStore>, TlsError> {
+    let mut store = RootCertStore::empty();
+    store.add_parsable_certificates(certificates(path)?);
+    Ok(Arc::new(store))
+}
+
+fn unix_now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or_default().as_secs()
+}
+
+/// One connection's TLS.
+pub(super) struct Veil {
+    tls: ServerConnection,
+    greeted: bool,
+}
+
+impl Veil {
+    /// TLS for a new connection; none where nobody may come in by this transport.
+    pub(super) fn new(tls: &Tls, transport: Transport) -> Option<Veil> {
+        let config = tls.config(transport)?;
+        ServerConnection::new(config).ok().map(|tls| Veil {
+            tls,
+            greeted: false,
+        })
+    }
+
+    /// Reads what the client said; `WouldBlock` once the socket has no more, 0 at the end.
+    pub(super) fn read(
+        &mut self,
+        socket: &OwnedFd,
+        buffer: &mut [u8],
+        figures: &Figures,
+    ) -> io::Result<usize> {
+        loop {
+            match self.tls.reader().read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
+                read => return read,
+            }
+            self.tls.read_tls(&mut socket::Wire(socket))?;
+            if let Err(error) = self.tls.process_new_packets() {
+                self.count_failure(figures);
+                // Tells the client why, as far as it still listens.
+                let _ = self.flush(socket);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+            }
+            if !self.greeted && !self.tls.is_handshaking() {
+                self.greeted = true;
+                self.count_session(figures);
+            }
+            // What cannot be written now goes with the next reply; the handshake alone never fills a socket.
+            let _ = self.flush(socket)?;
+        }
+    }
+
+    /// Takes some of `bytes` for the client; `WouldBlock` when the socket takes no more.
+    pub(super) fn write(&mut self, socket: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
+        if !self.flush(socket)? {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        self.tls.writer().write(bytes)
+    }
+
+    /// Writes what was taken; says whether all of it went.
+    pub(super) fn flush(&mut self, socket: &OwnedFd) -> io::Result<bool> {
+        while self.tls.wants_write() {
+            match self.tls.write_tls(&mut socket::Wire(socket)) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Says goodbye, as TLS wants it.
+    pub(super) fn close(&mut self, socket: &OwnedFd) {
+        self.tls.send_close_notify();
+        let _ = self.flush(socket);
+    }
+
+    fn count_failure(&self, figures: &Figures) {
+        let counter = match self.greeted {
+            true => &figures.ssl_proto_errors,
+            false => &figures.ssl_handshake_errors,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn count_session(&self, figures: &Figures) {
+        if self.tls.handshake_kind() != Some(HandshakeKind::Resumed) {
+            figures.ssl_new_sessions.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}

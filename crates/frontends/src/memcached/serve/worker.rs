@@ -1,0 +1,361 @@
+//! A worker: one thread, one epoll, many connections.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token, Waker};
+use parking_lot::Mutex;
+use slab::Slab;
+use sublet_pace::{Found, Look, Pace};
+
+use super::buffers::Desk;
+use super::connection::{Connection, Readiness, Turn};
+use super::floor::Floor;
+use super::listen::Transport;
+use super::seat::Seat;
+use super::tls::Veil;
+use super::{Asked, Group, Stop};
+use crate::memcached::watch::WATCH_INTERVAL;
+
+/// Events that one wait brings at most.
+const EVENTS_MAX: usize = 256;
+
+/// How often idle connections are looked for, where there is a time-out at all.
+const SWEEP_MIN: Duration = Duration::from_secs(1);
+
+/// How long connections may finish what is under way after a graceful stop.
+const GRACE_MAX: Duration = Duration::from_secs(5);
+
+const POST: Token = Token(usize::MAX);
+
+/// A connection on its way from the acceptor to its worker.
+pub(super) struct Newcomer {
+    pub(super) socket: OwnedFd,
+    pub(super) group: Arc<Group>,
+    pub(super) transport: Transport,
+    pub(super) seat: Seat,
+}
+
+/// What others tell a worker. Newcomers are bounded by the limit on connections.
+pub(super) enum Message {
+    Newcomer(Newcomer),
+    Stop(Stop),
+}
+
+/// A worker's letter box.
+pub(super) struct Post {
+    letters: Mutex<VecDeque<Message>>,
+    waker: Waker,
+}
+
+impl Post {
+    pub(super) fn send(&self, message: Message) {
+        self.letters.lock().push_back(message);
+        // A full pipe means that the worker is awake already.
+        let _ = self.waker.wake();
+    }
+}
+
+/// What a worker acts on.
+enum Event {
+    Ready(Token, Readiness),
+    Letter(Message),
+    TurnOf(Token),
+    Sweep,
+}
+
+/// One thread's connections and what it needs to serve them.
+pub(super) struct Worker {
+    poll: Poll,
+    ready: Events,
+    post: Arc<Post>,
+    events: VecDeque<Event>,
+    pace: Pace,
+    desk: Desk,
+    floor: Floor,
+    connections: Slab<Connection>,
+    /// Connections with more to do after the others' turn; each at most once.
+    again: VecDeque<Token>,
+    watchers: Vec<Token>,
+    watch_at: Option<Instant>,
+    sweep_at: Option<Instant>,
+    now: Instant,
+    asked: Arc<Asked>,
+    ending: Ending,
+}
+
+/// How far a worker's end has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    NotYet,
+    /// What is under way is finished, until then at most.
+    Finishing(Instant),
+    Ended,
+}
+
+impl Worker {
+    pub(super) fn new(floor: Floor, asked: Arc<Asked>) -> io::Result<(Worker, Arc<Post>)> {
+        let poll = Poll::new()?;
+        let post = Arc::new(Post {
+            letters: Mutex::default(),
+            waker: Waker::new(poll.registry(), POST)?,
+        });
+        let worker = Worker {
+            poll,
+            ready: Events::with_capacity(EVENTS_MAX),
+            post: Arc::clone(&post),
+            events: VecDeque::with_capacity(EVENTS_MAX),
+            pace: Pace::default(),
+            desk: Desk::new(),
+            floor,
+            connections: Slab::new(),
+            again: VecDeque::new(),
+            watchers: Vec::new(),
+            watch_at: None,
+            sweep_at: None,
+            now: Instant::now(),
+            asked,
+            ending: Ending::NotYet,
+        };
+        Ok((worker, post))
+    }
+
+    /// Serves until it is told to stop and, if gracefully, all is said.
+    pub(super) fn run(&mut self) -> io::Result<()> {
+        while !self.is_over() {
+            self.wait()?;
+            while let Some(event) = self.events.pop_front() {
+                self.apply(event);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        match self.ending {
+            Ending::NotYet => false,
+            Ending::Finishing(until) => self.connections.is_empty() || self.now >= until,
+            Ending::Ended => true,
+        }
+    }
+
+    /// Blocks until there is something to apply.
+    fn wait(&mut self) -> io::Result<()> {
+        if self.again.is_empty() {
+            self.wait_at_pace()?;
+        } else {
+            glance(&mut self.poll, &mut self.ready, Some(Duration::ZERO))?;
+        }
+        self.now = Instant::now();
+        self.collect();
+        Ok(())
+    }
+
+    fn wait_at_pace(&mut self) -> io::Result<()> {
+        let longest = self.longest_sleep();
+        let (poll, ready) = (&mut self.poll, &mut self.ready);
+        self.pace.wait(|look| match look {
+            Look::Glance => glance(poll, ready, Some(Duration::ZERO)),
+            Look::Sleep => glance(poll, ready, longest),
+        })
+    }
+
+    fn longest_sleep(&self) -> Option<Duration> {
+        let end_at = match self.ending {
+            Ending::Finishing(until) => Some(until),
+            _ => None,
+        };
+        let next = [self.sweep_at, self.watch_at, end_at]
+            .into_iter()
+            .flatten()
+            .min();
+        next.map(|at| at.saturating_duration_since(Instant::now()))
+    }
+
+    fn collect(&mut self) {
+        for event in &self.ready {
+            match event.token() {
+                POST => self
+                    .events
+                    .extend(self.post.letters.lock().drain(..).map(Event::Letter)),
+                token => self.events.push_back(Event::Ready(
+                    token,
+                    Readiness {
+                        readable: event.is_readable(),
+                        hung_up: event.is_read_closed() || event.is_error(),
+                    },
+                )),
+            }
+        }
+        self.events.extend(self.again.drain(..).map(Event::TurnOf));
+        if take_if_past(&mut self.watch_at, self.now) {
+            self.events
+                .extend(self.watchers.drain(..).map(Event::TurnOf));
+        }
+        if take_if_past(&mut self.sweep_at, self.now) {
+            self.events.push_back(Event::Sweep);
+        }
+    }
+
+    fn apply(&mut self, event: Event) {
+        match event {
+            Event::Ready(token, readiness) => self.hear(token, readiness),
+            Event::TurnOf(token) => self.turn(token),
+            Event::Letter(Message::Newcomer(newcomer)) => self.admit(newcomer),
+            Event::Letter(Message::Stop(stop)) => self.begin_end(stop),
+            Event::Sweep => self.sweep(),
+        }
+    }
+
+    fn hear(&mut self, token: Token, readiness: Readiness) {
+        let Some(connection) = self.connections.get_mut(token.0) else {
+            return;
+        };
+        connection.notice(readiness);
+        connection.last_heard = self.now;
+        if !connection.turn_is_due {
+            self.turn(token);
+        }
+    }
+
+    fn turn(&mut self, token: Token) {
+        let Some(connection) = self.connections.get_mut(token.0) else {
+            return;
+        };
+        let turn = connection.turn(&mut self.desk, &self.floor);
+        connection.turn_is_due = matches!(turn, Turn::Again | Turn::Watch);
+        match turn {
+            Turn::Rest if self.ending != Ending::NotYet && connection.is_idle() => {
+                self.dismiss(token);
+            }
+            Turn::Rest => {}
+            Turn::Blocked => self.watch_for_room(token),
+            Turn::Again => self.again.push_back(token),
+            Turn::Watch => {
+                self.watchers.push(token);
+                self.watch_at.get_or_insert(self.now + WATCH_INTERVAL);
+            }
+            Turn::Over => self.dismiss(token),
+            Turn::Shutdown { graceful } => {
+                self.dismiss(token);
+                (self.asked)(if graceful { Stop::Graceful } else { Stop::Now });
+            }
+        }
+    }
+
+    /// A reader was too slow once: from now on the kernel says when it has room again. Others are
+    /// spared that, since a Unix socket would wake its worker each time its reader reads.
+    fn watch_for_room(&mut self, token: Token) {
+        let connection = &mut self.connections[token.0];
+        if std::mem::replace(&mut connection.was_blocked, true) {
+            return;
+        }
+        let raw = connection.socket().as_raw_fd();
+        let both = Interest::READABLE | Interest::WRITABLE;
+        let told = self
+            .poll
+            .registry()
+            .reregister(&mut SourceFd(&raw), token, both);
+        if told.is_err() {
+            self.dismiss(token);
+        }
+    }
+
+    fn admit(&mut self, newcomer: Newcomer) {
+        let Some(connection) = newcomer.connection(self.now) else {
+            return;
+        };
+        let slot = self.connections.vacant_entry();
+        let token = Token(slot.key());
+        let raw = connection.socket().as_raw_fd();
+        let registry = self.poll.registry();
+        let registered = registry.register(&mut SourceFd(&raw), token, Interest::READABLE);
+        if registered.is_err() || self.ending != Ending::NotYet {
+            return;
+        }
+        if connection.face().settings.idle_timeout.is_some() {
+            self.sweep_at.get_or_insert(self.now + SWEEP_MIN);
+        }
+        slot.insert(connection);
+        self.turn(token);
+    }
+
+    fn dismiss(&mut self, token: Token) {
+        let connection = self.connections.remove(token.0);
+        let raw = connection.socket().as_raw_fd();
+        // Closing the socket would do as well, unless somebody else still holds it open.
+        let _ = self.poll.registry().deregister(&mut SourceFd(&raw));
+    }
+
+    /// Closes who was idle for too long; says when to look again.
+    fn sweep(&mut self) {
+        let mut next = None;
+        let mut idle = Vec::new();
+        for (key, connection) in &self.connections {
+            let Some(timeout) = connection.face().settings.idle_timeout else {
+                continue;
+            };
+            let due = connection.last_heard + timeout;
+            if due <= self.now {
+                idle.push(Token(key));
+            } else {
+                next = Some(next.map_or(due, |next: Instant| next.min(due)));
+            }
+        }
+        for token in idle {
+            let face = self.connections[token.0].face();
+            face.figures.idle_kicks.fetch_add(1, Ordering::Relaxed);
+            self.dismiss(token);
+        }
+        self.sweep_at = next.map(|due| due.max(self.now + SWEEP_MIN));
+    }
+
+    fn begin_end(&mut self, stop: Stop) {
+        self.ending = match stop {
+            Stop::Now => Ending::Ended,
+            Stop::Graceful => Ending::Finishing(self.now + GRACE_MAX),
+        };
+        let idle = self.connections.iter().filter(|(_, c)| c.is_idle());
+        let idle: Vec<Token> = idle.map(|(key, _)| Token(key)).collect();
+        for token in idle {
+            self.dismiss(token);
+        }
+    }
+}
+
+impl Newcomer {
+    /// The connection; none where its listener lets nobody in.
+    fn connection(self, now: Instant) -> Option<Connection> {
+        let Newcomer {
+            socket,
+            group,
+            transport,
+            seat,
+        } = self;
+        let veil = match (transport, &group.tls) {
+            (Transport::Plain, _) => None,
+            (_, Some(tls)) => Some(Veil::new(tls, transport)?),
+            (_, None) => return None,
+        };
+        Some(Connection::new(socket, veil, seat, group.tenant, now))
+    }
+}
+
+/// Looks at the kernel's events, for at most `longest`; for as long as it takes if `None`.
+fn glance(poll: &mut Poll, ready: &mut Events, longest: Option<Duration>) -> io::Result<Found> {
+    match poll.poll(ready, longest) {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Found::Nothing),
+        Err(error) => Err(error),
+        Ok(()) if ready.is_empty() => Ok(Found::Nothing),
+        Ok(()) => Ok(Found::Work),
+    }
+}
+
+fn take_if_past(at: &mut Option<Instant>, now: Instant) -> bool {
+    at.take_if(|at| *at <= now).is_some()
+}
