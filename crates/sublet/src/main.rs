@@ -4,6 +4,7 @@
 
 #![deny(unsafe_code)]
 
+mod bench;
 mod config;
 mod exit;
 mod generate;
@@ -29,6 +30,8 @@ pub(crate) struct Cli {
 enum Command {
     /// Check a config file, or print one with every default
     Config(config::Args),
+    /// Measure Sublet on this machine, beside a peer where there is one
+    Bench(bench::Args),
     /// Write the man page or a shell's completions
     #[command(hide = true)]
     Generate(generate::Args),
@@ -37,6 +40,7 @@ enum Command {
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Config(args) => config::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Generate(args) => generate::run(&args),
     }
     .into()

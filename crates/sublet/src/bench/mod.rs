@@ -1,9 +1,20 @@
 //! `sublet bench`: what Sublet claims about speed and memory, measured on this machine beside a peer.
 
+mod chance;
+mod cores;
+mod idle;
+mod keyspace;
+mod latency;
+mod load;
 mod machine;
+mod memcached;
+mod memory;
+mod pair;
 mod plot;
 mod progress;
 mod report;
+mod stream;
+mod subject;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -30,11 +41,34 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Bench {}
+enum Bench {
+    /// Throughput, round trips, CPU and memory beside memcached's
+    Memcached(memcached::Args),
+    /// How many items the same memory keeps
+    Memory(memory::Args),
+    /// One client, one request at a time (Mortar's figure 7)
+    Latency(latency::Args),
+    /// What the daemon costs while nobody asks anything
+    Idle(idle::Args),
+}
 
 /// Why a bench could not be run to its end.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BenchError {
+    /// A server could not be tested.
+    #[error(transparent)]
+    Subject(#[from] subject::SubjectError),
+    /// A server did not answer as it should.
+    #[error("while driving {program}: {cause}")]
+    Load {
+        /// Which.
+        program: String,
+        /// What was wrong.
+        cause: load::LoadError,
+    },
+    /// Idle connections could not be opened.
+    #[error("cannot open that many connections: {0}; see `ulimit -n`")]
+    Crowd(io::Error),
     /// The plot could not be written.
     #[error(transparent)]
     Plot(#[from] plot::PlotError),
@@ -75,5 +109,10 @@ fn show(args: &Args, machine: &Machine, report: &Report) -> io::Result<()> {
 }
 
 fn measure(bench: &Bench, progress: &Progress) -> Result<(&'static str, Report), BenchError> {
-    match *bench {}
+    Ok(match bench {
+        Bench::Memcached(args) => ("memcached", memcached::run(args, progress)?),
+        Bench::Memory(args) => ("memory", memory::run(args, progress)?),
+        Bench::Latency(args) => ("latency", latency::run(args, progress)?),
+        Bench::Idle(args) => ("idle", idle::run(args, progress)?),
+    })
 }

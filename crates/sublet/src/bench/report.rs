@@ -46,9 +46,9 @@ impl Report {
     fn table(&self) -> Table {
         let mut table = Table::new();
         table
-            .load_preset(presets::UTF8_HORIZONTAL_ONLY)
+            .load_preset(presets::ASCII_MARKDOWN)
             .set_content_arrangement(ContentArrangement::Disabled)
-            .set_header(["", "unit", "ours", "peer", "ratio", "goal", "holds"]);
+            .set_header(["figure", "unit", "ours", "peer", "ratio", "goal", "holds"]);
         for column in 2..=4 {
             if let Some(column) = table.column_mut(column) {
                 column.set_cell_alignment(CellAlignment::Right);
@@ -167,6 +167,9 @@ impl Serialize for Row {
     }
 }
 
+/// "No worse" as a ratio: two runs of one and the same program differ by as much.
+pub(super) const NO_WORSE: f64 = 1.05;
+
 /// What is to be reached, of the ratio or of our own figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Goal {
@@ -183,12 +186,16 @@ pub(super) enum Goal {
 impl fmt::Display for Goal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Goal::RatioAtLeast(bound) => write!(f, "ratio ≥ {bound}"),
-            Goal::RatioAtMost(bound) => write!(f, "ratio ≤ {bound}"),
+            Goal::RatioAtLeast(bound) => write!(f, "ratio ≥ {}", rounded(*bound)),
+            Goal::RatioAtMost(bound) => write!(f, "ratio ≤ {}", rounded(*bound)),
             Goal::OursAtLeast(bound) => write!(f, "ours ≥ {bound}"),
             Goal::OursAtMost(bound) => write!(f, "ours ≤ {bound}"),
         }
     }
+}
+
+fn rounded(bound: f64) -> f64 {
+    (bound * 1000.0).round() / 1000.0
 }
 
 /// The rounds of one measurement: their median and how far they lay apart.
