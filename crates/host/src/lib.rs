@@ -3,3 +3,4 @@
 #![deny(unsafe_code)]
 
 pub mod config;
+pub mod headroom;

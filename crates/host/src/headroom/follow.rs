@@ -1,0 +1,288 @@
+//! One turn of the loop: read the host, decide, set the arena's limit, give back.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use sublet_frontends::tenancy::Clock;
+use sublet_policy::headroom::{Arena, Decision, POLL_MAX, Settings, State, decide};
+use sublet_store::{Release, Released, Worker};
+use sublet_types::{Bytes, HostFigures, ReleaseMode};
+
+use super::figures::ReadHost;
+use super::holds::{Holds, TooManyHolds};
+use super::running::Order;
+
+/// Ordered release copies what it keeps: after each such piece the host is looked at again, so that a
+/// release turns fast as soon as it must.
+const ORDERED_PIECE: Bytes = Bytes::mib(64);
+
+/// `held` and the host's figures are read one after the other. If `held` moved by more than this between, it was not
+/// one instant, and they are read once more.
+const INSTANT_SLACK: Bytes = Bytes::mib(4);
+
+/// Trouble in reading the host is logged once in this time.
+const TROUBLE_EVERY: Duration = Duration::from_secs(60);
+
+/// What the loop saw and did last, for status and metrics.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HeadroomFigures {
+    /// The host.
+    pub host: HostFigures,
+    /// What the arena held then.
+    pub held: Bytes,
+    /// What was decided; nothing before the first turn.
+    pub decision: Option<Decision>,
+    /// Releases since the start.
+    pub releases: ReleaseCounts,
+    /// The last one.
+    pub last_release: Option<Took>,
+}
+
+/// Releases since the start, by whoever's wish.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReleaseCounts {
+    /// In order, each piece counted.
+    pub ordered: u64,
+    /// Fast.
+    pub fast: u64,
+    /// What they gave back, lost and kept.
+    pub sum: Released,
+    /// Time that they took.
+    pub time: Duration,
+    /// Time that the longest took.
+    pub longest: Duration,
+}
+
+/// A release, to its last madvise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Took {
+    /// What it did.
+    pub released: Released,
+    /// How blocks were chosen at the end: a release that turns urgent turns fast.
+    pub mode: ReleaseMode,
+    /// How long it took.
+    pub time: Duration,
+}
+
+/// What a turn did, and when the next is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// What it gave back.
+    pub took: Option<Took>,
+    /// When the next is due.
+    pub again_in: Duration,
+}
+
+/// Lets the arena follow a host.
+pub struct Follower<H> {
+    host: H,
+    worker: Worker,
+    clock: Clock,
+    settings: Settings,
+    state: State,
+    holds: Holds,
+    figures: Arc<Mutex<HeadroomFigures>>,
+    trouble_at: Option<Duration>,
+}
+
+/// How somebody wants a release done.
+#[derive(Clone, Copy)]
+struct Wish {
+    mode: ReleaseMode,
+    order: Order,
+    cap: Bytes,
+}
+
+impl<H: ReadHost> Follower<H> {
+    /// A follower that has not looked yet.
+    pub fn new(host: H, worker: Worker, clock: Clock, settings: Settings) -> Follower<H> {
+        Follower {
+            host,
+            worker,
+            clock,
+            settings,
+            state: State::default(),
+            holds: Holds::default(),
+            figures: Arc::default(),
+            trouble_at: None,
+        }
+    }
+
+    /// Where it shows what it saw and did.
+    pub fn figures(&self) -> Arc<Mutex<HeadroomFigures>> {
+        Arc::clone(&self.figures)
+    }
+
+    /// Other settings from now on.
+    pub fn set(&mut self, settings: Settings) {
+        self.settings = settings;
+    }
+
+    /// One turn at `at`: time since the start, which never goes back.
+    pub fn turn(&mut self, at: Duration) -> Turn {
+        self.turn_with(at, None)
+    }
+
+    /// Gives back by hand, and keeps it so for the hold. `at` tells the time since the start.
+    pub fn order(&mut self, order: Order, at: impl Fn() -> Duration) -> Result<Took, TooManyHolds> {
+        let began = Instant::now();
+        let held = self.worker.store().figures().held;
+        let amount = self.at_most(order).min(held);
+        let fast = amount >= self.settings.fast_from;
+        let derived = if fast {
+            ReleaseMode::Fast
+        } else {
+            ReleaseMode::Ordered
+        };
+        let wish = Wish {
+            mode: order.mode.unwrap_or(derived),
+            order,
+            cap: held - amount,
+        };
+        let now = at();
+        self.holds.add(wish.cap, now, now + order.hold)?;
+        let mut took = Took {
+            released: Released::default(),
+            mode: wish.mode,
+            time: Duration::ZERO,
+        };
+        while let Some(piece) = self.turn_with(at(), Some(wish)).took {
+            add(&mut took.released, &piece.released);
+            took.mode = piece.mode;
+            if piece.released.bytes == Bytes::ZERO || took.released.bytes >= amount {
+                break;
+            }
+        }
+        took.time = began.elapsed();
+        Ok(took)
+    }
+
+    /// What a tenant holds is the most that it can give.
+    fn at_most(&self, order: Order) -> Bytes {
+        let Some(id) = order.tenant else {
+            return order.amount;
+        };
+        let tenants = self.worker.store().tenants();
+        let held = tenants.iter().find(|tenant| tenant.id == id);
+        held.map_or(Bytes::ZERO, |tenant| tenant.held.min(order.amount))
+    }
+
+    fn turn_with(&mut self, at: Duration, wish: Option<Wish>) -> Turn {
+        let Some((held, host)) = self.look(at) else {
+            return Turn {
+                took: None,
+                again_in: POLL_MAX,
+            };
+        };
+        let caps = [self.holds.cap(at), wish.map(|wish| wish.cap)];
+        let arena = Arena {
+            held,
+            cap: caps.into_iter().flatten().min(),
+        };
+        let (state, decision) = decide(&self.state, &self.settings, &host, arena);
+        self.state = state;
+        self.worker.store().set_limit(decision.arena_max);
+        let took = self.release(&decision, held, wish);
+        self.show(host, held, decision, took);
+        let left = held - decision.arena_max - given_back(took);
+        let gives = given_back(took) > Bytes::ZERO;
+        Turn {
+            took,
+            again_in: if gives && left > Bytes::ZERO {
+                Duration::ZERO
+            } else {
+                decision.poll_again_in
+            },
+        }
+    }
+
+    fn look(&mut self, at: Duration) -> Option<(Bytes, HostFigures)> {
+        let (held, figures) = self.look_once(at)?;
+        let held_after = self.worker.store().figures().held;
+        if held_after.0.abs_diff(held.0) <= INSTANT_SLACK.0 {
+            return Some((held, figures));
+        }
+        self.look_once(at)
+    }
+
+    fn look_once(&mut self, at: Duration) -> Option<(Bytes, HostFigures)> {
+        let held = self.worker.store().figures().held;
+        match self.host.read(at) {
+            Ok(figures) => Some((held, figures)),
+            Err(error) => {
+                let is_news = self
+                    .trouble_at
+                    .is_none_or(|last| at.saturating_sub(last) >= TROUBLE_EVERY);
+                if is_news {
+                    self.trouble_at = Some(at);
+                    tracing::warn!(%error, "the arena cannot follow the host and stays as it is");
+                }
+                None
+            }
+        }
+    }
+
+    fn release(&mut self, decision: &Decision, held: Bytes, wish: Option<Wish>) -> Option<Took> {
+        let needed = decision.release?;
+        let mode = match wish {
+            Some(wish) if decision.arena_max >= wish.cap => wish.mode,
+            _ => needed,
+        };
+        let deficit = held - decision.arena_max;
+        let amount = match mode {
+            ReleaseMode::Ordered => deficit.min(ORDERED_PIECE),
+            _ => deficit,
+        };
+        let release = Release {
+            amount,
+            mode,
+            tenant: wish.and_then(|wish| wish.order.tenant),
+        };
+        let began = Instant::now();
+        let released = self.worker.release(release, self.clock.now());
+        Some(Took {
+            released,
+            mode,
+            time: began.elapsed(),
+        })
+    }
+
+    fn show(&self, host: HostFigures, held: Bytes, decision: Decision, took: Option<Took>) {
+        let mut figures = self.figures.lock();
+        figures.host = host;
+        figures.held = held - given_back(took);
+        figures.decision = Some(decision);
+        if let Some(took) = took {
+            figures.releases.count(&took);
+            figures.last_release = Some(took);
+        }
+    }
+}
+
+impl ReleaseCounts {
+    fn count(&mut self, took: &Took) {
+        if took.mode == ReleaseMode::Ordered {
+            self.ordered += 1;
+        } else {
+            self.fast += 1;
+        }
+        add(&mut self.sum, &took.released);
+        self.time += took.time;
+        self.longest = self.longest.max(took.time);
+    }
+}
+
+fn given_back(took: Option<Took>) -> Bytes {
+    took.map_or(Bytes::ZERO, |took| took.released.bytes)
+}
+
+fn add(sum: &mut Released, more: &Released) {
+    sum.bytes += more.bytes;
+    sum.items_lost += more.items_lost;
+    sum.bytes_lost += more.bytes_lost;
+    sum.bytes_kept += more.bytes_kept;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,14 @@
+//! Headroom: reads the host's memory figures, has `policy::headroom` decide how large the arena may
+//! be, and makes it so.
+
+mod cgroup;
+mod figures;
+mod follow;
+mod holds;
+mod proc_file;
+mod running;
+
+pub use figures::{ProcHost, ReadError, ReadHost};
+pub use follow::{Follower, HeadroomFigures, ReleaseCounts, Took};
+pub use holds::{HOLDS_MAX, TooManyHolds};
+pub use running::{Headroom, OOM_SCORE_ADJ, Order, OrderError, StartError};

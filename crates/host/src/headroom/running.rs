@@ -1,0 +1,187 @@
+//! The thread in which the arena follows the host.
+
+use std::fs;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use sublet_frontends::tenancy::Clock;
+use sublet_policy::headroom::Settings;
+use sublet_store::{Store, TooManyWorkers};
+use sublet_types::{Bytes, ReleaseMode, TenantId};
+
+use super::figures::ReadHost;
+use super::follow::{Follower, HeadroomFigures, Took};
+use super::holds::TooManyHolds;
+
+/// Among the first to go if the kernel must kill: nothing is lost that cannot be had again. Only what the
+/// owner himself puts at 1000 goes before.
+pub const OOM_SCORE_ADJ: i32 = 900;
+
+/// The thread must run when others fill the cores: it is the one that gives them memory.
+const NICE: i32 = -20;
+
+/// Events that may wait for the thread.
+const EVENTS_MAX: usize = 16;
+
+/// What somebody wants given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// How much.
+    pub amount: Bytes,
+    /// How blocks are chosen; by the amount, as the daemon does, where `None`.
+    pub mode: Option<ReleaseMode>,
+    /// From whom; from all where `None`.
+    pub tenant: Option<TenantId>,
+    /// How long the arena stays that small.
+    pub hold: Duration,
+}
+
+/// Why an order was not carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OrderError {
+    /// Too many wait already.
+    #[error("{EVENTS_MAX} releases wait already; try again")]
+    Busy,
+    /// The daemon is ending.
+    #[error("the daemon is ending")]
+    Ended,
+    /// Too many holds.
+    #[error(transparent)]
+    Holds(#[from] TooManyHolds),
+}
+
+/// Why the thread could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// No place for its worker.
+    #[error(transparent)]
+    Workers(#[from] TooManyWorkers),
+    /// The system gave no thread.
+    #[error("no thread to follow the host: {0}")]
+    Thread(#[from] io::Error),
+}
+
+enum Event {
+    Order(Order, SyncSender<Result<Took, TooManyHolds>>),
+    Set(Settings),
+    End,
+}
+
+/// The arena follows the host for as long as this lives.
+pub struct Headroom {
+    events: SyncSender<Event>,
+    figures: Arc<Mutex<HeadroomFigures>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Headroom {
+    /// Looks at the host once, so that the arena has its first limit when this returns, and then goes
+    /// on in a thread of its own.
+    pub fn start(
+        host: impl ReadHost + Send + 'static,
+        store: &Arc<Store>,
+        clock: Clock,
+        settings: Settings,
+    ) -> Result<Headroom, StartError> {
+        let began = Instant::now();
+        let (events, inbox) = sync_channel(EVENTS_MAX);
+        let (ready, is_ready) = sync_channel(1);
+        let store = Arc::clone(store);
+        let thread = thread::Builder::new()
+            .name("headroom".into())
+            .spawn(move || {
+                // Workers stay in the thread that made them.
+                let worker = match store.worker() {
+                    Ok(worker) => worker,
+                    Err(error) => {
+                        let _ = ready.send(Err(error));
+                        return;
+                    }
+                };
+                let mut follower = Follower::new(host, worker, clock, settings);
+                let first = follower.turn(began.elapsed());
+                let _ = ready.send(Ok(follower.figures()));
+                come_first();
+                run(&mut follower, &inbox, began, first.again_in);
+            })?;
+        match is_ready.recv() {
+            Ok(Ok(figures)) => Ok(Headroom {
+                events,
+                figures,
+                thread: Some(thread),
+            }),
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => Err(io::Error::other("it ended at once").into()),
+        }
+    }
+
+    /// What it saw and did last.
+    pub fn figures(&self) -> HeadroomFigures {
+        *self.figures.lock()
+    }
+
+    /// Gives memory back by hand. Returns when it is given back.
+    pub fn release(&self, order: Order) -> Result<Took, OrderError> {
+        let (reply, answer) = sync_channel(1);
+        self.send(Event::Order(order, reply))?;
+        let took = answer.recv().map_err(|_| OrderError::Ended)?;
+        Ok(took?)
+    }
+
+    /// Other settings from the next turn on.
+    pub fn set(&self, settings: Settings) -> Result<(), OrderError> {
+        self.send(Event::Set(settings))
+    }
+
+    fn send(&self, event: Event) -> Result<(), OrderError> {
+        self.events.try_send(event).map_err(|error| match error {
+            TrySendError::Full(_) => OrderError::Busy,
+            TrySendError::Disconnected(_) => OrderError::Ended,
+        })
+    }
+}
+
+impl Drop for Headroom {
+    fn drop(&mut self) {
+        let _ = self.events.send(Event::End);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run<H: ReadHost>(
+    follower: &mut Follower<H>,
+    inbox: &Receiver<Event>,
+    began: Instant,
+    first_wait: Duration,
+) {
+    let mut wait = first_wait;
+    loop {
+        match inbox.recv_timeout(wait) {
+            Ok(Event::End) | Err(RecvTimeoutError::Disconnected) => return,
+            Ok(Event::Set(settings)) => follower.set(settings),
+            Ok(Event::Order(order, reply)) => {
+                // Whoever asked may have gone: the memory is given back all the same.
+                let _ = reply.send(follower.order(order, || began.elapsed()));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        wait = follower.turn(began.elapsed()).again_in;
+    }
+}
+
+/// Where it is allowed: the daemon dies before any program of the host's, and this thread runs
+/// before them.
+fn come_first() {
+    if let Err(error) = fs::write("/proc/self/oom_score_adj", OOM_SCORE_ADJ.to_string()) {
+        tracing::warn!(%error, "oom_score_adj stays as it is: under an out-of-memory kill a program of the host may go first");
+    }
+    if let Err(error) = rustix::process::setpriority_process(None, NICE) {
+        tracing::debug!(%error, "the thread that follows the host keeps its priority");
+    }
+}
