@@ -206,6 +206,11 @@ impl Doorman {
         })
     }
 
+    /// The store's chores of a second.
+    pub fn upkeep(&self) {
+        self.worker.upkeep(self.clock.now());
+    }
+
     /// A tenancy for `tenant`. Open one a thread and tenant, and keep it.
     pub fn open(&self, tenant: TenantId) -> Tenancy {
         Tenancy {

@@ -2,5 +2,6 @@
 
 #![deny(unsafe_code)]
 
+pub mod chores;
 pub mod config;
 pub mod headroom;

@@ -1,0 +1,128 @@
+//! What a store and its faces need done in the background: memory asked of the kernel ahead of use,
+//! and the chores of a second.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use sublet_frontends::memcached::face::Face;
+use sublet_frontends::memcached::serve::Premises;
+use sublet_frontends::tenancy::{Doorman, Tenancy};
+use sublet_store::{Store, TooManyWorkers};
+use sublet_types::TenantId;
+
+/// Pause after a block was populated and no more was needed: a client that stores as fast as it can
+/// uses up what is populated ahead in some 20 ms.
+const POPULATE_PAUSE_MIN: Duration = Duration::from_millis(5);
+
+/// Pause while nothing is stored: 20 looks a second cost nothing that could be measured.
+const POPULATE_PAUSE_MAX: Duration = Duration::from_millis(50);
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Why the chores could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum ChoresError {
+    /// The kernel refused a thread.
+    #[error("cannot start a thread for the chores: {0}")]
+    Thread(#[from] io::Error),
+    /// More workers than the store takes.
+    #[error(transparent)]
+    TooManyWorkers(#[from] TooManyWorkers),
+}
+
+/// Threads that do the chores, until dropped.
+pub struct Chores {
+    end: Arc<End>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Chores {
+    /// Starts the chores of a store and of the faces in front of it.
+    pub fn start(
+        premises: &Premises,
+        faces: Vec<(Arc<Face>, TenantId)>,
+    ) -> Result<Chores, ChoresError> {
+        let mut chores = Chores {
+            end: Arc::default(),
+            threads: Vec::new(),
+        };
+        let (store, end) = (Arc::clone(&premises.store), Arc::clone(&chores.end));
+        chores.spawn("populate", move || populate(&store, &end))?;
+        // Tried here, because the thread below has nobody to tell.
+        drop(premises.store.worker()?);
+        let (premises, end) = (premises.clone(), Arc::clone(&chores.end));
+        chores.spawn("second", move || every_second(&premises, faces, &end))?;
+        Ok(chores)
+    }
+
+    fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(body)?;
+        self.threads.push(thread);
+        Ok(())
+    }
+}
+
+impl Drop for Chores {
+    fn drop(&mut self) {
+        self.end.declare();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Keeps memory populated ahead of use, so that no set waits for the kernel to zero a block.
+fn populate(store: &Store, end: &End) {
+    let mut pause = POPULATE_PAUSE_MIN;
+    while !end.came_within(pause) {
+        pause = (pause * 2).min(POPULATE_PAUSE_MAX);
+        while store.populate() && !end.came() {
+            pause = POPULATE_PAUSE_MIN;
+        }
+    }
+}
+
+fn every_second(premises: &Premises, faces: Vec<(Arc<Face>, TenantId)>, end: &End) {
+    let Ok(doorman) = Doorman::new(&premises.store, premises.clock, &premises.ledger) else {
+        tracing::error!("no place for the worker that does the chores of a second");
+        return;
+    };
+    let open = |(face, tenant)| (face, doorman.open(tenant));
+    let faces: Vec<(Arc<Face>, Tenancy)> = faces.into_iter().map(open).collect();
+    while !end.came_within(SECOND) {
+        doorman.upkeep();
+        for (face, tenancy) in &faces {
+            face.tick(tenancy);
+        }
+    }
+}
+
+/// The end of the chores, for threads that sleep until then.
+#[derive(Default)]
+struct End {
+    declared: Mutex<bool>,
+    news: Condvar,
+}
+
+impl End {
+    fn declare(&self) {
+        *self.declared.lock() = true;
+        self.news.notify_all();
+    }
+
+    fn came(&self) -> bool {
+        *self.declared.lock()
+    }
+
+    /// Sleeps for `pause`, or until the end; says whether it came.
+    fn came_within(&self, pause: Duration) -> bool {
+        let mut declared = self.declared.lock();
+        if !*declared {
+            self.news.wait_for(&mut declared, pause);
+        }
+        *declared
+    }
+}
