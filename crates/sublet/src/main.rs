@@ -6,6 +6,7 @@
 
 mod bench;
 mod config;
+mod doctor;
 mod exit;
 mod generate;
 
@@ -30,6 +31,8 @@ pub(crate) struct Cli {
 enum Command {
     /// Check a config file, or print one with every default
     Config(config::Args),
+    /// Say what on this host would make Sublet slow or unsafe
+    Doctor(doctor::Args),
     /// Measure Sublet on this machine, beside a peer where there is one
     Bench(bench::Args),
     /// Write the man page or a shell's completions
@@ -40,6 +43,7 @@ enum Command {
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Config(args) => config::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Generate(args) => generate::run(&args),
     }

@@ -1,0 +1,431 @@
+//! `sublet doctor`: what on this host would make Sublet slow or unsafe, and what to type against it.
+
+use std::fmt;
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit};
+use serde::Serialize;
+use sublet_host::headroom::{ProcHost, ReadHost};
+use sublet_types::{Bytes, CgroupFigures};
+
+use crate::exit::Exit;
+
+/// Each connection takes a descriptor: this leaves room for 10,000 of them.
+const DESCRIPTORS_MIN: u64 = 10_240;
+/// From here on, the kernel swaps rather than drop file pages.
+const SWAPPINESS_MAX: u64 = 60;
+/// Less than this in a cgroup leaves nothing to lend.
+const CGROUP_MIN: Bytes = Bytes::mib(256);
+
+/// Says what on this host would make Sublet slow or unsafe, and what to type against it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Print the findings as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Shows every check; exit code 1 if something is bad.
+pub(crate) fn run(args: &Args) -> Exit {
+    let findings = examine(&Host::this());
+    let mut out = io::stdout().lock();
+    let written = if args.json {
+        let report = serde_json::json!({"version": 1, "checks": findings});
+        writeln!(out, "{report:#}")
+    } else {
+        findings
+            .iter()
+            .try_for_each(|finding| write!(out, "{finding}"))
+    };
+    let worst = findings.iter().map(|finding| finding.verdict).max();
+    match Exit::written(written) {
+        Exit::Done if worst == Some(Verdict::Bad) => Exit::Failed,
+        exit => exit,
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Verdict {
+    Ok,
+    Warn,
+    Bad,
+}
+
+/// One check: what was found, and where it is not well, why that matters and what to type.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Finding {
+    check: &'static str,
+    verdict: Verdict,
+    found: String,
+    why: &'static str,
+    #[serde(rename = "type")]
+    remedy: &'static str,
+}
+
+impl Finding {
+    fn ok(check: &'static str, found: impl Into<String>) -> Finding {
+        Finding {
+            check,
+            verdict: Verdict::Ok,
+            found: found.into(),
+            why: "",
+            remedy: "",
+        }
+    }
+
+    fn warn(self, why: &'static str, remedy: &'static str) -> Finding {
+        let verdict = Verdict::Warn;
+        Finding {
+            verdict,
+            why,
+            remedy,
+            ..self
+        }
+    }
+
+    fn bad(self, why: &'static str, remedy: &'static str) -> Finding {
+        let verdict = Verdict::Bad;
+        Finding {
+            verdict,
+            why,
+            remedy,
+            ..self
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = match self.verdict {
+            Verdict::Ok => "OK",
+            Verdict::Warn => "WARN",
+            Verdict::Bad => "BAD",
+        };
+        writeln!(f, "{verdict:<5} {:<20} {}", self.check, self.found)?;
+        if !self.why.is_empty() {
+            writeln!(f, "      {}", self.why)?;
+        }
+        if !self.remedy.is_empty() {
+            writeln!(f, "      type: {}", self.remedy)?;
+        }
+        Ok(())
+    }
+}
+
+/// What the checks look at.
+#[derive(Clone, Debug)]
+struct Host {
+    huge_pages: Option<String>,
+    defrag: Option<String>,
+    overcommit: Option<u64>,
+    swappiness: Option<u64>,
+    zone_reclaim: Option<u64>,
+    swap: Bytes,
+    has_pressure: bool,
+    cgroup: Option<CgroupFigures>,
+    memlock: Rlimit,
+    descriptors: Rlimit,
+    same_page_merging: Option<u64>,
+}
+
+impl Host {
+    fn this() -> Host {
+        let figures = ProcHost::open()
+            .and_then(|mut host| host.read(Duration::ZERO))
+            .unwrap_or_default();
+        Host {
+            swap: figures.swap,
+            has_pressure: figures.pressure.is_some(),
+            cgroup: figures.cgroup,
+            memlock: getrlimit(Resource::Memlock),
+            descriptors: getrlimit(Resource::Nofile),
+            ..Host::under(Path::new("/"))
+        }
+    }
+
+    fn under(root: &Path) -> Host {
+        let text = |path: &str| fs::read_to_string(root.join(path)).ok();
+        let number = |path: &str| text(path)?.trim().parse().ok();
+        let mm = "sys/kernel/mm";
+        Host {
+            huge_pages: text(&format!("{mm}/transparent_hugepage/enabled")).map(chosen),
+            defrag: text(&format!("{mm}/transparent_hugepage/defrag")).map(chosen),
+            overcommit: number("proc/sys/vm/overcommit_memory"),
+            swappiness: number("proc/sys/vm/swappiness"),
+            zone_reclaim: number("proc/sys/vm/zone_reclaim_mode"),
+            same_page_merging: number(&format!("{mm}/ksm/run")),
+            swap: Bytes::ZERO,
+            has_pressure: false,
+            cgroup: None,
+            memlock: unlimited(),
+            descriptors: unlimited(),
+        }
+    }
+}
+
+fn unlimited() -> Rlimit {
+    Rlimit {
+        current: None,
+        maximum: None,
+    }
+}
+
+/// Of `always [madvise] never`, the one in brackets.
+fn chosen(text: String) -> String {
+    let inside = text
+        .split_once('[')
+        .and_then(|(_, rest)| rest.split_once(']'));
+    inside.map_or_else(|| text.trim().to_owned(), |(word, _)| word.to_owned())
+}
+
+fn examine(host: &Host) -> Vec<Finding> {
+    vec![
+        huge_pages(host),
+        defrag(host),
+        overcommit(host),
+        swap(host),
+        memlock(host),
+        cgroup(host),
+        pressure(host),
+        descriptors(host),
+        zone_reclaim(host),
+        same_page_merging(host),
+    ]
+}
+
+fn huge_pages(host: &Host) -> Finding {
+    let why =
+        "memory in 4 KiB pages goes back about 30 times slower: a second for 8 GiB, not 30 ms";
+    match host.huge_pages.as_deref() {
+        Some(setting @ ("always" | "madvise")) => Finding::ok("huge pages", setting),
+        Some(setting) => Finding::ok("huge pages", setting).bad(
+            why,
+            "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
+        ),
+        None => Finding::ok("huge pages", "this kernel has none")
+            .bad(why, "use a kernel with CONFIG_TRANSPARENT_HUGEPAGE"),
+    }
+}
+
+fn defrag(host: &Host) -> Finding {
+    match host.defrag.as_deref() {
+        Some("never") => Finding::ok("huge pages: defrag", "never").warn(
+            "the arena gets a huge page only where one lies ready; the rest is 4 KiB pages, slow to give back",
+            "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/defrag",
+        ),
+        Some(setting) => Finding::ok("huge pages: defrag", setting),
+        None => Finding::ok("huge pages: defrag", "this kernel does not say"),
+    }
+}
+
+fn overcommit(host: &Host) -> Finding {
+    let found = |mode| format!("vm.overcommit_memory = {mode}");
+    match host.overcommit {
+        Some(2) => Finding::ok("overcommit", found(2)).bad(
+            "the address space that the arena reserves counts as used: programs are refused memory that is there",
+            "sudo sysctl vm.overcommit_memory=0",
+        ),
+        Some(mode) => Finding::ok("overcommit", found(mode)),
+        None => Finding::ok("overcommit", "this kernel does not say"),
+    }
+}
+
+fn swap(host: &Host) -> Finding {
+    let swappiness = host.swappiness.unwrap_or(SWAPPINESS_MAX);
+    if host.swap == Bytes::ZERO {
+        return Finding::ok("swap", "none");
+    }
+    let found = format!("{} of swap, vm.swappiness = {swappiness}", host.swap);
+    if swappiness > SWAPPINESS_MAX {
+        Finding::ok("swap", found).warn(
+            "the kernel would rather swap than drop file pages: a get may wait for the disk",
+            "sudo sysctl vm.swappiness=10",
+        )
+    } else {
+        Finding::ok("swap", found)
+    }
+}
+
+fn memlock(host: &Host) -> Finding {
+    match host.memlock.current {
+        Some(limit) if host.swap > Bytes::ZERO && limit < Bytes::mib(64).0 => Finding::ok(
+            "locked memory",
+            format!("{} allowed, with swap on", Bytes(limit)),
+        )
+        .warn(
+            "what must not be swapped cannot be locked",
+            "ulimit -l unlimited   (as a service: LimitMEMLOCK=infinity)",
+        ),
+        Some(limit) => Finding::ok("locked memory", format!("{} allowed", Bytes(limit))),
+        None => Finding::ok("locked memory", "no limit"),
+    }
+}
+
+fn cgroup(host: &Host) -> Finding {
+    let Some(cgroup) = host.cgroup else {
+        return Finding::ok("cgroup", "no limit under the host's memory");
+    };
+    let found = format!("limit {}, {} used", cgroup.limit, cgroup.usage);
+    if cgroup.idle() < CGROUP_MIN {
+        Finding::ok("cgroup", found).warn(
+            "the arena lives within this limit, and little is left of it",
+            "systemctl edit sublet   (MemoryMax=infinity), or start it outside the container",
+        )
+    } else {
+        Finding::ok("cgroup", found)
+    }
+}
+
+fn pressure(host: &Host) -> Finding {
+    if host.has_pressure {
+        return Finding::ok("pressure figures", "/proc/pressure/memory");
+    }
+    Finding::ok("pressure figures", "the kernel keeps none").warn(
+        "growth is braked by refaults, stalls and swapping alone",
+        "add psi=1 to the kernel's command line",
+    )
+}
+
+fn descriptors(host: &Host) -> Finding {
+    match host.descriptors.maximum {
+        Some(limit) if limit < DESCRIPTORS_MIN => Finding::ok("open files", limit.to_string())
+            .warn(
+                "a connection takes one: beyond the limit, clients wait",
+                "ulimit -Hn 65536   (as a service: LimitNOFILE=65536)",
+            ),
+        Some(limit) => Finding::ok("open files", limit.to_string()),
+        None => Finding::ok("open files", "no limit"),
+    }
+}
+
+fn zone_reclaim(host: &Host) -> Finding {
+    match host.zone_reclaim {
+        Some(mode) if mode != 0 => {
+            Finding::ok("zone reclaim", format!("vm.zone_reclaim_mode = {mode}")).warn(
+                "a full NUMA node drops file pages while another has memory free",
+                "sudo sysctl vm.zone_reclaim_mode=0",
+            )
+        }
+        _ => Finding::ok("zone reclaim", "off"),
+    }
+}
+
+fn same_page_merging(host: &Host) -> Finding {
+    let found = match host.same_page_merging {
+        Some(1) => "on; it does not touch the arena",
+        _ => "off",
+    };
+    Finding::ok("same-page merging", found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn healthy() -> Host {
+        Host {
+            huge_pages: Some("madvise".into()),
+            defrag: Some("madvise".into()),
+            overcommit: Some(0),
+            swappiness: Some(60),
+            zone_reclaim: Some(0),
+            swap: Bytes::gib(1),
+            has_pressure: true,
+            cgroup: None,
+            memlock: unlimited(),
+            descriptors: unlimited(),
+            same_page_merging: Some(1),
+        }
+    }
+
+    fn not_well(host: &Host) -> Vec<(&'static str, Verdict)> {
+        examine(host)
+            .into_iter()
+            .filter(|finding| finding.verdict != Verdict::Ok)
+            .inspect(|finding| assert!(!finding.why.is_empty() && !finding.remedy.is_empty()))
+            .map(|finding| (finding.check, finding.verdict))
+            .collect()
+    }
+
+    #[test]
+    fn a_healthy_host_is_left_in_peace() {
+        assert_eq!(not_well(&healthy()), []);
+    }
+
+    #[test]
+    fn each_trouble_is_found_alone() {
+        type Spoil = fn(&mut Host);
+        let troubles: [(&str, Verdict, Spoil); 10] = [
+            ("huge pages", Verdict::Bad, |h| {
+                h.huge_pages = Some("never".into())
+            }),
+            ("huge pages", Verdict::Bad, |h| h.huge_pages = None),
+            ("huge pages: defrag", Verdict::Warn, |h| {
+                h.defrag = Some("never".into())
+            }),
+            ("overcommit", Verdict::Bad, |h| h.overcommit = Some(2)),
+            ("swap", Verdict::Warn, |h| h.swappiness = Some(100)),
+            ("locked memory", Verdict::Warn, |h| {
+                h.memlock.current = Some(8 << 20)
+            }),
+            ("cgroup", Verdict::Warn, |h| {
+                h.cgroup = Some(CgroupFigures {
+                    limit: Bytes::mib(300),
+                    usage: Bytes::mib(200),
+                    ..CgroupFigures::default()
+                });
+            }),
+            ("pressure figures", Verdict::Warn, |h| {
+                h.has_pressure = false
+            }),
+            ("open files", Verdict::Warn, |h| {
+                h.descriptors.maximum = Some(1024)
+            }),
+            ("zone reclaim", Verdict::Warn, |h| h.zone_reclaim = Some(1)),
+        ];
+        for (check, verdict, spoil) in troubles {
+            let mut host = healthy();
+            spoil(&mut host);
+            assert_eq!(not_well(&host), [(check, verdict)]);
+        }
+    }
+
+    #[test]
+    fn without_swap_little_locked_memory_is_no_trouble() {
+        let mut host = healthy();
+        host.swap = Bytes::ZERO;
+        host.memlock.current = Some(0);
+        assert_eq!(not_well(&host), []);
+    }
+
+    #[test]
+    fn settings_are_read_where_the_kernel_keeps_them() {
+        let root = tempfile::tempdir().expect("a folder");
+        for (path, text) in [
+            (
+                "sys/kernel/mm/transparent_hugepage/enabled",
+                "always madvise [never]\n",
+            ),
+            (
+                "sys/kernel/mm/transparent_hugepage/defrag",
+                "always defer [defer+madvise] madvise never\n",
+            ),
+            ("sys/kernel/mm/ksm/run", "1\n"),
+            ("proc/sys/vm/overcommit_memory", "2\n"),
+            ("proc/sys/vm/swappiness", "10\n"),
+        ] {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("made");
+            fs::write(path, text).expect("written");
+        }
+        let host = Host::under(root.path());
+        assert_eq!(host.huge_pages.as_deref(), Some("never"));
+        assert_eq!(host.defrag.as_deref(), Some("defer+madvise"));
+        assert_eq!((host.overcommit, host.swappiness), (Some(2), Some(10)));
+        assert_eq!((host.same_page_merging, host.zone_reclaim), (Some(1), None));
+    }
+}
