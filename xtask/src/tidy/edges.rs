@@ -18,7 +18,7 @@ const EDGES: [(&str, &[&str]); 8] = [
     ),
     (
         "sublet",
-        &["types", "client", "frontends", "host", "policy"],
+        &["types", "store", "client", "frontends", "host", "policy"],
     ),
 ];
 

@@ -27,11 +27,6 @@ impl Keyspace {
         }
     }
 
-    /// Bytes of a value.
-    pub(super) fn value_bytes(&self) -> usize {
-        self.value_bytes
-    }
-
     /// Bytes of a key and its value.
     pub(super) fn item_bytes(&self) -> usize {
         self.key_bytes + self.value_bytes

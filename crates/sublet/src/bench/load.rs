@@ -71,6 +71,13 @@ pub(crate) enum LoadError {
     Wrong(#[from] WrongReply),
 }
 
+impl LoadError {
+    /// `received` came where `expected` was due.
+    pub(super) fn wrong(expected: &[u8], received: &[u8]) -> LoadError {
+        LoadError::Wrong(WrongReply::new(expected, received))
+    }
+}
+
 impl From<rustix::io::Errno> for LoadError {
     fn from(errno: rustix::io::Errno) -> LoadError {
         LoadError::Connection(errno.into())

@@ -1,5 +1,6 @@
 //! `sublet bench`: what Sublet claims about speed and memory, measured on this machine beside a peer.
 
+mod baseline;
 mod chance;
 mod cores;
 mod idle;
@@ -12,17 +13,25 @@ mod memory;
 mod pair;
 mod plot;
 mod progress;
+mod recovery;
+mod release;
+mod replay;
 mod report;
+mod rig;
+mod sizes;
 mod stream;
 mod subject;
+mod traces;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
 
 use crate::exit::Exit;
+use load::LoadError;
 use machine::Machine;
 use progress::Progress;
 use report::Report;
+use subject::Subject;
 
 /// Measures Sublet on this machine, beside a peer where there is one.
 #[derive(Debug, clap::Args)]
@@ -48,6 +57,10 @@ enum Bench {
     Memory(memory::Args),
     /// One client, one request at a time (Mortar's figure 7)
     Latency(latency::Args),
+    /// Misses on public traces at equal memory
+    Traces(traces::Args),
+    /// How fast memory is given back, and how soon the hit rate recovers (Mortar's figure 14)
+    Release(release::Args),
     /// What the daemon costs while nobody asks anything
     Idle(idle::Args),
 }
@@ -64,14 +77,32 @@ pub(crate) enum BenchError {
         /// Which.
         program: String,
         /// What was wrong.
-        cause: load::LoadError,
+        cause: LoadError,
     },
+    /// A trace could not be replayed.
+    #[error(transparent)]
+    Trace(#[from] traces::TraceError),
+    /// The store of a bench did not do its part.
+    #[error(transparent)]
+    Rig(#[from] rig::RigError),
+    /// There was no memory to compare with.
+    #[error("cannot map memory to compare with: {0}")]
+    Memory(io::Error),
     /// Idle connections could not be opened.
     #[error("cannot open that many connections: {0}; see `ulimit -n`")]
     Crowd(io::Error),
     /// The plot could not be written.
     #[error(transparent)]
     Plot(#[from] plot::PlotError),
+}
+
+impl BenchError {
+    fn while_driving(subject: &Subject, cause: LoadError) -> BenchError {
+        BenchError::Load {
+            program: subject.name().to_owned(),
+            cause,
+        }
+    }
 }
 
 /// Runs one bench and shows what it found on stdout.
@@ -113,6 +144,8 @@ fn measure(bench: &Bench, progress: &Progress) -> Result<(&'static str, Report),
         Bench::Memcached(args) => ("memcached", memcached::run(args, progress)?),
         Bench::Memory(args) => ("memory", memory::run(args, progress)?),
         Bench::Latency(args) => ("latency", latency::run(args, progress)?),
+        Bench::Traces(args) => ("traces", traces::run(args, progress)?),
+        Bench::Release(args) => ("release", release::run(args, progress)?),
         Bench::Idle(args) => ("idle", idle::run(args, progress)?),
     })
 }

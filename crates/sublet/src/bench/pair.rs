@@ -11,7 +11,7 @@ use sublet_types::Bytes;
 use super::BenchError;
 use super::cores::Cores;
 use super::keyspace::Keyspace;
-use super::load::{Load, LoadError, Outcome, Until, Waiting};
+use super::load::{Load, Outcome, Until, Waiting};
 use super::report::{Measured, Row};
 use super::stream::Stream;
 use super::subject::{Program, Start, Subject};
@@ -149,10 +149,7 @@ pub(super) fn drive(
     until: Until,
 ) -> Result<Outcome, BenchError> {
     load.run(subject.address(), stream, until)
-        .map_err(|cause: LoadError| BenchError::Load {
-            program: subject.name().to_owned(),
-            cause,
-        })
+        .map_err(|cause| BenchError::while_driving(subject, cause))
 }
 
 /// How many keys fill a quarter of `memory`, so that both sides keep all of them.

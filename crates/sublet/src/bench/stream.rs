@@ -86,6 +86,16 @@ pub(crate) struct WrongReply {
     received: String,
 }
 
+impl WrongReply {
+    /// `received` came where `expected` was due.
+    pub(super) fn new(expected: &[u8], received: &[u8]) -> WrongReply {
+        WrongReply {
+            expected: shown(expected),
+            received: shown(received),
+        }
+    }
+}
+
 impl<'k> Stream<'k> {
     fn empty(keyspace: &'k Keyspace) -> Stream<'k> {
         Stream {
@@ -188,10 +198,7 @@ impl<'k> Stream<'k> {
                 Kind::Set => answer == STORED,
             };
             if !fits || (place == whole && answer != self.answer(request)) {
-                return Err(WrongReply {
-                    expected: shown(&self.answer(request)),
-                    received: shown(answer),
-                });
+                return Err(WrongReply::new(&self.answer(request), answer));
             }
             at += answer.len();
         }

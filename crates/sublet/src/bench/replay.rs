@@ -1,0 +1,187 @@
+//! A client that gets, and sets what it missed.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use super::chance::Chance;
+use super::load::LoadError;
+use super::stream::shown;
+
+/// Gets that are under way at once.
+const BATCH: usize = 64;
+
+/// A server that answers nothing for this long is taken for broken.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+
+/// What a replay came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Replayed {
+    /// Gets that missed.
+    pub(super) misses: u64,
+    /// Sets that were refused for want of memory.
+    pub(super) refused: u64,
+}
+
+/// Keys by number, each with a value of its own size.
+pub(super) struct Replay<'a> {
+    key_bytes: usize,
+    value_bytes: &'a [u32],
+    noise: Vec<u8>,
+}
+
+impl<'a> Replay<'a> {
+    /// `value_bytes[n]` is the size of key number n's value.
+    pub(super) fn new(key_bytes: usize, value_bytes: &'a [u32]) -> Replay<'a> {
+        let largest = value_bytes.iter().copied().max().unwrap_or(0) as usize;
+        let mut chance = Chance::seeded(0);
+        Replay {
+            key_bytes,
+            value_bytes,
+            noise: (0..largest + SHIFTS).map(|_| chance.bits() as u8).collect(),
+        }
+    }
+
+    /// Replays `requests`, key numbers in order.
+    pub(super) fn run(&self, address: SocketAddr, requests: &[u32]) -> Result<Replayed, LoadError> {
+        let mut line = Line::open(address)?;
+        let mut out = Vec::new();
+        let mut missed = Vec::new();
+        let mut replayed = Replayed::default();
+        for batch in requests.chunks(BATCH) {
+            out.clear();
+            batch.iter().for_each(|key| self.put_get(*key, &mut out));
+            line.socket.write_all(&out)?;
+            missed.clear();
+            for &key in batch {
+                if !self.is_hit(key, &mut line)? {
+                    missed.push(key);
+                }
+            }
+            replayed.misses += missed.len() as u64;
+            replayed.refused += self.set_all(&missed, &mut out, &mut line)?;
+        }
+        Ok(replayed)
+    }
+
+    fn put_key(&self, key: u32, out: &mut Vec<u8>) {
+        // Writing to a Vec cannot fail.
+        let _ = write!(out, "{key:0width$}", width = self.key_bytes);
+    }
+
+    fn put_get(&self, key: u32, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"get ");
+        self.put_key(key, out);
+        out.extend_from_slice(b"\r\n");
+    }
+
+    fn value(&self, key: u32) -> &[u8] {
+        let from = key as usize * 61 % SHIFTS;
+        &self.noise[from..][..self.value_bytes[key as usize] as usize]
+    }
+
+    /// Reads one answer to a get and checks the value that comes with a hit.
+    fn is_hit(&self, key: u32, line: &mut Line) -> Result<bool, LoadError> {
+        const END: &[u8] = b"END\r\n";
+        if line.peek(END.len())? == END {
+            line.skip(END.len());
+            return Ok(false);
+        }
+        let mut head = b"VALUE ".to_vec();
+        self.put_key(key, &mut head);
+        let _ = write!(head, " 0 {}\r\n", self.value_bytes[key as usize]);
+        line.expect(&head)?;
+        line.expect(self.value(key))?;
+        line.expect(b"\r\nEND\r\n")?;
+        Ok(true)
+    }
+
+    /// Sets `keys`; returns how many the server refused for want of memory.
+    fn set_all(&self, keys: &[u32], out: &mut Vec<u8>, line: &mut Line) -> Result<u64, LoadError> {
+        out.clear();
+        for &key in keys {
+            out.extend_from_slice(b"set ");
+            self.put_key(key, out);
+            let _ = write!(out, " 0 0 {}\r\n", self.value_bytes[key as usize]);
+            out.extend_from_slice(self.value(key));
+            out.extend_from_slice(b"\r\n");
+        }
+        line.socket.write_all(out)?;
+        let mut refused = 0;
+        for _ in keys {
+            if line.peek(STORED.len())? == STORED {
+                line.skip(STORED.len());
+            } else {
+                line.expect(NO_MEMORY)?;
+                refused += 1;
+            }
+        }
+        Ok(refused)
+    }
+}
+
+const STORED: &[u8] = b"STORED\r\n";
+const NO_MEMORY: &[u8] = b"SERVER_ERROR out of memory storing object\r\n";
+
+/// Different values begin at different places of one block of noise.
+const SHIFTS: usize = 4096;
+
+/// A connection and what came from it but was not looked at yet.
+struct Line {
+    socket: TcpStream,
+    buffer: Vec<u8>,
+    from: usize,
+    to: usize,
+}
+
+impl Line {
+    fn open(address: SocketAddr) -> io::Result<Line> {
+        const BUFFER: usize = 2 << 20;
+        let socket = TcpStream::connect(address)?;
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(SILENCE_MAX))?;
+        Ok(Line {
+            socket,
+            buffer: vec![0; BUFFER],
+            from: 0,
+            to: 0,
+        })
+    }
+
+    /// The next `wanted` bytes, which stay.
+    fn peek(&mut self, wanted: usize) -> Result<&[u8], LoadError> {
+        if self.from + wanted > self.buffer.len() {
+            self.buffer.copy_within(self.from..self.to, 0);
+            self.to -= self.from;
+            self.from = 0;
+        }
+        while self.to - self.from < wanted {
+            match self.socket.read(&mut self.buffer[self.to..]) {
+                Ok(0) => return Err(io::Error::from(ErrorKind::UnexpectedEof).into()),
+                Ok(read) => self.to += read,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                    let so_far = &self.buffer[self.from..self.to];
+                    return Err(LoadError::Silence(shown(so_far)));
+                }
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(&self.buffer[self.from..][..wanted])
+    }
+
+    fn skip(&mut self, bytes: usize) {
+        self.from += bytes;
+        if self.from == self.to {
+            (self.from, self.to) = (0, 0);
+        }
+    }
+
+    fn expect(&mut self, expected: &[u8]) -> Result<(), LoadError> {
+        let received = self.peek(expected.len())?;
+        if received != expected {
+            return Err(LoadError::wrong(expected, received));
+        }
+        self.skip(expected.len());
+        Ok(())
+    }
+}

@@ -1,0 +1,202 @@
+//! A store of its own inside the bench, filled with items of one size.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use sublet_store::{
+    Lookup, NewCas, NewItem, Reading, Refused, Release, Released, Store, StoreSettings,
+    TenantError, TooManyWorkers, Worker,
+};
+use sublet_types::{
+    Bytes, Expiry, ReleaseMode, Second, TenantId, TenantNameError, TenantSettings, Weight,
+};
+
+use super::keyspace::Keyspace;
+
+/// Why the store of a bench did not do its part.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RigError {
+    /// Its memory could not be reserved.
+    #[error("cannot reserve memory for a store: {0}")]
+    Arena(#[from] io::Error),
+    /// Its tenant could not be named.
+    #[error(transparent)]
+    Name(#[from] TenantNameError),
+    /// Its tenant could not be added.
+    #[error(transparent)]
+    Tenant(#[from] TenantError),
+    /// It has no place for a worker.
+    #[error(transparent)]
+    Worker(#[from] TooManyWorkers),
+    /// It stored nothing.
+    #[error("the store did not take an item: {0}")]
+    Refused(#[from] Refused),
+}
+
+/// Keys are this long.
+const KEY_BYTES: usize = 30;
+
+/// A second of the store's clock passes with so many requests.
+const REQUESTS_A_SECOND: u64 = 20_000;
+
+/// A store, one tenant, one worker and the thread that asks the kernel for memory ahead of use.
+pub(super) struct Rig {
+    worker: Worker,
+    tenant: TenantId,
+    keyspace: Keyspace,
+    requests: u64,
+    populating: Populating,
+}
+
+impl Rig {
+    /// An empty store that may hold `limit`.
+    pub(super) fn new(limit: Bytes, value_bytes: usize) -> Result<Rig, RigError> {
+        let settings = StoreSettings {
+            capacity: limit,
+            limit,
+            item_max: Bytes::mib(1),
+            seed: 0x5eed,
+            evicts: true,
+        };
+        let store = Store::new(settings)?;
+        let tenant = store.add_tenant(TenantSettings {
+            name: "bench".parse()?,
+            weight: Weight::default(),
+            floor: None,
+            ceiling: None,
+        })?;
+        Ok(Rig {
+            worker: store.worker()?,
+            tenant,
+            keyspace: Keyspace::new(KEY_BYTES, value_bytes),
+            requests: 0,
+            populating: Populating::start(store),
+        })
+    }
+
+    /// How many keys make `amount` of keys and values.
+    pub(super) fn keys_in(&self, amount: Bytes) -> u32 {
+        (amount.0 / self.keyspace.item_bytes() as u64) as u32
+    }
+
+    /// Memory that the store holds now.
+    pub(super) fn held(&self) -> Bytes {
+        self.worker.store().figures().held
+    }
+
+    /// Stores a key.
+    pub(super) fn set(&mut self, key: u32) -> Result<(), RigError> {
+        let now = self.tick();
+        let (name, value) = (self.name(key), self.keyspace.value(key));
+        let new = NewItem {
+            flags: 0,
+            expiry: Expiry::Never,
+            marks: Default::default(),
+            cas: NewCas::Fresh,
+            value: &[value],
+        };
+        self.worker
+            .update(self.tenant, &name, now, |entry| entry.store(&new))?;
+        Ok(())
+    }
+
+    /// Reads a key; whether it was there.
+    pub(super) fn get(&mut self, key: u32) -> bool {
+        let now = self.tick();
+        let name = self.name(key);
+        let read = self
+            .worker
+            .read(self.tenant, &name, now, Reading::Use, |item| {
+                std::hint::black_box(item.value().len());
+            });
+        matches!(read, Lookup::Hit(()))
+    }
+
+    /// Gives `amount` back.
+    pub(super) fn release(&self, amount: Bytes, mode: ReleaseMode) -> Released {
+        let release = Release {
+            amount,
+            mode,
+            tenant: None,
+        };
+        self.worker.release(release, self.now())
+    }
+
+    fn name(&self, key: u32) -> Vec<u8> {
+        let mut name = Vec::with_capacity(KEY_BYTES);
+        self.keyspace.put_key(key, &mut name);
+        name
+    }
+
+    fn now(&self) -> Second {
+        Second(2 + (self.requests / REQUESTS_A_SECOND) as u32)
+    }
+
+    /// One request later; every second has its chores.
+    fn tick(&mut self) -> Second {
+        self.requests += 1;
+        let now = self.now();
+        if self.requests.is_multiple_of(REQUESTS_A_SECOND) {
+            self.worker.upkeep(now);
+        }
+        now
+    }
+
+    /// Stops asking the kernel for memory while a release is timed.
+    pub(super) fn calm(&self) {
+        self.populating.pause();
+    }
+
+    /// Asks again.
+    pub(super) fn resume(&self) {
+        self.populating.resume();
+    }
+}
+
+/// The thread that populates blocks ahead of use, as the daemon's does.
+struct Populating {
+    paused: Arc<AtomicBool>,
+    ended: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Populating {
+    fn start(store: Arc<Store>) -> Populating {
+        let paused = Arc::new(AtomicBool::new(false));
+        let ended = Arc::new(AtomicBool::new(false));
+        let (is_paused, is_ended) = (Arc::clone(&paused), Arc::clone(&ended));
+        let thread = std::thread::spawn(move || {
+            while !is_ended.load(Ordering::Relaxed) {
+                if is_paused.load(Ordering::Relaxed) || !store.populate() {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+        });
+        Populating {
+            paused,
+            ended,
+            thread: Some(thread),
+        }
+    }
+
+    fn pause(&self) {
+        self.paused.store(true, Ordering::Relaxed);
+    }
+
+    fn resume(&self) {
+        self.paused.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Populating {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A panic there has said so itself.
+            let _ = thread.join();
+        }
+    }
+}
