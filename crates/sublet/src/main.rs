@@ -35,6 +35,8 @@ enum Command {
     Doctor(doctor::Args),
     /// Measure Sublet on this machine, beside a peer where there is one
     Bench(bench::Args),
+    #[command(flatten)]
+    BenchChore(bench::Chore),
     /// Write the man page or a shell's completions
     #[command(hide = true)]
     Generate(generate::Args),
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Command::Config(args) => config::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::BenchChore(chore) => chore.run(),
         Command::Generate(args) => generate::run(&args),
     }
     .into()

@@ -12,6 +12,7 @@ mod memcached;
 mod memory;
 mod pair;
 mod plot;
+mod pressure;
 mod progress;
 mod recovery;
 mod release;
@@ -29,6 +30,7 @@ use std::path::PathBuf;
 use crate::exit::Exit;
 use load::LoadError;
 use machine::Machine;
+pub(crate) use pressure::Chore;
 use progress::Progress;
 use report::Report;
 use subject::Subject;
@@ -63,6 +65,8 @@ enum Bench {
     Release(release::Args),
     /// What the daemon costs while nobody asks anything
     Idle(idle::Args),
+    /// A program takes memory as fast as it can
+    Pressure(pressure::Args),
 }
 
 /// Why a bench could not be run to its end.
@@ -91,6 +95,9 @@ pub(crate) enum BenchError {
     /// Idle connections could not be opened.
     #[error("cannot open that many connections: {0}; see `ulimit -n`")]
     Crowd(io::Error),
+    /// Memory could not be put under pressure.
+    #[error(transparent)]
+    Pressure(#[from] pressure::PressureError),
     /// The plot could not be written.
     #[error(transparent)]
     Plot(#[from] plot::PlotError),
@@ -147,5 +154,6 @@ fn measure(bench: &Bench, progress: &Progress) -> Result<(&'static str, Report),
         Bench::Traces(args) => ("traces", traces::run(args, progress)?),
         Bench::Release(args) => ("release", release::run(args, progress)?),
         Bench::Idle(args) => ("idle", idle::run(args, progress)?),
+        Bench::Pressure(args) => ("pressure", pressure::run(args, progress)?),
     })
 }

@@ -1,0 +1,207 @@
+//! A daemon of the bench's own, and what fills it.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal, set_parent_process_death_signal};
+use sublet_types::{Bytes, PAGE_BYTES};
+
+use super::super::chance::Chance;
+use super::vitals;
+use crate::exit::Exit;
+
+/// How long the daemon may take until it answers.
+const START_MAX: Duration = Duration::from_secs(20);
+/// The arena is full when it has not grown by [`GROWTH_MIN`] for so long.
+const FULL_AFTER: Duration = Duration::from_secs(3);
+const GROWTH_MIN: Bytes = Bytes::mib(16);
+/// Filling is given up after this.
+const FILL_MAX: Duration = Duration::from_secs(300);
+
+/// Values as large as Mortar's.
+const VALUE_BYTES: usize = 50_000;
+/// Items that are written at once.
+const BATCH: usize = 64;
+
+/// Why the daemon could not be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DaemonError {
+    /// It could not be started.
+    #[error("cannot start sublet serve: {0}")]
+    Start(io::Error),
+    /// It does not answer.
+    #[error("sublet serve does not answer on port {0}")]
+    Mute(u16),
+    /// It could not be filled.
+    #[error("cannot fill sublet serve: {0}")]
+    Fill(io::Error),
+}
+
+/// Runs this binary with other arguments, in this process, and has it end with the one that started it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TetherArgs {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+/// The tether itself: it lasts beyond the exec.
+pub(super) fn tether(args: &TetherArgs) -> Exit {
+    if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
+        return Exit::failed(format_args!("cannot be tied to the bench: {error}"));
+    }
+    match std::env::current_exe() {
+        Ok(program) => Exit::failed(Command::new(program).args(&args.arguments).exec()),
+        Err(error) => Exit::failed(error),
+    }
+}
+
+/// A running `sublet serve`; it ends with its owner.
+pub(super) struct Daemon {
+    child: Child,
+    port: u16,
+    folder: PathBuf,
+}
+
+impl Daemon {
+    /// Starts one whose arena takes all that is idle, or `arena` where that is said.
+    pub(super) fn start(arena: Option<Bytes>) -> Result<Daemon, DaemonError> {
+        let host = vitals::figures().unwrap_or_default();
+        let port = free_port().map_err(DaemonError::Start)?;
+        let folder =
+            std::env::temp_dir().join(format!("sublet-bench-{}-{port}", std::process::id()));
+        fs::create_dir(&folder).map_err(DaemonError::Start)?;
+        let mut command = Command::new(std::env::current_exe().map_err(DaemonError::Start)?);
+        // A ceiling: it may run beside a daemon of the host's own.
+        let ceiling = arena.unwrap_or(host.memory);
+        command.args([
+            "bench-tether",
+            "--",
+            "serve",
+            "--ceiling",
+            &ceiling.0.to_string(),
+        ]);
+        command.args(["--listen", &format!("tcp:127.0.0.1:{port}")]);
+        command.arg("--admin").arg(folder.join("admin.sock"));
+        if let Some(arena) = arena {
+            let reserve = host.free - host.watermark - arena;
+            command.args(["--reserve", &reserve.0.to_string()]);
+        }
+        let child = command
+            .env("XDG_STATE_HOME", &folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(DaemonError::Start)?;
+        let mut daemon = Daemon {
+            child,
+            port,
+            folder,
+        };
+        daemon.await_answer()?;
+        Ok(daemon)
+    }
+
+    fn await_answer(&mut self) -> Result<(), DaemonError> {
+        let begun = Instant::now();
+        while begun.elapsed() < START_MAX && !matches!(self.child.try_wait(), Ok(Some(_))) {
+            if self.connect().is_ok() {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Err(DaemonError::Mute(self.port))
+    }
+
+    fn connect(&self) -> io::Result<TcpStream> {
+        TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))
+    }
+
+    /// What it has in memory.
+    pub(super) fn resident(&self) -> Bytes {
+        resident(self.child.id())
+    }
+
+    /// Its process.
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Stores items until the arena grows no more.
+    pub(super) fn fill(&self) -> Result<Bytes, DaemonError> {
+        let begun = Instant::now();
+        let mut largest = Bytes::ZERO;
+        let mut grew_at = Instant::now();
+        self.store_while(|resident| {
+            if resident >= largest + GROWTH_MIN {
+                largest = resident;
+                grew_at = Instant::now();
+            }
+            grew_at.elapsed() < FULL_AFTER && begun.elapsed() < FILL_MAX
+        })?;
+        Ok(self.resident())
+    }
+
+    /// Stores items until it has `amount` in memory; how long that took, if it did within `most`.
+    pub(super) fn fill_to(
+        &self,
+        amount: Bytes,
+        most: Duration,
+    ) -> Result<Option<Duration>, DaemonError> {
+        let begun = Instant::now();
+        self.store_while(|resident| resident < amount && begun.elapsed() < most)?;
+        Ok((self.resident() >= amount).then(|| begun.elapsed()))
+    }
+
+    fn store_while(&self, mut goes_on: impl FnMut(Bytes) -> bool) -> Result<(), DaemonError> {
+        let mut socket = self.connect().map_err(DaemonError::Fill)?;
+        let mut chance = Chance::seeded(0xf111);
+        let value: Vec<u8> = (0..VALUE_BYTES)
+            .map(|_| b'!' + chance.below(90) as u8)
+            .collect();
+        let mut batch = Vec::with_capacity(BATCH * (VALUE_BYTES + 64));
+        let mut key = u64::from(std::process::id()) << 32;
+        while goes_on(self.resident()) {
+            batch.clear();
+            for _ in 0..BATCH {
+                key += 1;
+                // Writing to a Vec cannot fail.
+                let _ = write!(batch, "set fill-{key} 0 0 {VALUE_BYTES} noreply\r\n");
+                batch.extend_from_slice(&value);
+                batch.extend_from_slice(b"\r\n");
+            }
+            socket.write_all(&batch).map_err(DaemonError::Fill)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// What a process has in memory.
+pub(super) fn resident(process: u32) -> Bytes {
+    let text = fs::read_to_string(format!("/proc/{process}/statm")).unwrap_or_default();
+    let pages = text
+        .split(' ')
+        .nth(1)
+        .and_then(|pages| pages.parse::<u64>().ok());
+    Bytes(pages.unwrap_or(0) * PAGE_BYTES)
+}
+
+fn free_port() -> io::Result<u16> {
+    let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    Ok(socket.local_addr()?.port())
+}
