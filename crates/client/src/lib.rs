@@ -2,6 +2,11 @@
 
 #![forbid(unsafe_code)]
 
+mod admin;
+mod door;
+pub mod messages;
 mod place;
 
+pub use admin::{Admin, CallError};
+pub use door::{Door, DoorError};
 pub use place::default_socket;

@@ -2,6 +2,9 @@
 
 #![deny(unsafe_code)]
 
+pub mod admin;
 pub mod chores;
 pub mod config;
 pub mod headroom;
+pub mod observe;
+pub mod run;

@@ -4,6 +4,8 @@ use std::fmt::Display;
 use std::io;
 use std::process::ExitCode;
 
+use sublet_client::CallError;
+
 /// A command's exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -11,6 +13,10 @@ pub(crate) enum Exit {
     Done = 0,
     /// It did not; why stands on stderr.
     Failed = 1,
+    /// What was asked makes no sense.
+    Usage = 2,
+    /// There is no daemon to ask.
+    Unreachable = 3,
 }
 
 impl From<Exit> for ExitCode {
@@ -26,12 +32,44 @@ impl Exit {
         Exit::Failed
     }
 
+    /// Says on stderr what is wrong with the command line.
+    pub(crate) fn usage(why: impl Display) -> Exit {
+        eprintln!("sublet: {why}");
+        Exit::Usage
+    }
+
     /// How a command that only writes ended: a reader who has seen enough is no failure.
     pub(crate) fn written(result: io::Result<()>) -> Exit {
         match result {
             Ok(()) => Exit::Done,
             Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
             Err(e) => Exit::failed(format_args!("cannot write: {e}")),
+        }
+    }
+
+    /// Says why the daemon did not do it, and what to type.
+    pub(crate) fn uncalled(error: &CallError) -> Exit {
+        match error {
+            CallError::Unreachable { source, .. } => {
+                eprintln!("sublet: {error}");
+                eprintln!("{}", next_step(source.kind()));
+                Exit::Unreachable
+            }
+            CallError::Refused(refusal) if !refusal.hint.is_empty() => {
+                Exit::failed(format_args!("{error}; {}", refusal.hint))
+            }
+            _ => Exit::failed(error),
+        }
+    }
+}
+
+fn next_step(kind: io::ErrorKind) -> &'static str {
+    match kind {
+        io::ErrorKind::PermissionDenied => {
+            "The admin socket is its owner's: ask as the daemon's user, or as root (sudo)."
+        }
+        _ => {
+            "Start one: sublet serve. If it runs elsewhere, say where its admin socket is: --admin PATH."
         }
     }
 }

@@ -9,6 +9,11 @@ mod config;
 mod doctor;
 mod exit;
 mod generate;
+mod reach;
+mod release;
+mod serve;
+mod status;
+mod tenants;
 
 use std::process::ExitCode;
 
@@ -29,6 +34,14 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run the daemon: serve this host's idle memory until its owner wants it back
+    Serve(serve::Args),
+    /// Show what the daemon holds, for whom, and why not more
+    Status(status::Args),
+    /// Show who is served, and change what each is granted
+    Tenants(tenants::Args),
+    /// Give memory back to the host by hand
+    Release(release::Args),
     /// Check a config file, or print one with every default
     Config(config::Args),
     /// Say what on this host would make Sublet slow or unsafe
@@ -44,6 +57,10 @@ enum Command {
 
 fn main() -> ExitCode {
     match Cli::parse().command {
+        Command::Serve(args) => serve::run(&args),
+        Command::Status(args) => status::run(&args),
+        Command::Tenants(args) => tenants::run(&args),
+        Command::Release(args) => release::run(&args),
         Command::Config(args) => config::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Bench(args) => bench::run(&args),

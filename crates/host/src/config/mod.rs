@@ -8,6 +8,7 @@ mod meant;
 mod nearest;
 mod page;
 mod said;
+mod shown;
 mod written;
 
 #[cfg(test)]
@@ -20,7 +21,7 @@ use std::path::{Path, PathBuf};
 pub use faults::{Fault, Faults, Place, Wrong};
 pub use knobs::{DAEMON_KNOBS, Knob, TENANT_KNOBS};
 pub use listen::{Listen, ListenError};
-pub use live::{Live, TenantChange};
+pub use live::{KeepError, Live, TenantChange};
 pub use meant::{AdminConfig, AdminTcp, ArenaConfig, Config, LogFormat, TenantConfig, Tls};
 pub use nearest::nearest;
 pub use page::{default_file, reference};

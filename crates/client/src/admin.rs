@@ -1,0 +1,278 @@
+//! A handle on a daemon's admin interface. Calls block; each has a connection of its own.
+
+use std::fs;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Bytes as Body;
+use hyper::client::conn::http1;
+use hyper::{Method, Request, StatusCode, header};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sublet_types::TenantName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::runtime::{self, Runtime};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
+
+use crate::door::Door;
+use crate::messages::{
+    ChangeTenant, Health, Refusal, ReleaseReport, ReleaseRequest, Settings, Status, TenantStatus,
+    Tenants,
+};
+
+/// A handle on a daemon's admin interface.
+pub struct Admin {
+    door: Door,
+    runtime: Runtime,
+}
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// Nobody answers there, or not in time.
+    #[error("no daemon answers at {door}: {source}")]
+    Unreachable {
+        /// Where.
+        door: Door,
+        /// Why.
+        source: io::Error,
+    },
+    /// Certificate or token files are of no use.
+    #[error("{0}")]
+    Credentials(#[from] CredentialsError),
+    /// The daemon said no.
+    #[error("{}", .0.error)]
+    Refused(Refusal),
+    /// What came back makes no sense: another program, or another version.
+    #[error("what answers at {0} does not speak this version of the admin interface")]
+    Garbled(Door),
+}
+
+/// Why TLS or the token cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CredentialsError {
+    /// A file could not be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file.
+        path: std::path::PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// No certificate in it.
+    #[error("{0} holds no certificate in PEM")]
+    NoCertificate(std::path::PathBuf),
+    /// No name that a certificate can be for.
+    #[error("{0:?} is no host name or address")]
+    Name(String),
+    /// The TLS library refused.
+    #[error("TLS: {0}")]
+    Tls(#[from] rustls::Error),
+}
+
+/// An answer's largest size: the status of as many tenants as a daemon serves.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// How long a connection may take to come about.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
+/// How long an answer may take: an ordered release of a whole large host.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(600);
+
+impl Admin {
+    /// A handle. Nothing is connected yet.
+    pub fn at(door: Door) -> io::Result<Admin> {
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        Ok(Admin { door, runtime })
+    }
+
+    /// The whole daemon, now.
+    pub fn status(&self) -> Result<Status, CallError> {
+        self.call::<(), _>(Method::GET, "/v1/status", None)
+    }
+
+    /// All tenants.
+    pub fn tenants(&self) -> Result<Tenants, CallError> {
+        self.call::<(), _>(Method::GET, "/v1/tenants", None)
+    }
+
+    /// One tenant.
+    pub fn tenant(&self, name: &TenantName) -> Result<TenantStatus, CallError> {
+        self.call::<(), _>(Method::GET, &format!("/v1/tenants/{name}"), None)
+    }
+
+    /// Changes a tenant.
+    pub fn change_tenant(
+        &self,
+        name: &TenantName,
+        change: &ChangeTenant,
+    ) -> Result<TenantStatus, CallError> {
+        self.call(Method::PATCH, &format!("/v1/tenants/{name}"), Some(change))
+    }
+
+    /// Gives memory back; returns when the last block has left.
+    pub fn release(&self, release: &ReleaseRequest) -> Result<ReleaseReport, CallError> {
+        self.call(Method::POST, "/v1/release", Some(release))
+    }
+
+    /// Every setting in force.
+    pub fn settings(&self) -> Result<Settings, CallError> {
+        self.call::<(), _>(Method::GET, "/v1/settings", None)
+    }
+
+    /// Whether it is well.
+    pub fn health(&self) -> Result<Health, CallError> {
+        self.call::<(), _>(Method::GET, "/v1/health", None)
+    }
+
+    /// The metrics, as Prometheus reads them.
+    pub fn metrics(&self) -> Result<String, CallError> {
+        let body = self.fetch(Method::GET, "/metrics", Body::new())?;
+        String::from_utf8(body.to_vec()).map_err(|_| CallError::Garbled(self.door.clone()))
+    }
+
+    fn call<Q: Serialize, A: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        question: Option<&Q>,
+    ) -> Result<A, CallError> {
+        let body = question.map_or(Ok(Vec::new()), serde_json::to_vec);
+        let body = body.map_err(|_| CallError::Garbled(self.door.clone()))?;
+        let answer = self.fetch(method, path, body.into())?;
+        serde_json::from_slice(&answer).map_err(|_| CallError::Garbled(self.door.clone()))
+    }
+
+    fn fetch(&self, method: Method, path: &str, body: Body) -> Result<Body, CallError> {
+        self.runtime.block_on(async {
+            match &self.door {
+                Door::Unix(socket) => {
+                    let stream = in_time(CONNECT_TIME_MAX, UnixStream::connect(socket)).await;
+                    let stream = stream.map_err(|e| self.unreachable(e))?;
+                    self.exchange(stream, self.request(method, path, body, None))
+                        .await
+                }
+                Door::Tcp {
+                    host,
+                    port,
+                    ca,
+                    token_file,
+                } => {
+                    let token = first_line(token_file)?;
+                    let stream = in_time(CONNECT_TIME_MAX, async {
+                        TcpStream::connect((host.as_str(), *port)).await
+                    });
+                    let stream = stream.await.map_err(|e| self.unreachable(e))?;
+                    let (connector, name) = (connector(ca)?, server_name(host)?);
+                    let stream = in_time(CONNECT_TIME_MAX, connector.connect(name, stream)).await;
+                    let stream = stream.map_err(|e| self.unreachable(e))?;
+                    self.exchange(stream, self.request(method, path, body, Some(&token)))
+                        .await
+                }
+            }
+        })
+    }
+
+    fn unreachable(&self, source: io::Error) -> CallError {
+        CallError::Unreachable {
+            door: self.door.clone(),
+            source,
+        }
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Body,
+        token: Option<&str>,
+    ) -> Result<Request<Full<Body>>, CallError> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::HOST, "sublet")
+            .header(header::CONTENT_TYPE, "application/json");
+        if let Some(token) = token {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        request
+            .body(Full::new(body))
+            .map_err(|_| CallError::Garbled(self.door.clone()))
+    }
+
+    async fn exchange<S>(
+        &self,
+        stream: S,
+        request: Result<Request<Full<Body>>, CallError>,
+    ) -> Result<Body, CallError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let lost = |e: hyper::Error| self.unreachable(io::Error::other(e));
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(lost)?;
+        tokio::spawn(connection);
+        let request = request?;
+        let answer = in_time(ANSWER_TIME_MAX, async {
+            sender.send_request(request).await.map_err(io::Error::other)
+        });
+        let answer = answer.await.map_err(|e| self.unreachable(e))?;
+        let status = answer.status();
+        let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX);
+        let body = body
+            .collect()
+            .await
+            .map_err(|_| CallError::Garbled(self.door.clone()))?;
+        self.judge(status, body.to_bytes())
+    }
+
+    fn judge(&self, status: StatusCode, body: Body) -> Result<Body, CallError> {
+        if status.is_success() {
+            return Ok(body);
+        }
+        match serde_json::from_slice(&body) {
+            Ok(refusal) => Err(CallError::Refused(refusal)),
+            Err(_) => Err(CallError::Garbled(self.door.clone())),
+        }
+    }
+}
+
+async fn in_time<T>(time: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    tokio::time::timeout(time, work)
+        .await
+        .unwrap_or(Err(io::ErrorKind::TimedOut.into()))
+}
+
+fn first_line(path: &std::path::Path) -> Result<String, CredentialsError> {
+    let text = fs::read_to_string(path).map_err(|source| CredentialsError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    Ok(text.lines().next().unwrap_or_default().trim().to_owned())
+}
+
+fn connector(ca: &std::path::Path) -> Result<TlsConnector, CredentialsError> {
+    let mut roots = RootCertStore::empty();
+    let unusable = || CredentialsError::NoCertificate(ca.to_owned());
+    for certificate in CertificateDer::pem_file_iter(ca).map_err(|_| unusable())? {
+        roots.add(certificate.map_err(|_| unusable())?)?;
+    }
+    if roots.is_empty() {
+        return Err(unusable());
+    }
+    let config = ClientConfig::builder()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+fn server_name(host: &str) -> Result<ServerName<'static>, CredentialsError> {
+    ServerName::try_from(host.to_owned()).map_err(|_| CredentialsError::Name(host.to_owned()))
+}

@@ -1,0 +1,349 @@
+//! What is said on the admin interface, in JSON. `docs/admin.md` describes it; amounts are bytes.
+
+use serde::{Deserialize, Serialize};
+use sublet_types::{Bytes, ReleaseMode, TenantName, Weight};
+
+/// The version of these messages. A field may be added under the same version; none is removed or
+/// changes its meaning.
+pub const VERSION: u32 = 1;
+
+/// The most bytes that a request's body may have.
+pub const REQUEST_BYTES_MAX: usize = 64 << 10;
+
+/// The whole daemon, now (`GET /v1/status`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The process.
+    pub daemon: DaemonStatus,
+    /// The host's memory, as last seen.
+    pub host: HostStatus,
+    /// How large the arena may be and why.
+    pub headroom: HeadroomStatus,
+    /// The arena.
+    pub arena: ArenaStatus,
+    /// Who is served.
+    pub tenants: Vec<TenantStatus>,
+    /// Where live changes stand over the config.
+    pub changed: Vec<Difference>,
+}
+
+/// The process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DaemonStatus {
+    /// Its release, as `sublet --version` prints it.
+    pub release: String,
+    /// Its process id.
+    pub pid: u32,
+    /// Seconds since its start.
+    pub uptime_secs: u64,
+    /// Threads that serve clients.
+    pub threads: usize,
+    /// Its config file, if it has one.
+    pub config: Option<String>,
+    /// Its admin socket.
+    pub admin: String,
+    /// What the kernel says it has in memory (RSS).
+    pub resident: Bytes,
+    /// Of that, what is not arena: program, threads, buffers, tables.
+    pub overhead: Bytes,
+}
+
+/// The host's memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HostStatus {
+    /// All of it.
+    pub memory: Bytes,
+    /// In nobody's use.
+    pub free: Bytes,
+    /// What the kernel thinks programs could get.
+    pub available: Bytes,
+    /// What the daemon counts as idle: free, and what the arena holds.
+    pub idle: Bytes,
+    /// Idle memory that is left to the host.
+    pub reserve: Bytes,
+    /// The tightest cgroup limit on the daemon, if there is one.
+    pub cgroup_limit: Option<Bytes>,
+}
+
+/// How large the arena may be and why.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HeadroomStatus {
+    /// What keeps the arena from being larger: host, cgroup, ceiling, hold, floor, growing, braked.
+    pub bound: String,
+    /// The same for people.
+    pub why: String,
+    /// Ordered releases since the start, each piece counted.
+    pub releases_ordered: u64,
+    /// Fast releases since the start.
+    pub releases_fast: u64,
+    /// What they gave back.
+    pub released: Bytes,
+    /// Items that they lost.
+    pub items_lost: u64,
+    /// Time that they took, microseconds.
+    pub release_micros: u64,
+    /// The last one.
+    pub last_release: Option<LastRelease>,
+}
+
+/// A release that is over.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LastRelease {
+    /// How blocks were chosen.
+    pub mode: ReleaseMode,
+    /// What it gave back.
+    pub released: Bytes,
+    /// How long it took to the last madvise, microseconds.
+    pub micros: u64,
+}
+
+/// The arena.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ArenaStatus {
+    /// What it may hold.
+    pub limit: Bytes,
+    /// What it holds: tenants' blocks, index and free list.
+    pub held: Bytes,
+    /// Of that, free.
+    pub free: Bytes,
+    /// Of that, the hash index.
+    pub index: Bytes,
+    /// Live item bytes.
+    pub used: Bytes,
+    /// Live items.
+    pub items: u64,
+}
+
+/// One tenant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TenantStatus {
+    /// Its name.
+    pub name: TenantName,
+    /// Its share relative to the others'.
+    pub weight: Weight,
+    /// What the others never take from it.
+    pub floor: Option<Bytes>,
+    /// What it never holds more than.
+    pub ceiling: Option<Bytes>,
+    /// Where it is served.
+    pub listen: Vec<String>,
+    /// Blocks it owns.
+    pub held: Bytes,
+    /// Live item bytes.
+    pub used: Bytes,
+    /// Live items.
+    pub items: u64,
+    /// Mortar's f: above 1 it holds more than its share.
+    pub fairness: f64,
+    /// Its connections.
+    pub connections: u64,
+    /// Items evicted to make room.
+    pub evictions: u64,
+    /// Expired items whose memory was taken back.
+    pub reclaimed: u64,
+    /// What its clients did, by memcached's names (`cmd_get`, `get_hits`, …), since the start.
+    pub counters: std::collections::BTreeMap<String, u64>,
+}
+
+impl TenantStatus {
+    /// A counter by its name; 0 where a daemon does not know it.
+    pub fn counter(&self, name: &str) -> u64 {
+        self.counters.get(name).copied().unwrap_or(0)
+    }
+
+    /// Hits a read, where there were reads.
+    pub fn hit_rate(&self) -> Option<f64> {
+        let (hits, misses) = (self.counter("get_hits"), self.counter("get_misses"));
+        (hits + misses > 0).then(|| hits as f64 / (hits + misses) as f64)
+    }
+
+    /// Requests that read, store, delete or touch.
+    pub fn operations(&self) -> u64 {
+        const COUNTED: [&str; 9] = [
+            "cmd_get",
+            "cmd_set",
+            "cmd_touch",
+            "delete_hits",
+            "delete_misses",
+            "incr_hits",
+            "incr_misses",
+            "decr_hits",
+            "decr_misses",
+        ];
+        COUNTED.iter().map(|name| self.counter(name)).sum()
+    }
+}
+
+/// Where a live change stands over the config.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Difference {
+    /// The key, such as `tenants.web.weight`.
+    pub key: String,
+    /// What the config says.
+    pub config: String,
+    /// What holds.
+    pub now: String,
+    /// Whether it holds after a restart.
+    pub kept: bool,
+}
+
+/// All tenants (`GET /v1/tenants`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tenants {
+    /// [`VERSION`].
+    pub version: u32,
+    /// Who is served.
+    pub tenants: Vec<TenantStatus>,
+}
+
+/// A change of a tenant (`PATCH /v1/tenants/NAME`). What is left out stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeTenant {
+    /// Its share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<Weight>,
+    /// What the others never take from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<Limit>,
+    /// What it never holds more than.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling: Option<Limit>,
+    /// Whether it ends with the daemon.
+    #[serde(default)]
+    pub lasts: Lasts,
+}
+
+/// How long a change holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lasts {
+    /// It is written down and holds after a restart.
+    #[default]
+    Always,
+    /// Until the daemon ends.
+    UntilRestart,
+}
+
+/// A floor or a ceiling: an amount, or `"none"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// There is none.
+    None,
+    /// This much.
+    Of(Bytes),
+}
+
+impl Limit {
+    /// As an option.
+    pub fn amount(self) -> Option<Bytes> {
+        match self {
+            Limit::None => None,
+            Limit::Of(amount) => Some(amount),
+        }
+    }
+}
+
+impl std::str::FromStr for Limit {
+    type Err = sublet_types::ParseBytesError;
+
+    fn from_str(text: &str) -> Result<Limit, Self::Err> {
+        match text {
+            "none" => Ok(Limit::None),
+            amount => amount.parse().map(Limit::Of),
+        }
+    }
+}
+
+impl Serialize for Limit {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Limit::None => serializer.serialize_str("none"),
+            Limit::Of(amount) => amount.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Limit {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Limit, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Said {
+            Number(u64),
+            Text(String),
+        }
+        match Said::deserialize(deserializer)? {
+            Said::Number(bytes) => Ok(Limit::Of(Bytes(bytes))),
+            Said::Text(text) => text.parse().map_err(serde::de::Error::custom),
+        }
+    }
+}
+
+/// A release by hand (`POST /v1/release`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReleaseRequest {
+    /// How much.
+    pub amount: Bytes,
+    /// How blocks are chosen; the threshold decides if it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<ReleaseMode>,
+    /// From this tenant only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<TenantName>,
+    /// How long the arena does not grow back, milliseconds.
+    #[serde(default)]
+    pub hold_millis: u64,
+}
+
+/// What a release did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReleaseReport {
+    /// [`VERSION`].
+    pub version: u32,
+    /// How blocks were chosen.
+    pub mode: ReleaseMode,
+    /// Bytes that left the process.
+    pub released: Bytes,
+    /// From the request to the last madvise, microseconds.
+    pub micros: u64,
+    /// Items lost that had not expired.
+    pub items_lost: u64,
+    /// Their bytes.
+    pub bytes_lost: Bytes,
+    /// Bytes copied together to survive.
+    pub bytes_kept: Bytes,
+    /// What the arena holds now.
+    pub held: Bytes,
+}
+
+/// One setting in force (`GET /v1/settings`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// [`VERSION`].
+    pub version: u32,
+    /// Every key with its value, as in a config file.
+    pub settings: std::collections::BTreeMap<String, String>,
+}
+
+/// Whether the daemon is well (`GET /v1/health`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Health {
+    /// [`VERSION`].
+    pub version: u32,
+    /// Always true where there is an answer.
+    pub serving: bool,
+    /// Seconds since the start.
+    pub uptime_secs: u64,
+}
+
+/// Why nothing was done; the body of every answer that is not 2xx.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// What is wrong.
+    pub error: String,
+    /// What to do.
+    pub hint: String,
+}

@@ -1,0 +1,328 @@
+//! The doors of the admin interface: bound before the daemon begins, removed when it ends.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::net::{TcpListener, ToSocketAddrs};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::Mode;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{self, ServerConfig};
+
+use crate::config::{AdminTcp, Config, Listen};
+
+/// Where callers come in.
+pub struct Doors {
+    pub(super) socket: SocketFile,
+    pub(super) tcp: Option<TlsDoor>,
+    pub(super) metrics: Option<MetricsDoor>,
+}
+
+/// The admin interface over TCP.
+pub(super) struct TlsDoor {
+    pub(super) listener: TcpListener,
+    pub(super) acceptor: TlsAcceptor,
+    pub(super) token: String,
+}
+
+/// Where metrics are read.
+pub(super) enum MetricsDoor {
+    Tcp(TcpListener),
+    Unix(SocketFile),
+}
+
+/// Why a door could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum DoorsError {
+    /// Somebody answers there.
+    #[error(
+        "another sublet answers at {0}; stop it, or choose another place: sublet serve --admin PATH"
+    )]
+    Taken(PathBuf),
+    /// There is something that is no socket.
+    #[error(
+        "{0} exists and is no socket; remove it, or choose another place: sublet serve --admin PATH"
+    )]
+    NotASocket(PathBuf),
+    /// The system refused.
+    #[error("cannot listen at {place}: {source}{}", hint(.source))]
+    Refused {
+        /// Where.
+        place: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The token's file is of no use.
+    #[error("cannot read the token in {path}: {source}")]
+    Token {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Anybody on the host could read it.
+    #[error("{0} can be read by everybody; chmod 0600 it")]
+    OpenToken(PathBuf),
+    /// A token that can be guessed.
+    #[error(
+        "the token in {0} is shorter than {TOKEN_BYTES_MIN} characters; make one: head -c 24 /dev/urandom | base64"
+    )]
+    ShortToken(PathBuf),
+    /// A certificate or key that cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Pem {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: pem::Error,
+    },
+    /// They do not belong together.
+    #[error("cannot use the certificate in {path}: {source}")]
+    Certificate {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: rustls::Error,
+    },
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "; choose a place of your own: sublet serve --admin PATH"
+        }
+        _ => "",
+    }
+}
+
+/// A token that 2^64 guesses would not find.
+const TOKEN_BYTES_MIN: usize = 16;
+
+const BACKLOG: i32 = 64;
+
+impl Doors {
+    /// Makes every door that the config asks for.
+    pub fn open(config: &Config) -> Result<Doors, DoorsError> {
+        Ok(Doors {
+            socket: SocketFile::bind(&config.admin.socket)?,
+            tcp: config.admin.tcp.as_ref().map(TlsDoor::open).transpose()?,
+            metrics: config.metrics.as_ref().map(MetricsDoor::open).transpose()?,
+        })
+    }
+
+    /// The TCP address of the metrics, with the port that the kernel chose.
+    pub fn metrics_place(&self) -> Option<String> {
+        match self.metrics.as_ref()? {
+            MetricsDoor::Tcp(listener) => listener
+                .local_addr()
+                .ok()
+                .map(|a| format!("http://{a}/metrics")),
+            MetricsDoor::Unix(socket) => Some(format!("unix:{}", socket.path.display())),
+        }
+    }
+
+    /// The TCP address of the admin interface, with the port that the kernel chose.
+    pub fn tcp_place(&self) -> Option<String> {
+        let address = self.tcp.as_ref()?.listener.local_addr().ok()?;
+        Some(format!("tcp:{address}"))
+    }
+}
+
+impl TlsDoor {
+    fn open(config: &AdminTcp) -> Result<TlsDoor, DoorsError> {
+        Ok(TlsDoor {
+            token: token(&config.token_file)?,
+            acceptor: acceptor(&config.cert, &config.key)?,
+            listener: listen_tcp(&config.address.0, config.address.1)?,
+        })
+    }
+}
+
+impl MetricsDoor {
+    fn open(place: &Listen) -> Result<MetricsDoor, DoorsError> {
+        match place {
+            Listen::Tcp(host, port) => listen_tcp(host, *port).map(MetricsDoor::Tcp),
+            Listen::Unix(path) => SocketFile::bind(path).map(MetricsDoor::Unix),
+        }
+    }
+}
+
+/// A Unix socket of mode 0600 whose file goes when it goes, unless another took its place.
+pub(super) struct SocketFile {
+    pub(super) listener: UnixListener,
+    path: PathBuf,
+    inode: u64,
+}
+
+impl SocketFile {
+    fn bind(path: &Path) -> Result<SocketFile, DoorsError> {
+        let refused = |source| DoorsError::Refused {
+            place: path.display().to_string(),
+            source,
+        };
+        if let Some(folder) = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty())
+        {
+            let mut builder = DirBuilder::new();
+            builder
+                .recursive(true)
+                .mode(0o755)
+                .create(folder)
+                .map_err(refused)?;
+        }
+        remove_leftover(path)?;
+        let listener = listen_unix(path).map_err(refused)?;
+        let inode = fs::symlink_metadata(path).map_err(refused)?.ino();
+        Ok(SocketFile {
+            listener,
+            path: path.to_owned(),
+            inode,
+        })
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if fs::symlink_metadata(&self.path).is_ok_and(|now| now.ino() == self.inode) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// What a killed daemon left is nobody's; what somebody answers at is not ours to remove.
+fn remove_leftover(path: &Path) -> Result<(), DoorsError> {
+    let Ok(found) = fs::symlink_metadata(path) else {
+        return Ok(());
+    };
+    if !found.file_type().is_socket() {
+        return Err(DoorsError::NotASocket(path.to_owned()));
+    }
+    match UnixStream::connect(path) {
+        Ok(_) => Err(DoorsError::Taken(path.to_owned())),
+        Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
+            fs::remove_file(path).map_err(|source| DoorsError::Refused {
+                place: path.display().to_string(),
+                source,
+            })
+        }
+        Err(source) => Err(DoorsError::Refused {
+            place: path.display().to_string(),
+            source,
+        }),
+    }
+}
+
+/// The mode is set before the socket has a name, so that nobody else can get in between.
+fn listen_unix(path: &Path) -> io::Result<UnixListener> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(socket.into())
+}
+
+fn listen_tcp(host: &str, port: u16) -> Result<TcpListener, DoorsError> {
+    let refused = |source| DoorsError::Refused {
+        place: format!("tcp:{host}:{port}"),
+        source,
+    };
+    let addresses: Vec<_> = (host, port).to_socket_addrs().map_err(refused)?.collect();
+    let listener = TcpListener::bind(addresses.as_slice()).map_err(refused)?;
+    listener.set_nonblocking(true).map_err(refused)?;
+    Ok(listener)
+}
+
+fn token(path: &Path) -> Result<String, DoorsError> {
+    let unreadable = |source| DoorsError::Token {
+        path: path.to_owned(),
+        source,
+    };
+    let mode = fs::metadata(path).map_err(unreadable)?.permissions().mode();
+    if mode & 0o004 != 0 {
+        return Err(DoorsError::OpenToken(path.to_owned()));
+    }
+    let text = fs::read_to_string(path).map_err(unreadable)?;
+    let token = text.lines().next().unwrap_or_default().trim().to_owned();
+    match token.len() {
+        short if short < TOKEN_BYTES_MIN => Err(DoorsError::ShortToken(path.to_owned())),
+        _ => Ok(token),
+    }
+}
+
+fn acceptor(cert: &Path, key: &Path) -> Result<TlsAcceptor, DoorsError> {
+    let unreadable = |path: &Path| {
+        let path = path.to_owned();
+        move |source| DoorsError::Pem { path, source }
+    };
+    let chain = CertificateDer::pem_file_iter(cert)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(unreadable(cert))?;
+    let private = PrivateKeyDer::from_pem_file(key).map_err(unreadable(key))?;
+    let config = ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(chain, private);
+    let unusable = |source| DoorsError::Certificate {
+        path: cert.to_owned(),
+        source,
+    };
+    Ok(TlsAcceptor::from(Arc::new(config.map_err(unusable)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_is_its_owners_and_leftovers_are_replaced() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("sub/admin.sock");
+        let first = SocketFile::bind(&path).expect("bound");
+        let mode = fs::metadata(&path).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert!(matches!(SocketFile::bind(&path), Err(DoorsError::Taken(_))));
+        // Killed: the file stays, nobody listens.
+        let SocketFile { listener, .. } = &first;
+        rustix::net::shutdown(listener, rustix::net::Shutdown::Both).expect("shut");
+        let second = SocketFile::bind(&path).expect("bound anew");
+        drop(first);
+        assert!(
+            path.exists(),
+            "the first does not take the second's file with it"
+        );
+        drop(second);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_is_no_socket_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("precious");
+        fs::write(&path, "text").expect("written");
+        assert!(matches!(
+            SocketFile::bind(&path),
+            Err(DoorsError::NotASocket(_))
+        ));
+        assert_eq!(fs::read_to_string(&path).expect("there"), "text");
+    }
+
+    #[test]
+    fn a_token_is_long_and_private() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("token");
+        fs::write(&path, "short\n").expect("written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("set");
+        assert!(matches!(token(&path), Err(DoorsError::OpenToken(_))));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("set");
+        assert!(matches!(token(&path), Err(DoorsError::ShortToken(_))));
+        fs::write(&path, "  0123456789abcdef \nmore").expect("written");
+        assert_eq!(token(&path).expect("a token"), "0123456789abcdef");
+    }
+}

@@ -1,0 +1,59 @@
+//! The admin interface: HTTP and JSON on a Unix socket, over TCP with TLS and a token if asked, and
+//! the read-only listener for metrics. One thread, away from those that serve clients.
+
+mod doors;
+mod routes;
+mod serve;
+
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use tokio::runtime;
+use tokio::sync::watch;
+
+pub use doors::{Doors, DoorsError};
+
+use crate::run::Daemon;
+
+/// Connections that one door has open at once; more wait in the kernel's queue.
+pub const CONNECTIONS_MAX: usize = 32;
+
+/// Threads for requests that block, such as a release.
+const BLOCKING_THREADS_MAX: usize = 4;
+
+/// The admin interface, for as long as this lives.
+pub struct Admin {
+    end: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Admin {
+    /// Lets callers in.
+    pub fn start(doors: Doors, daemon: Arc<Daemon>) -> io::Result<Admin> {
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(BLOCKING_THREADS_MAX)
+            .build()?;
+        let (end, ended) = watch::channel(false);
+        let thread = thread::Builder::new()
+            .name("admin".to_owned())
+            .spawn(move || {
+                runtime.block_on(serve::all(doors, daemon, ended));
+                runtime.shutdown_background();
+            })?;
+        Ok(Admin {
+            end,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Admin {
+    fn drop(&mut self) {
+        let _ = self.end.send(true);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

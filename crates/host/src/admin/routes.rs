@@ -1,0 +1,254 @@
+//! What can be asked, and what is answered. `docs/admin.md` describes it.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{DefaultBodyLimit, Path, Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Json, Response};
+use axum::routing::{get, post};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sublet_client::messages::{ChangeTenant, REQUEST_BYTES_MAX, Refusal, ReleaseRequest};
+use sublet_types::TenantName;
+
+use crate::headroom::OrderError;
+use crate::observe::{Seldom, metrics};
+use crate::run::{Daemon, Declined};
+
+type Shared = State<Arc<Daemon>>;
+
+/// Everything.
+pub(super) fn admin(daemon: Arc<Daemon>) -> Router {
+    Router::new()
+        .route("/v1/status", get(async |State(d): Shared| Json(d.status())))
+        .route("/v1/health", get(async |State(d): Shared| Json(d.health())))
+        .route(
+            "/v1/settings",
+            get(async |State(d): Shared| Json(d.settings())),
+        )
+        .route(
+            "/v1/tenants",
+            get(async |State(d): Shared| Json(d.tenants())),
+        )
+        .route("/v1/tenants/{name}", get(tenant).patch(change_tenant))
+        .route("/v1/release", post(release))
+        .route("/metrics", get(scrape))
+        .fallback(nothing_there)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
+        .with_state(daemon)
+}
+
+/// Everything, for who shows the token.
+pub(super) fn admin_with_token(daemon: Arc<Daemon>, token: String) -> Router {
+    let token: Arc<str> = token.into();
+    admin(daemon).layer(middleware::from_fn(move |request, next| {
+        ask(Arc::clone(&token), request, next)
+    }))
+}
+
+/// Metrics alone.
+pub(super) fn metrics_only(daemon: Arc<Daemon>) -> Router {
+    Router::new()
+        .route("/metrics", get(scrape))
+        .fallback(nothing_there)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(daemon)
+}
+
+/// An answer that says no.
+struct No(StatusCode, Refusal);
+
+impl No {
+    fn new(status: StatusCode, error: impl ToString, hint: impl ToString) -> No {
+        No(
+            status,
+            Refusal {
+                error: error.to_string(),
+                hint: hint.to_string(),
+            },
+        )
+    }
+}
+
+impl IntoResponse for No {
+    fn into_response(self) -> Response {
+        let No(status, refusal) = self;
+        (status, Json(refusal)).into_response()
+    }
+}
+
+impl From<Declined> for No {
+    fn from(declined: Declined) -> No {
+        let (status, hint) = match &declined {
+            Declined::NoTenant(_) => (
+                StatusCode::NOT_FOUND,
+                "`sublet tenants list` shows them all",
+            ),
+            Declined::Change { .. } | Declined::Hold | Declined::NoAmount => (
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "nothing was changed; say it again with other values",
+            ),
+            Declined::Keep(_) => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "with --temporary it is not written down",
+            ),
+            Declined::Order(OrderError::Ended) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "start it again: sublet serve",
+            ),
+            Declined::Order(_) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "wait for the others and try again",
+            ),
+        };
+        No::new(status, &declined, hint)
+    }
+}
+
+/// A body in JSON, its faults told in JSON too.
+fn heard<T: DeserializeOwned>(body: Result<Bytes, BytesRejection>) -> Result<T, No> {
+    let too_much = |rejection: BytesRejection| {
+        No::new(
+            rejection.status(),
+            rejection.body_text(),
+            format!("at most {REQUEST_BYTES_MAX} bytes"),
+        )
+    };
+    let body = body.map_err(too_much)?;
+    serde_json::from_slice(&body).map_err(|e| {
+        No::new(
+            StatusCode::BAD_REQUEST,
+            e,
+            "docs/admin.md describes what can be said",
+        )
+    })
+}
+
+fn named(name: &str) -> Result<TenantName, No> {
+    name.parse().map_err(|e| {
+        No::new(
+            StatusCode::BAD_REQUEST,
+            e,
+            "`sublet tenants list` shows them all",
+        )
+    })
+}
+
+async fn tenant(State(daemon): Shared, Path(name): Path<String>) -> Result<impl IntoResponse, No> {
+    Ok(Json(daemon.tenant(&named(&name)?)?))
+}
+
+async fn change_tenant(
+    State(daemon): Shared,
+    Path(name): Path<String>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<impl IntoResponse, No> {
+    let (name, change) = (named(&name)?, heard::<ChangeTenant>(body)?);
+    apart(move || daemon.change_tenant(&name, &change)).await
+}
+
+async fn release(
+    State(daemon): Shared,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<impl IntoResponse, No> {
+    let request = heard::<ReleaseRequest>(body)?;
+    apart(move || daemon.release(&request)).await
+}
+
+/// Runs what blocks away from the other callers.
+async fn apart<T: Serialize + Send + 'static>(
+    work: impl FnOnce() -> Result<T, Declined> + Send + 'static,
+) -> Result<Json<T>, No> {
+    let ending = |_| No::from(Declined::Order(OrderError::Ended));
+    let done = tokio::task::spawn_blocking(work).await.map_err(ending)?;
+    Ok(Json(done?))
+}
+
+async fn scrape(State(daemon): Shared) -> Result<impl IntoResponse, No> {
+    let unwritten = |e| No::new(StatusCode::INTERNAL_SERVER_ERROR, e, "");
+    let page = metrics::page(daemon.status()).map_err(unwritten)?;
+    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], page))
+}
+
+async fn nothing_there() -> No {
+    No::new(
+        StatusCode::NOT_FOUND,
+        "nothing is there",
+        "docs/admin.md describes what is",
+    )
+}
+
+async fn wrong_method() -> No {
+    No::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "not by this method",
+        "docs/admin.md describes which",
+    )
+}
+
+static BAD_TOKEN: Seldom = Seldom::new();
+
+async fn ask(token: Arc<str>, request: Request, next: Next) -> Response {
+    if shows(request.headers(), &token) {
+        return next.run(request).await;
+    }
+    if let Some(swallowed) = BAD_TOKEN.may_speak() {
+        tracing::warn!(
+            swallowed,
+            "somebody came to the admin interface without the token"
+        );
+    }
+    No::new(
+        StatusCode::UNAUTHORIZED,
+        "no token, or not the right one",
+        "show the first line of the token file: --admin-token FILE",
+    )
+    .into_response()
+}
+
+fn shows(headers: &HeaderMap, token: &str) -> bool {
+    let value = headers
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok());
+    value
+        .and_then(|value| value.strip_prefix("Bearer "))
+        .is_some_and(|said| is_same(said, token))
+}
+
+/// Takes as long for a nearly right token as for a wrong one.
+fn is_same(said: &str, token: &str) -> bool {
+    let differences = said
+        .bytes()
+        .zip(token.bytes())
+        .fold(0, |all, (a, b)| all | (a ^ b));
+    said.len() == token.len() && differences == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_whole_token_will_do() {
+        let shown = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::AUTHORIZATION, value.parse().expect("a header"));
+            shows(&headers, "0123456789abcdef")
+        };
+        assert!(shown("Bearer 0123456789abcdef"));
+        for wrong in [
+            "Bearer 0123456789abcde",
+            "Bearer 0123456789abcdef0",
+            "0123456789abcdef",
+            "Bearer ",
+        ] {
+            assert!(!shown(wrong), "{wrong}");
+        }
+        assert!(!shows(&HeaderMap::new(), "0123456789abcdef"));
+    }
+}

@@ -1,0 +1,175 @@
+//! From a door to its routes: how many come in, who, and for how long.
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use rustix::process::geteuid;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+
+use super::CONNECTIONS_MAX;
+use super::doors::{Doors, MetricsDoor, SocketFile, TlsDoor};
+use super::routes;
+use crate::observe::Seldom;
+use crate::run::Daemon;
+
+/// How long a caller may take for the head of a request, or for TLS.
+const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
+/// How long a connection may last: an ordered release of a whole large host fits in.
+const CONNECTION_TIME_MAX: Duration = Duration::from_secs(900);
+/// How long accepting rests when there is no descriptor for one more.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves all doors until the end.
+pub(super) async fn all(doors: Doors, daemon: Arc<Daemon>, mut ended: watch::Receiver<bool>) {
+    let Doors {
+        socket,
+        tcp,
+        metrics,
+    } = doors;
+    let served = async {
+        tokio::join!(
+            admin(socket, routes::admin(Arc::clone(&daemon))),
+            over_tls(tcp, Arc::clone(&daemon)),
+            read_only(metrics, routes::metrics_only(Arc::clone(&daemon))),
+        )
+    };
+    tokio::select! {
+        _ = served => {}
+        _ = ended.wait_for(|ended| *ended) => {}
+    }
+}
+
+async fn admin(socket: SocketFile, routes: Router) {
+    let listener = socket.listener.try_clone().and_then(UnixListener::from_std);
+    let Ok(listener) = listener else { return };
+    let admit = || async { listener.accept().await.map(|(stream, _)| stream) };
+    serve(admit, |stream: UnixStream| {
+        let routes = routes.clone();
+        async move {
+            if is_owner(&stream) {
+                speak(stream, routes).await;
+            }
+        }
+    })
+    .await;
+}
+
+async fn over_tls(door: Option<TlsDoor>, daemon: Arc<Daemon>) {
+    let Some(TlsDoor {
+        listener,
+        acceptor,
+        token,
+    }) = door
+    else {
+        return;
+    };
+    let Ok(listener) = TcpListener::from_std(listener) else {
+        return;
+    };
+    let routes = routes::admin_with_token(daemon, token);
+    let admit = || async { listener.accept().await.map(|(stream, _)| stream) };
+    serve(admit, |stream| {
+        let (routes, acceptor): (Router, TlsAcceptor) = (routes.clone(), acceptor.clone());
+        async move {
+            match timeout(HEAD_TIME_MAX, acceptor.accept(stream)).await {
+                Ok(Ok(stream)) => speak(stream, routes).await,
+                Ok(Err(error)) => complain(&BAD_TLS, &error),
+                Err(_) => {}
+            }
+        }
+    })
+    .await;
+}
+
+async fn read_only(door: Option<MetricsDoor>, routes: Router) {
+    match door {
+        None => {}
+        Some(MetricsDoor::Unix(socket)) => admin(socket, routes).await,
+        Some(MetricsDoor::Tcp(listener)) => {
+            let Ok(listener) = TcpListener::from_std(listener) else {
+                return;
+            };
+            let admit = || async { listener.accept().await.map(|(stream, _)| stream) };
+            serve(admit, |stream| speak(stream, routes.clone())).await;
+        }
+    }
+}
+
+/// Lets callers in, never more than there is room for.
+async fn serve<S, A, T>(admit: impl Fn() -> A, talk: impl Fn(S) -> T)
+where
+    A: Future<Output = io::Result<S>>,
+    T: Future<Output = ()> + Send + 'static,
+{
+    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
+        match admit().await {
+            Ok(stream) => drop(tokio::spawn(stay(talk(stream), permit))),
+            Err(error) => {
+                complain(&NOT_ACCEPTED, &error);
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn stay(talk: impl Future<Output = ()>, _permit: OwnedSemaphorePermit) {
+    let _ = timeout(CONNECTION_TIME_MAX, talk).await;
+}
+
+async fn speak<S>(stream: S, routes: Router)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME_MAX)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
+    if let Err(error) = connection.await {
+        tracing::debug!(%error, "an admin connection ended badly");
+    }
+}
+
+/// The socket's mode lets nobody else in; where a mount ignores modes, this does not.
+fn is_owner(stream: &UnixStream) -> bool {
+    let peer = stream.peer_cred().map(|peer| peer.uid());
+    let welcome = peer
+        .as_ref()
+        .is_ok_and(|uid| *uid == 0 || *uid == geteuid().as_raw());
+    if !welcome {
+        complain(&STRANGER, &format_args!("uid {peer:?}"));
+    }
+    welcome
+}
+
+static BAD_TLS: Cause = Cause(
+    "a TLS handshake on the admin interface failed",
+    Seldom::new(),
+);
+static NOT_ACCEPTED: Cause = Cause(
+    "a connection to the admin interface was not accepted",
+    Seldom::new(),
+);
+static STRANGER: Cause = Cause(
+    "somebody else than the owner came to the admin socket",
+    Seldom::new(),
+);
+
+/// What is logged, and how seldom.
+struct Cause(&'static str, Seldom);
+
+fn complain(Cause(what, seldom): &Cause, why: &dyn std::fmt::Display) {
+    if let Some(swallowed) = seldom.may_speak() {
+        tracing::warn!(%why, swallowed, "{what}");
+    }
+}

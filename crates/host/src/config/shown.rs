@@ -1,0 +1,83 @@
+//! A config as keys and values, the way a file would say it.
+
+use std::collections::BTreeMap;
+
+use super::meant::{Config, LogFormat, TenantConfig};
+
+impl Config {
+    /// Every setting in force, by its key. Secrets stay in their files; only the files are named.
+    pub fn shown(&self) -> BTreeMap<String, String> {
+        let or_none = |text: Option<String>| text.unwrap_or_else(|| "none".to_owned());
+        let path = |path: &std::path::Path| path.display().to_string();
+        let mut all = BTreeMap::from(
+            [
+                ("daemon.threads", self.threads.to_string()),
+                ("daemon.log", self.log.clone()),
+                ("daemon.log_format", self.log_format.word().to_owned()),
+                ("daemon.state", or_none(self.state.as_deref().map(path))),
+                (
+                    "arena.ceiling",
+                    or_none(self.arena.ceiling.map(|a| a.to_string())),
+                ),
+                ("arena.floor", self.arena.floor.to_string()),
+                (
+                    "arena.reserve",
+                    self.arena.reserve.map_or("auto".into(), |a| a.to_string()),
+                ),
+                (
+                    "arena.release_threshold",
+                    self.arena.release_threshold.to_string(),
+                ),
+                ("admin.socket", path(&self.admin.socket)),
+                (
+                    "metrics.listen",
+                    or_none(self.metrics.as_ref().map(|place| place.to_string())),
+                ),
+            ]
+            .map(|(key, value)| (key.to_owned(), value)),
+        );
+        if let Some(tcp) = &self.admin.tcp {
+            all.insert(
+                "admin.tcp".into(),
+                format!("tcp:{}:{}", tcp.address.0, tcp.address.1),
+            );
+            all.insert("admin.tls_cert".into(), path(&tcp.cert));
+            all.insert("admin.token_file".into(), path(&tcp.token_file));
+        }
+        for tenant in &self.tenants {
+            tenant.show(&mut all);
+        }
+        all
+    }
+}
+
+impl TenantConfig {
+    fn show(&self, all: &mut BTreeMap<String, String>) {
+        let name = &self.settings.name;
+        let listen: Vec<String> = self.listen.iter().map(|place| place.to_string()).collect();
+        let idle_timeout = self.idle_timeout.map_or(0, |time| time.as_secs());
+        let mut show =
+            |key: &str, value: String| all.insert(format!("tenants.{name}.{key}"), value);
+        show("listen", listen.join(", "));
+        show("mode", format!("{:04o}", self.mode));
+        show("item_max", self.item_max.to_string());
+        show("connections", self.connections.to_string());
+        show("idle_timeout", idle_timeout.to_string());
+        if let Some(path) = &self.auth_file {
+            show("auth_file", path.display().to_string());
+        }
+        if let Some(tls) = &self.tls {
+            show("tls_cert", tls.cert.display().to_string());
+        }
+    }
+}
+
+impl LogFormat {
+    /// As a file says it.
+    fn word(self) -> &'static str {
+        match self {
+            LogFormat::Text => "text",
+            LogFormat::Json => "json",
+        }
+    }
+}

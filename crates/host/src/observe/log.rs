@@ -1,0 +1,37 @@
+//! Log lines, to stderr: text for people, or one JSON object a line.
+
+use std::io::{self, IsTerminal};
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::ParseError;
+
+use crate::config::LogFormat;
+
+/// Why a filter was refused.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "--log {filter:?} is no filter ({source}); write error, warn, info, debug, trace, or such as \"info,sublet_host=debug\""
+)]
+pub struct LogError {
+    filter: String,
+    source: ParseError,
+}
+
+/// Begins to log. Once a process.
+pub fn start(filter: &str, format: LogFormat) -> Result<(), LogError> {
+    let filter = EnvFilter::builder()
+        .parse(filter)
+        .map_err(|source| LogError {
+            filter: filter.to_owned(),
+            source,
+        })?;
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(io::stderr().is_terminal())
+        .with_writer(io::stderr);
+    match format {
+        LogFormat::Text => lines.with_target(false).init(),
+        LogFormat::Json => lines.json().init(),
+    }
+    Ok(())
+}

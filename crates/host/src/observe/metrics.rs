@@ -1,0 +1,307 @@
+//! Metrics in OpenMetrics form, made anew from a status at each scrape.
+
+use std::fmt;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit};
+use sublet_client::messages::{Status, TenantStatus};
+
+/// What such a page is called on the wire.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The page.
+pub fn page(status: Status) -> Result<String, fmt::Error> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Scrape(status)));
+    let mut page = String::new();
+    encode(&mut page, &registry)?;
+    Ok(page)
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Gauge,
+    Counter,
+}
+
+/// A figure: its name without unit, what it says, how it is read.
+struct Figure<S: 'static> {
+    name: &'static str,
+    unit: Option<fn() -> Unit>,
+    kind: Kind,
+    help: &'static str,
+    read: fn(&S) -> Option<f64>,
+}
+
+const BYTES: Option<fn() -> Unit> = Some(|| Unit::Bytes);
+const SECONDS: Option<fn() -> Unit> = Some(|| Unit::Seconds);
+
+const fn gauge<S>(
+    name: &'static str,
+    unit: Option<fn() -> Unit>,
+    help: &'static str,
+    read: fn(&S) -> Option<f64>,
+) -> Figure<S> {
+    Figure {
+        name,
+        unit,
+        kind: Kind::Gauge,
+        help,
+        read,
+    }
+}
+
+const fn counter<S>(
+    name: &'static str,
+    unit: Option<fn() -> Unit>,
+    help: &'static str,
+    read: fn(&S) -> Option<f64>,
+) -> Figure<S> {
+    Figure {
+        name,
+        unit,
+        kind: Kind::Counter,
+        help,
+        read,
+    }
+}
+
+const DAEMON: &[Figure<Status>] = &[
+    gauge(
+        "sublet_uptime",
+        SECONDS,
+        "Time since the daemon's start",
+        |s| Some(s.daemon.uptime_secs as f64),
+    ),
+    gauge(
+        "sublet_resident",
+        BYTES,
+        "Memory of the process that is in RAM",
+        |s| Some(s.daemon.resident.0 as f64),
+    ),
+    gauge(
+        "sublet_overhead",
+        BYTES,
+        "Memory of the process that is not arena",
+        |s| Some(s.daemon.overhead.0 as f64),
+    ),
+    gauge("sublet_host_memory", BYTES, "The host's memory", |s| {
+        Some(s.host.memory.0 as f64)
+    }),
+    gauge(
+        "sublet_host_free",
+        BYTES,
+        "The host's memory in nobody's use",
+        |s| Some(s.host.free.0 as f64),
+    ),
+    gauge(
+        "sublet_host_available",
+        BYTES,
+        "What the kernel thinks programs could get",
+        |s| Some(s.host.available.0 as f64),
+    ),
+    gauge(
+        "sublet_host_idle",
+        BYTES,
+        "What the daemon counts as idle: free, and what the arena holds",
+        |s| Some(s.host.idle.0 as f64),
+    ),
+    gauge(
+        "sublet_host_reserve",
+        BYTES,
+        "Idle memory that is left to the host",
+        |s| Some(s.host.reserve.0 as f64),
+    ),
+    gauge(
+        "sublet_arena_limit",
+        BYTES,
+        "What the arena may hold",
+        |s| Some(s.arena.limit.0 as f64),
+    ),
+    gauge(
+        "sublet_arena_held",
+        BYTES,
+        "What the arena holds, index and free list included",
+        |s| Some(s.arena.held.0 as f64),
+    ),
+    gauge(
+        "sublet_arena_free",
+        BYTES,
+        "Of that, on the free list",
+        |s| Some(s.arena.free.0 as f64),
+    ),
+    gauge(
+        "sublet_arena_index",
+        BYTES,
+        "Of that, the hash index",
+        |s| Some(s.arena.index.0 as f64),
+    ),
+    gauge("sublet_arena_used", BYTES, "Live item bytes", |s| {
+        Some(s.arena.used.0 as f64)
+    }),
+    gauge("sublet_arena_items", None, "Live items", |s| {
+        Some(s.arena.items as f64)
+    }),
+    counter(
+        "sublet_releases_ordered",
+        None,
+        "Ordered releases, each piece counted",
+        |s| Some(s.headroom.releases_ordered as f64),
+    ),
+    counter("sublet_releases_fast", None, "Fast releases", |s| {
+        Some(s.headroom.releases_fast as f64)
+    }),
+    counter(
+        "sublet_released",
+        BYTES,
+        "Bytes given back by releases",
+        |s| Some(s.headroom.released.0 as f64),
+    ),
+    counter(
+        "sublet_release_lost_items",
+        None,
+        "Items lost by releases that had not expired",
+        |s| Some(s.headroom.items_lost as f64),
+    ),
+    counter(
+        "sublet_release_time",
+        SECONDS,
+        "Time that releases took",
+        |s| Some(s.headroom.release_micros as f64 / 1e6),
+    ),
+];
+
+const TENANT: &[Figure<TenantStatus>] = &[
+    gauge(
+        "sublet_tenant_weight",
+        None,
+        "Its share relative to the others'",
+        |t| Some(f64::from(t.weight.0)),
+    ),
+    gauge(
+        "sublet_tenant_floor",
+        BYTES,
+        "What the others never take from it",
+        |t| t.floor.map(|a| a.0 as f64),
+    ),
+    gauge(
+        "sublet_tenant_ceiling",
+        BYTES,
+        "What it never holds more than",
+        |t| t.ceiling.map(|a| a.0 as f64),
+    ),
+    gauge("sublet_tenant_held", BYTES, "Blocks it owns", |t| {
+        Some(t.held.0 as f64)
+    }),
+    gauge("sublet_tenant_used", BYTES, "Its live item bytes", |t| {
+        Some(t.used.0 as f64)
+    }),
+    gauge("sublet_tenant_items", None, "Its live items", |t| {
+        Some(t.items as f64)
+    }),
+    gauge(
+        "sublet_tenant_fairness",
+        None,
+        "Mortar's f: above 1 it holds more than its share",
+        |t| Some(t.fairness),
+    ),
+    gauge("sublet_tenant_connections", None, "Its connections", |t| {
+        Some(t.connections as f64)
+    }),
+    counter(
+        "sublet_tenant_evictions",
+        None,
+        "Items evicted to make room",
+        |t| Some(t.evictions as f64),
+    ),
+    counter(
+        "sublet_tenant_reclaimed",
+        None,
+        "Expired items whose memory was taken back",
+        |t| Some(t.reclaimed as f64),
+    ),
+];
+
+#[derive(Debug)]
+struct Scrape(Status);
+
+impl Collector for Scrape {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Scrape(status) = self;
+        for figure in DAEMON {
+            figure.encode(&mut encoder, status)?;
+        }
+        for figure in TENANT {
+            figure.encode_each(&mut encoder, &status.tenants)?;
+        }
+        encode_counters(&mut encoder, &status.tenants)
+    }
+}
+
+impl<S> Figure<S> {
+    fn metric_type(&self) -> MetricType {
+        match self.kind {
+            Kind::Gauge => MetricType::Gauge,
+            Kind::Counter => MetricType::Counter,
+        }
+    }
+
+    fn write(&self, value: f64, to: prometheus_client::encoding::MetricEncoder<'_>) -> fmt::Result {
+        match self.kind {
+            Kind::Gauge => ConstGauge::new(value).encode(to),
+            Kind::Counter => ConstCounter::new(value).encode(to),
+        }
+    }
+
+    fn encode(&self, encoder: &mut DescriptorEncoder<'_>, source: &S) -> fmt::Result {
+        let Some(value) = (self.read)(source) else {
+            return Ok(());
+        };
+        let unit = self.unit.map(|unit| unit());
+        self.write(
+            value,
+            encoder.encode_descriptor(self.name, self.help, unit.as_ref(), self.metric_type())?,
+        )
+    }
+}
+
+impl Figure<TenantStatus> {
+    fn encode_each(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        tenants: &[TenantStatus],
+    ) -> fmt::Result {
+        let unit = self.unit.map(|unit| unit());
+        let mut family =
+            encoder.encode_descriptor(self.name, self.help, unit.as_ref(), self.metric_type())?;
+        for tenant in tenants {
+            if let Some(value) = (self.read)(tenant) {
+                let label = [("tenant", tenant.name.as_str())];
+                self.write(value, family.encode_family(&label)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What clients did, by memcached's names: `sublet_tenant_get_hits_total{tenant="web"}`.
+fn encode_counters(encoder: &mut DescriptorEncoder<'_>, tenants: &[TenantStatus]) -> fmt::Result {
+    let Some(first) = tenants.first() else {
+        return Ok(());
+    };
+    for name in first.counters.keys() {
+        let full = format!("sublet_tenant_{name}");
+        let help = format!("memcached's {name}");
+        let mut family = encoder.encode_descriptor(&full, &help, None, MetricType::Counter)?;
+        for tenant in tenants {
+            let label = [("tenant", tenant.name.as_str())];
+            ConstCounter::new(tenant.counter(name)).encode(family.encode_family(&label)?)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,397 @@
+//! The daemon as its owner meets it: what it shows, and what it does when asked.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use sublet_client::messages::{
+    ArenaStatus, ChangeTenant, DaemonStatus, Difference, HeadroomStatus, Health, HostStatus,
+    LastRelease, Lasts, Limit, ReleaseReport, ReleaseRequest, Settings, Status, TenantStatus,
+    Tenants, VERSION,
+};
+use sublet_frontends::memcached::serve::Premises;
+use sublet_policy::headroom::{Bound, Decision};
+use sublet_store::{TenantError, TenantFigures};
+use sublet_types::{Bytes, TenantName, TenantSettings};
+
+use super::service::Service;
+use crate::config::{Config, KeepError, Live, Loaded, TenantChange};
+use crate::headroom::{Headroom, Order, OrderError};
+use crate::observe::process;
+
+/// The daemon as its owner meets it.
+pub struct Daemon {
+    pub(super) premises: Premises,
+    pub(super) services: Vec<Service>,
+    pub(super) headroom: Headroom,
+    /// Memory of the process beside the arena, when everything was in place.
+    pub(super) overhead: Bytes,
+    config: Config,
+    written: Config,
+    file: Option<PathBuf>,
+    live: Mutex<Live>,
+}
+
+/// Why the daemon did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Declined {
+    /// No tenant of that name.
+    #[error("no tenant is called {0}")]
+    NoTenant(TenantName),
+    /// The change makes no sense.
+    #[error("tenant {name}: {source}")]
+    Change {
+        /// Which tenant.
+        name: TenantName,
+        /// Why.
+        source: TenantError,
+    },
+    /// It would not survive a restart; nothing was changed.
+    #[error("nothing was changed, for it would not outlast the daemon: {0}")]
+    Keep(#[from] KeepError),
+    /// Nothing was released.
+    #[error(transparent)]
+    Order(#[from] OrderError),
+    /// A hold longer than anybody can mean.
+    #[error("a hold lasts {} days at most", HOLD_MAX.as_secs() / 86_400)]
+    Hold,
+    /// Nothing to give back was named.
+    #[error("a release of nothing")]
+    NoAmount,
+}
+
+/// The longest hold.
+const HOLD_MAX: Duration = Duration::from_secs(30 * 86_400);
+
+impl Daemon {
+    /// A daemon of which everything is in place.
+    pub(super) fn new(
+        premises: Premises,
+        services: Vec<Service>,
+        headroom: Headroom,
+        loaded: Loaded,
+    ) -> Daemon {
+        let held = premises.store.figures().held;
+        let resident = process::resident().unwrap_or_default();
+        Daemon {
+            premises,
+            services,
+            headroom,
+            overhead: resident - held,
+            config: loaded.config,
+            written: loaded.written,
+            file: loaded.file,
+            live: Mutex::new(loaded.live),
+        }
+    }
+
+    /// Everything, now.
+    pub fn status(&self) -> Status {
+        let arena = self.premises.store.figures();
+        let headroom = self.headroom.figures();
+        let host = headroom.host;
+        Status {
+            version: VERSION,
+            daemon: self.process(),
+            host: HostStatus {
+                memory: host.memory,
+                free: host.free,
+                available: host.available,
+                idle: host.free + headroom.held,
+                reserve: headroom
+                    .decision
+                    .map_or(Bytes::ZERO, |decision| decision.reserve),
+                cgroup_limit: host.cgroup.map(|cgroup| cgroup.limit),
+            },
+            headroom: self.headroom_status(),
+            arena: ArenaStatus {
+                limit: arena.limit,
+                held: arena.held,
+                free: arena.free,
+                index: arena.index,
+                used: arena.used,
+                items: arena.items,
+            },
+            tenants: self.tenant_statuses(),
+            changed: self.differences(),
+        }
+    }
+
+    /// All tenants.
+    pub fn tenants(&self) -> Tenants {
+        Tenants {
+            version: VERSION,
+            tenants: self.tenant_statuses(),
+        }
+    }
+
+    /// One tenant.
+    pub fn tenant(&self, name: &TenantName) -> Result<TenantStatus, Declined> {
+        let (service, figures) = self.find(name)?;
+        Ok(self.tenant_status(service, figures))
+    }
+
+    /// Changes a tenant, and writes the change down where it lasts.
+    pub fn change_tenant(
+        &self,
+        name: &TenantName,
+        change: &ChangeTenant,
+    ) -> Result<TenantStatus, Declined> {
+        // Held over it all, so that what is kept is what holds.
+        let mut live = self.live.lock();
+        let (service, figures) = self.find(name)?;
+        let before = figures.settings;
+        let after = TenantSettings {
+            name: before.name.clone(),
+            weight: change.weight.unwrap_or(before.weight),
+            floor: change.floor.map_or(before.floor, Limit::amount),
+            ceiling: change.ceiling.map_or(before.ceiling, Limit::amount),
+        };
+        let store = &self.premises.store;
+        let refused = |source| Declined::Change {
+            name: name.clone(),
+            source,
+        };
+        store
+            .set_tenant(service.id, after.clone())
+            .map_err(refused)?;
+        if let (Lasts::Always, Err(error)) = (change.lasts, keep(&mut live, name, change)) {
+            store.set_tenant(service.id, before).map_err(refused)?;
+            return Err(error.into());
+        }
+        service
+            .allowed
+            .set(after.ceiling.or(self.config.arena.ceiling));
+        tracing::info!(tenant = %name, weight = after.weight.0, "tenant changed by its owner");
+        drop(live);
+        self.tenant(name)
+    }
+
+    /// Gives memory back; returns when the last block has left.
+    pub fn release(&self, request: &ReleaseRequest) -> Result<ReleaseReport, Declined> {
+        let hold = Duration::from_millis(request.hold_millis);
+        if hold > HOLD_MAX {
+            return Err(Declined::Hold);
+        }
+        if request.amount == Bytes::ZERO {
+            return Err(Declined::NoAmount);
+        }
+        let tenant = request
+            .tenant
+            .as_ref()
+            .map(|name| self.find(name))
+            .transpose()?;
+        let took = self.headroom.release(Order {
+            amount: request.amount,
+            mode: request.mode,
+            tenant: tenant.map(|(service, _)| service.id),
+            hold,
+        })?;
+        Ok(ReleaseReport {
+            version: VERSION,
+            mode: took.mode,
+            released: took.released.bytes,
+            micros: took.time.as_micros() as u64,
+            items_lost: took.released.items_lost,
+            bytes_lost: took.released.bytes_lost,
+            bytes_kept: took.released.bytes_kept,
+            held: self.premises.store.figures().held,
+        })
+    }
+
+    /// Every setting in force.
+    pub fn settings(&self) -> Settings {
+        let mut settings = self.config.shown();
+        for figures in self.premises.store.tenants() {
+            settings.extend(tenant_settings(&figures.settings));
+        }
+        Settings {
+            version: VERSION,
+            settings,
+        }
+    }
+
+    /// It is well.
+    pub fn health(&self) -> Health {
+        Health {
+            version: VERSION,
+            serving: true,
+            uptime_secs: self.premises.clock.uptime_secs(),
+        }
+    }
+
+    fn process(&self) -> DaemonStatus {
+        DaemonStatus {
+            release: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime_secs: self.premises.clock.uptime_secs(),
+            threads: self.config.threads,
+            config: self.file.as_ref().map(|file| file.display().to_string()),
+            admin: self.config.admin.socket.display().to_string(),
+            resident: process::resident().unwrap_or_default(),
+            overhead: self.overhead,
+        }
+    }
+
+    fn headroom_status(&self) -> HeadroomStatus {
+        let figures = self.headroom.figures();
+        let (bound, why) = figures
+            .decision
+            .map_or(("starting", "nothing decided yet".into()), said);
+        let releases = figures.releases;
+        HeadroomStatus {
+            bound: bound.to_owned(),
+            why,
+            releases_ordered: releases.ordered,
+            releases_fast: releases.fast,
+            released: releases.sum.bytes,
+            items_lost: releases.sum.items_lost,
+            release_micros: releases.time.as_micros() as u64,
+            last_release: figures.last_release.map(|took| LastRelease {
+                mode: took.mode,
+                released: took.released.bytes,
+                micros: took.time.as_micros() as u64,
+            }),
+        }
+    }
+
+    fn find(&self, name: &TenantName) -> Result<(&Service, TenantFigures), Declined> {
+        let missing = || Declined::NoTenant(name.clone());
+        let service = self
+            .services
+            .iter()
+            .find(|s| s.name == *name)
+            .ok_or_else(missing)?;
+        let figures = self
+            .premises
+            .store
+            .tenants()
+            .into_iter()
+            .find(|f| f.id == service.id);
+        Ok((service, figures.ok_or_else(missing)?))
+    }
+
+    fn tenant_statuses(&self) -> Vec<TenantStatus> {
+        let figures = self.premises.store.tenants().into_iter();
+        let served =
+            figures.filter_map(|f| Some((self.services.iter().find(|s| s.id == f.id)?, f)));
+        served
+            .map(|(service, figures)| self.tenant_status(service, figures))
+            .collect()
+    }
+
+    fn tenant_status(&self, service: &Service, figures: TenantFigures) -> TenantStatus {
+        let counters = self.premises.ledger.total(service.id).named();
+        TenantStatus {
+            name: figures.settings.name,
+            weight: figures.settings.weight,
+            floor: figures.settings.floor,
+            ceiling: figures.settings.ceiling,
+            listen: service.listen.clone(),
+            held: figures.held,
+            used: figures.used,
+            items: figures.items,
+            fairness: figures.fairness,
+            connections: service.connections(),
+            evictions: figures.evictions,
+            reclaimed: figures.reclaimed,
+            counters: counters
+                .into_iter()
+                .map(|(name, n)| (name.to_owned(), n))
+                .collect(),
+        }
+    }
+
+    /// Where a tenant's settings are not what the config says.
+    fn differences(&self) -> Vec<Difference> {
+        let live = self.live.lock();
+        let mut all = Vec::new();
+        for now in self.premises.store.tenants() {
+            let now = now.settings;
+            let config = self
+                .written
+                .tenants
+                .iter()
+                .find(|t| t.settings.name == now.name);
+            let Some(config) = config.map(|tenant| tenant_settings(&tenant.settings)) else {
+                continue;
+            };
+            let kept = kept_settings(&now.name, &live.change(&now.name));
+            for (key, now) in tenant_settings(&now) {
+                let config = config.get(&key).cloned().unwrap_or_default();
+                if config != now {
+                    all.push(Difference {
+                        kept: kept.get(&key) == Some(&now),
+                        key,
+                        config,
+                        now,
+                    });
+                }
+            }
+        }
+        all
+    }
+}
+
+fn keep(live: &mut Live, name: &TenantName, change: &ChangeTenant) -> Result<(), KeepError> {
+    let change = TenantChange {
+        weight: change.weight,
+        floor: change.floor.map(Limit::amount),
+        ceiling: change.ceiling.map(Limit::amount),
+        listen: None,
+    };
+    live.keep(name.clone(), &change)
+}
+
+fn shown(amount: Option<Bytes>) -> String {
+    amount.map_or("none".to_owned(), |amount| amount.to_string())
+}
+
+fn tenant_settings(settings: &TenantSettings) -> BTreeMap<String, String> {
+    let change = TenantChange {
+        weight: Some(settings.weight),
+        floor: Some(settings.floor),
+        ceiling: Some(settings.ceiling),
+        listen: None,
+    };
+    kept_settings(&settings.name, &change)
+}
+
+fn kept_settings(name: &TenantName, change: &TenantChange) -> BTreeMap<String, String> {
+    let said = [
+        ("weight", change.weight.map(|weight| weight.0.to_string())),
+        ("floor", change.floor.map(shown)),
+        ("ceiling", change.ceiling.map(shown)),
+    ];
+    let said = said
+        .into_iter()
+        .filter_map(|(key, value)| Some((key, value?)));
+    said.map(|(key, value)| (format!("tenants.{name}.{key}"), value))
+        .collect()
+}
+
+/// A decision's reason, as a word and as a sentence.
+fn said(decision: Decision) -> (&'static str, String) {
+    match decision.bound {
+        Bound::Host => (
+            "host",
+            "the host has no more idle memory than the reserve".into(),
+        ),
+        Bound::Cgroup => (
+            "cgroup",
+            "the cgroup has no more memory than the reserve".into(),
+        ),
+        Bound::Ceiling => ("ceiling", "the ceiling that was set".into()),
+        Bound::Hold => ("hold", "a release by hand, held".into()),
+        Bound::Floor => (
+            "floor",
+            "the floor that was set: the host would need more".into(),
+        ),
+        Bound::Growing => ("growing", "it is growing, at its pace".into()),
+        Bound::Braked(signal) => (
+            "braked",
+            format!("it would grow, but the host shows {signal:?}").to_lowercase(),
+        ),
+    }
+}

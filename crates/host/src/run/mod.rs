@@ -1,0 +1,192 @@
+//! The daemon's life: it takes its places, serves until it is told to end, and leaves nothing behind.
+
+mod alone;
+mod bounds;
+mod daemon;
+mod greeting;
+mod owner;
+mod service;
+
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use sublet_frontends::memcached::face::Face;
+use sublet_frontends::memcached::serve::{self, Group, Listener, Premises, Stop};
+use sublet_frontends::tenancy::{Clock, Ledger};
+use sublet_policy::headroom;
+use sublet_store::{Store, StoreSettings};
+use sublet_types::{Bytes, TenantId};
+
+pub use alone::{Alone, NotAlone};
+pub use daemon::{Daemon, Declined};
+pub use service::ServiceError;
+
+use crate::admin::{Admin, Doors, DoorsError};
+use crate::chores::{Chores, ChoresError};
+use crate::config::{Config, Loaded};
+use crate::headroom::{Headroom, ProcHost, ReadError, ReadHost, StartError};
+use crate::observe::log::{self, LogError};
+use service::Service;
+
+/// Why the daemon did not start, or ended.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The log filter makes no sense.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// Another daemon sizes itself.
+    #[error(transparent)]
+    NotAlone(#[from] NotAlone),
+    /// The admin interface has no place.
+    #[error(transparent)]
+    Doors(#[from] DoorsError),
+    /// A tenant cannot be served.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+    /// The host's memory cannot be seen.
+    #[error(transparent)]
+    Host(#[from] ReadError),
+    /// The store cannot be made.
+    #[error("cannot reserve address space for the arena: {0}")]
+    Store(io::Error),
+    /// The arena cannot follow the host.
+    #[error(transparent)]
+    Headroom(#[from] StartError),
+    /// The chores cannot begin.
+    #[error(transparent)]
+    Chores(#[from] ChoresError),
+    /// Serving cannot begin.
+    #[error(transparent)]
+    Serve(#[from] serve::StartError),
+    /// The system refused a thread or a signal handler.
+    #[error("the system refused a thread or a signal handler: {0}")]
+    System(#[from] io::Error),
+}
+
+/// Serves until SIGTERM or SIGINT.
+pub fn run(loaded: Loaded) -> Result<(), RunError> {
+    log::start(&loaded.config.log, loaded.config.log_format)?;
+    let mut signals = Signals::new([SIGTERM, SIGINT])?;
+    let alone = claim(&loaded.config)?;
+    let doors = Doors::open(&loaded.config)?;
+    let places = loaded.config.tenants.iter().map(service::listeners);
+    let places: Vec<Vec<Listener>> = places.collect::<Result<_, _>>()?;
+
+    let premises = premises(&loaded.config)?;
+    let services = services(&loaded.config, &places, &premises)?;
+    let headroom = follow(&loaded.config, &premises)?;
+    let config = loaded.config.clone();
+    warn_of_orphans(&loaded);
+    let groups: Vec<(Group, Vec<Listener>)> =
+        services.iter().map(Service::group).zip(places).collect();
+    let _chores = Chores::start(&premises, faces(&services))?;
+    let serving = serve::start(groups, config.threads, &premises, ender())?;
+    let (tcp, metrics) = (doors.tcp_place(), doors.metrics_place());
+    let daemon = Arc::new(Daemon::new(premises, services, headroom, loaded));
+    let admin = Admin::start(doors, Arc::clone(&daemon))?;
+    greeting::print(&daemon.status(), &config, tcp, metrics);
+
+    let signal = signals.forever().next();
+    tracing::info!(signal, "ending");
+    drop(admin);
+    serving.stop(Stop::Graceful);
+    drop(alone);
+    Ok(())
+}
+
+/// A daemon with a ceiling may have others beside it.
+fn claim(config: &Config) -> Result<Option<Alone>, NotAlone> {
+    let folder = config.admin.socket.parent().unwrap_or(".".as_ref());
+    match config.arena.ceiling {
+        Some(_) => Ok(None),
+        None => Alone::claim(folder).map(Some),
+    }
+}
+
+fn premises(config: &Config) -> Result<Premises, RunError> {
+    let capacity = capacity(config)?;
+    let item_max = config.tenants.iter().map(|tenant| tenant.item_max).max();
+    let store = Store::new(StoreSettings {
+        capacity,
+        // The first look at the host says how much it may be.
+        limit: config.arena.floor.min(capacity),
+        item_max: item_max.unwrap_or(Bytes::mib(1)),
+        seed: RandomState::new().hash_one(std::process::id()),
+        evicts: true,
+    });
+    Ok(Premises {
+        store: store.map_err(RunError::Store)?,
+        clock: Clock::start(),
+        ledger: Arc::new(Ledger::default()),
+    })
+}
+
+/// The most that the arena can ever hold: the ceiling, or all memory there is.
+fn capacity(config: &Config) -> Result<Bytes, ReadError> {
+    let host = ProcHost::open()?.read(Duration::ZERO)?;
+    let all = host
+        .cgroup
+        .map_or(host.memory, |cgroup| cgroup.limit.min(host.memory));
+    Ok(config.arena.ceiling.map_or(all, |ceiling| ceiling.min(all)))
+}
+
+fn services(
+    config: &Config,
+    places: &[Vec<Listener>],
+    premises: &Premises,
+) -> Result<Vec<Service>, ServiceError> {
+    let each = config.tenants.iter().zip(places);
+    each.map(|(tenant, listeners)| {
+        Service::open(
+            tenant,
+            listeners,
+            &premises.store,
+            config.threads,
+            config.arena.ceiling,
+        )
+    })
+    .collect()
+}
+
+fn follow(config: &Config, premises: &Premises) -> Result<Headroom, RunError> {
+    let settings = headroom::Settings {
+        reserve: config.arena.reserve,
+        floor: config.arena.floor,
+        ceiling: config.arena.ceiling,
+        fast_from: config.arena.release_threshold,
+        ..headroom::Settings::default()
+    };
+    Ok(Headroom::start(
+        ProcHost::open()?,
+        &premises.store,
+        premises.clock,
+        settings,
+    )?)
+}
+
+fn faces(services: &[Service]) -> Vec<(Arc<Face>, TenantId)> {
+    services
+        .iter()
+        .map(|service| (Arc::clone(&service.face), service.id))
+        .collect()
+}
+
+/// Serving that broke down ends the daemon as a signal would.
+fn ender() -> Arc<serve::Asked> {
+    Arc::new(|_| {
+        let _ = signal_hook::low_level::raise(SIGTERM);
+    })
+}
+
+fn warn_of_orphans(loaded: &Loaded) {
+    for name in &loaded.orphans {
+        tracing::warn!(
+            tenant = name,
+            "live.toml changes a tenant that the config does not have; ignored"
+        );
+    }
+}

@@ -1,0 +1,224 @@
+//! One tenant's service: its face, its listeners, its place in the store.
+
+use std::sync::Arc;
+
+use sublet_frontends::memcached::face::Face;
+use sublet_frontends::memcached::passwords::{Passwords, PasswordsError};
+use sublet_frontends::memcached::serve::{
+    Endpoint, Group, ListenError, Listener, Tls, TlsError, Transport, bind,
+};
+use sublet_frontends::memcached::settings::{ClientCertificate, Settings, TlsSettings, TlsVersion};
+use sublet_store::{Store, TenantError};
+use sublet_types::{Bytes, TenantId, TenantName};
+
+use super::owner::{Allowed, Owner};
+use crate::config::{self, Listen, TenantConfig};
+
+/// What the daemon keeps of a tenant's service.
+pub(super) struct Service {
+    pub(super) name: TenantName,
+    pub(super) id: TenantId,
+    pub(super) face: Arc<Face>,
+    pub(super) listen: Vec<String>,
+    pub(super) allowed: Arc<Allowed>,
+    tls: Option<Arc<Tls>>,
+}
+
+/// Why a tenant cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// Its place is taken, or not ours to take.
+    #[error("tenant {name}: {source}{}", hint(.source))]
+    Listen {
+        /// Which tenant.
+        name: TenantName,
+        /// Why.
+        source: ListenError,
+    },
+    /// Its certificates are of no use.
+    #[error("tenant {name}: {source}")]
+    Tls {
+        /// Which tenant.
+        name: TenantName,
+        /// Why.
+        source: TlsError,
+    },
+    /// Its users cannot be read.
+    #[error("tenant {name}: {source}")]
+    Passwords {
+        /// Which tenant.
+        name: TenantName,
+        /// Why.
+        source: PasswordsError,
+    },
+    /// The store has no place for it.
+    #[error("tenant {name}: {source}")]
+    Store {
+        /// Which tenant.
+        name: TenantName,
+        /// Why.
+        source: TenantError,
+    },
+}
+
+/// What to type against a place that is taken.
+fn hint(error: &ListenError) -> &'static str {
+    match error {
+        ListenError::Taken(_) => "; choose another: sublet serve --listen tcp:127.0.0.1:11212",
+        ListenError::Refused { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => {
+            "; choose another: sublet serve --listen tcp:127.0.0.1:11212"
+        }
+        _ => "",
+    }
+}
+
+/// memcached's `-b`.
+const BACKLOG: u32 = 1024;
+
+/// A tenant's listeners, bound before anything else begins.
+pub(super) fn listeners(tenant: &TenantConfig) -> Result<Vec<Listener>, ServiceError> {
+    let endpoints: Vec<Endpoint> = tenant
+        .listen
+        .iter()
+        .map(|place| endpoint(tenant, place))
+        .collect();
+    let named = |source| ServiceError::Listen {
+        name: tenant.settings.name.clone(),
+        source,
+    };
+    bind(&endpoints, BACKLOG).map_err(named)
+}
+
+fn endpoint(tenant: &TenantConfig, place: &Listen) -> Endpoint {
+    match place {
+        Listen::Unix(path) => Endpoint::Unix {
+            path: path.clone(),
+            mode: tenant.mode,
+        },
+        Listen::Tcp(host, port) => Endpoint::Tcp {
+            host: Some(host.clone()),
+            port: *port,
+            transport: match tenant.tls {
+                Some(_) => Transport::Tls,
+                None => Transport::Plain,
+            },
+        },
+    }
+}
+
+impl Service {
+    /// Adds the tenant to the store and makes its face.
+    pub(super) fn open(
+        tenant: &TenantConfig,
+        listeners: &[Listener],
+        store: &Arc<Store>,
+        threads: usize,
+        arena_ceiling: Option<Bytes>,
+    ) -> Result<Service, ServiceError> {
+        let name = &tenant.settings.name;
+        let tls = tls(tenant)?;
+        let passwords = passwords(tenant)?;
+        let id = store
+            .add_tenant(tenant.settings.clone())
+            .map_err(|source| ServiceError::Store {
+                name: name.clone(),
+                source,
+            })?;
+        let allowed = Arc::new(Allowed::up_to(tenant.settings.ceiling.or(arena_ceiling)));
+        let owner = Owner {
+            store: Arc::clone(store),
+            allowed: Arc::clone(&allowed),
+            tls: tls.clone(),
+        };
+        let settings = face_settings(tenant, listeners, threads);
+        Ok(Service {
+            name: name.clone(),
+            id,
+            face: Arc::new(Face::new(settings, Box::new(owner), passwords)),
+            listen: listeners
+                .iter()
+                .map(|listener| listener.address().to_owned())
+                .collect(),
+            allowed,
+            tls,
+        })
+    }
+
+    /// What the loop needs of it.
+    pub(super) fn group(&self) -> Group {
+        Group {
+            face: Arc::clone(&self.face),
+            tenant: self.id,
+            tls: self.tls.clone(),
+        }
+    }
+
+    /// Clients that are connected.
+    pub(super) fn connections(&self) -> u64 {
+        self.face
+            .figures
+            .curr_connections
+            .load(std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+fn tls(tenant: &TenantConfig) -> Result<Option<Arc<Tls>>, ServiceError> {
+    let Some(tls) = &tenant.tls else {
+        return Ok(None);
+    };
+    let loaded = Tls::load(tls_settings(tls));
+    let named = |source| ServiceError::Tls {
+        name: tenant.settings.name.clone(),
+        source,
+    };
+    Ok(Some(Arc::new(loaded.map_err(named)?)))
+}
+
+fn passwords(tenant: &TenantConfig) -> Result<Passwords, ServiceError> {
+    let Some(path) = &tenant.auth_file else {
+        return Ok(Passwords::default());
+    };
+    let named = |source| ServiceError::Passwords {
+        name: tenant.settings.name.clone(),
+        source,
+    };
+    Passwords::read(path).map_err(named)
+}
+
+fn tls_settings(tls: &config::Tls) -> TlsSettings {
+    const WRITE_BUFFER: u64 = 16 << 10;
+    TlsSettings {
+        chain: tls.cert.clone(),
+        key: Some(tls.key.clone()),
+        client_ca: tls.ca.clone(),
+        client_certificate: match tls.ca {
+            Some(_) => ClientCertificate::Required,
+            None => ClientCertificate::Unasked,
+        },
+        min_version: TlsVersion::V12,
+        resumes: true,
+        write_buffer: WRITE_BUFFER,
+    }
+}
+
+fn face_settings(tenant: &TenantConfig, listeners: &[Listener], threads: usize) -> Settings {
+    let tcp = listeners.iter().find_map(Listener::tcp_address);
+    let unix = tenant.listen.iter().find_map(|place| match place {
+        Listen::Unix(path) => Some(path.clone()),
+        Listen::Tcp(..) => None,
+    });
+    Settings {
+        item_max: tenant.item_max.0,
+        auth_file: tenant.auth_file.clone(),
+        connections_max: tenant.connections,
+        threads,
+        port: tcp.map_or(0, |address| address.port()),
+        inter: tcp.map(|address| address.ip().to_string()),
+        unix_socket: unix,
+        unix_mode: tenant.mode,
+        backlog: BACKLOG,
+        idle_timeout: tenant.idle_timeout,
+        tls: tenant.tls.as_ref().map(tls_settings),
+        ..Settings::default()
+    }
+}

@@ -1,0 +1,89 @@
+//! `sublet serve`: the daemon. Its options are made from the table of knobs.
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgMatches, Command};
+use sublet_host::config::{self, DAEMON_KNOBS, Flag, Knob, TENANT_KNOBS};
+use sublet_host::run;
+
+use crate::exit::Exit;
+
+/// A config file, and what stands over it.
+pub(crate) struct Args {
+    file: Option<PathBuf>,
+    flags: Vec<Flag>,
+}
+
+const AFTER_HELP: &str = "\
+Without a config file there is one tenant, `default`, on tcp:127.0.0.1:11211, and the arena is as large as \
+the host's idle memory allows. Everything that can be set: sublet config default";
+
+impl clap::Args for Args {
+    fn augment_args(command: Command) -> Command {
+        let file = Arg::new("config")
+            .long("config")
+            .value_name("FILE")
+            .value_parser(clap::value_parser!(PathBuf))
+            .help("The config file; options stand over it");
+        let command = command.after_help(AFTER_HELP).arg(file);
+        let command = DAEMON_KNOBS
+            .iter()
+            .filter_map(option)
+            .fold(command, Command::arg);
+        TENANT_KNOBS
+            .iter()
+            .filter_map(option)
+            .fold(command, Command::arg)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Args::augment_args(command)
+    }
+}
+
+/// The option of a knob that has one.
+fn option<W>(knob: &Knob<W>) -> Option<Arg> {
+    let flag = knob.flag?;
+    let default = knob.default.map_or(String::new(), |default| {
+        format!(" [default: {}]", default.trim_matches('"'))
+    });
+    Some(
+        Arg::new(flag)
+            .long(flag)
+            .value_name("VALUE")
+            .help(format!("{}: {}{default}", knob.help, knob.unit)),
+    )
+}
+
+impl clap::FromArgMatches for Args {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Args, clap::Error> {
+        let names = DAEMON_KNOBS.iter().filter_map(|knob| knob.flag);
+        let names = names.chain(TENANT_KNOBS.iter().filter_map(|knob| knob.flag));
+        let said = |name| {
+            matches
+                .get_one::<String>(name)
+                .map(|text| (name, text.clone()))
+        };
+        Ok(Args {
+            file: matches.get_one("config").cloned(),
+            flags: names.filter_map(said).collect(),
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Args::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// Serves until it is told to end.
+pub(crate) fn run(args: &Args) -> Exit {
+    let loaded = match config::load(args.file.as_deref(), &args.flags) {
+        Ok(loaded) => loaded,
+        Err(error) => return Exit::usage(error),
+    };
+    match run::run(loaded) {
+        Ok(()) => Exit::Done,
+        Err(error) => Exit::failed(error),
+    }
+}

@@ -1,0 +1,228 @@
+//! `sublet status`: what the daemon holds, for whom, and why not more.
+
+use std::io::{self, IsTerminal, Write};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use comfy_table::{CellAlignment, Table, presets};
+use sublet_client::messages::{Status, TenantStatus};
+use sublet_types::Bytes;
+
+use crate::exit::Exit;
+use crate::reach::Reach;
+
+/// How it is shown.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// As JSON, for programs
+    #[arg(long)]
+    json: bool,
+    /// Again and again, every SECONDS
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
+          value_parser = clap::value_parser!(u32).range(1..=3600))]
+    watch: Option<u32>,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Shows it.
+pub(crate) fn run(args: &Args) -> Exit {
+    let admin = match args.reach.admin() {
+        Ok(admin) => admin,
+        Err(exit) => return exit,
+    };
+    let mut before: Option<(Instant, Status)> = None;
+    loop {
+        let status = match admin.status() {
+            Ok(status) => status,
+            Err(error) => return Exit::uncalled(&error),
+        };
+        let now = Instant::now();
+        let since = before.as_ref().map(|(at, status)| (now - *at, status));
+        let page = page(args, &status, since);
+        let written = io::stdout().write_all(page.as_bytes());
+        match (written, args.watch) {
+            (Ok(()), Some(secs)) => thread::sleep(Duration::from_secs(secs.into())),
+            (written, _) => return Exit::written(written),
+        }
+        before = Some((now, status));
+    }
+}
+
+fn page(args: &Args, status: &Status, since: Option<(Duration, &Status)>) -> String {
+    if args.json {
+        let text = serde_json::to_string(status).expect("a status is JSON");
+        return format!("{text}\n");
+    }
+    let home = match args.watch {
+        Some(_) if io::stdout().is_terminal() => "\x1b[H\x1b[J",
+        _ => "",
+    };
+    format!("{home}{}", text(status, since))
+}
+
+/// The page for people. Operations a second are over the time since the last look, if there was one,
+/// else since the start.
+pub(crate) fn text(status: &Status, since: Option<(Duration, &Status)>) -> String {
+    let mut page = lines(status)
+        .into_iter()
+        .map(|(name, text)| format!("{name:<9} {text}\n"))
+        .collect::<String>();
+    page.push('\n');
+    page.push_str(&tenants(status, since));
+    page.push('\n');
+    for difference in &status.changed {
+        let ends = if difference.kept {
+            "kept"
+        } else {
+            "until restart"
+        };
+        page.push_str(&format!(
+            "changed   {} is {}; the config says {} ({ends})\n",
+            difference.key, difference.now, difference.config
+        ));
+    }
+    page
+}
+
+fn lines(status: &Status) -> Vec<(&'static str, String)> {
+    let (daemon, host, arena) = (&status.daemon, &status.host, &status.arena);
+    let cgroup = host.cgroup_limit.map_or(String::new(), |limit| {
+        format!(", {limit} allowed by the cgroup")
+    });
+    let mut lines = vec![
+        (
+            "host",
+            format!(
+                "{} of memory, {} idle, {} kept in reserve{cgroup}",
+                host.memory, host.idle, host.reserve
+            ),
+        ),
+        (
+            "arena",
+            format!(
+                "{} held of {} allowed; {} free, {} index, {} used by {} items",
+                arena.held, arena.limit, arena.free, arena.index, arena.used, arena.items
+            ),
+        ),
+        ("why", status.headroom.why.clone()),
+        (
+            "process",
+            format!(
+                "{} resident; {} held + {} beside it; up {}",
+                daemon.resident,
+                arena.held,
+                daemon.overhead,
+                duration(daemon.uptime_secs)
+            ),
+        ),
+    ];
+    if let Some(last) = &status.headroom.last_release {
+        let times = status.headroom.releases_ordered + status.headroom.releases_fast;
+        lines.push((
+            "released",
+            format!(
+                "{} so far, {} items lost, {times} times; last {:?}: {} in {}",
+                status.headroom.released,
+                status.headroom.items_lost,
+                last.mode,
+                last.released,
+                millis(last.micros)
+            ),
+        ));
+    }
+    lines
+}
+
+/// The table of tenants.
+pub(crate) fn tenants(status: &Status, since: Option<(Duration, &Status)>) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header([
+        "tenant",
+        "weight",
+        "held",
+        "used",
+        "items",
+        "fairness",
+        "hits",
+        "ops/s",
+        "conns",
+        "listens at",
+    ]);
+    for tenant in &status.tenants {
+        table.add_row([
+            tenant.name.to_string(),
+            tenant.weight.0.to_string(),
+            tenant.held.to_string(),
+            tenant.used.to_string(),
+            tenant.items.to_string(),
+            format!("{:.2}", tenant.fairness),
+            tenant
+                .hit_rate()
+                .map_or("–".to_owned(), |rate| format!("{:.1} %", rate * 100.0)),
+            format!("{:.0}", rate(tenant, status, since)),
+            tenant.connections.to_string(),
+            tenant.listen.join(" "),
+        ]);
+    }
+    for column in 1..9 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    if let Some(first) = table.column_mut(0) {
+        first.set_padding((0, 1));
+    }
+    let lines = table.to_string();
+    lines
+        .lines()
+        .map(|line| format!("{}\n", line.trim_end()))
+        .collect()
+}
+
+fn rate(tenant: &TenantStatus, status: &Status, since: Option<(Duration, &Status)>) -> f64 {
+    let now = tenant.operations();
+    let Some((time, before)) = since else {
+        return now as f64 / status.daemon.uptime_secs.max(1) as f64;
+    };
+    let before = before.tenants.iter().find(|old| old.name == tenant.name);
+    let done = now.saturating_sub(before.map_or(0, TenantStatus::operations));
+    done as f64 / time.as_secs_f64().max(0.001)
+}
+
+/// `3d 4h`, `5m 2s`.
+fn duration(secs: u64) -> String {
+    match secs {
+        0..60 => format!("{secs}s"),
+        60..3600 => format!("{}m {}s", secs / 60, secs % 60),
+        3600..86_400 => format!("{}h {}m", secs / 3600, secs % 3600 / 60),
+        _ => format!("{}d {}h", secs / 86_400, secs % 86_400 / 3600),
+    }
+}
+
+/// Microseconds as milliseconds, with what matters.
+pub(crate) fn millis(micros: u64) -> String {
+    match micros {
+        0..100_000 => format!("{:.1} ms", micros as f64 / 1e3),
+        _ => format!("{:.0} ms", micros as f64 / 1e3),
+    }
+}
+
+/// An amount or its absence.
+pub(crate) fn or_none(amount: Option<Bytes>) -> String {
+    amount.map_or("none".to_owned(), |amount| amount.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_read_well() {
+        assert_eq!(duration(59), "59s");
+        assert_eq!(duration(3599), "59m 59s");
+        assert_eq!(duration(90_000), "1d 1h");
+        assert_eq!(millis(1234), "1.2 ms");
+        assert_eq!(millis(123_456), "123 ms");
+    }
+}

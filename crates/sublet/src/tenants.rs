@@ -1,0 +1,145 @@
+//! `sublet tenants`: who is served, and what each is granted.
+
+use std::io::{self, Write};
+
+use sublet_client::messages::{ChangeTenant, Lasts, Limit, TenantStatus};
+use sublet_types::{TenantName, Weight};
+
+use crate::exit::Exit;
+use crate::reach::Reach;
+use crate::status;
+
+/// What to do.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Show all tenants
+    List {
+        #[command(flatten)]
+        reach: Reach,
+        /// As JSON, for programs
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one tenant with everything its clients did
+    Show {
+        /// Which one
+        name: TenantName,
+        /// As JSON, for programs
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        reach: Reach,
+    },
+    /// Change what a tenant is granted
+    Set(Set),
+}
+
+#[derive(clap::Args)]
+#[group(id = "what", required = true, multiple = true, args = ["weight", "floor", "ceiling"])]
+struct Set {
+    /// Which one
+    name: TenantName,
+    /// Its share relative to the others' (100 unless said otherwise)
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    weight: Option<u32>,
+    /// What the others never take from it, such as 64MiB, or none
+    #[arg(long)]
+    floor: Option<Limit>,
+    /// What it never holds more than, such as 2GiB, or none
+    #[arg(long)]
+    ceiling: Option<Limit>,
+    /// Only until the daemon ends
+    #[arg(long)]
+    temporary: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Does it.
+pub(crate) fn run(args: &Args) -> Exit {
+    let text = match &args.verb {
+        Verb::List { reach, json: false } => reach
+            .ask(|admin| admin.status())
+            .map(|s| status::tenants(&s, None)),
+        Verb::List { reach, json: true } => {
+            reach.ask(|admin| admin.tenants()).map(|all| json(&all))
+        }
+        Verb::Show {
+            name,
+            json: true,
+            reach,
+        } => reach.ask(|admin| admin.tenant(name)).map(|one| json(&one)),
+        Verb::Show {
+            name,
+            json: false,
+            reach,
+        } => reach.ask(|admin| admin.tenant(name)).map(|one| page(&one)),
+        Verb::Set(set) => set
+            .reach
+            .ask(|admin| admin.change_tenant(&set.name, &set.change()))
+            .map(|one| grants(&one)),
+    };
+    match text {
+        Ok(text) => Exit::written(io::stdout().write_all(text.as_bytes())),
+        Err(exit) => exit,
+    }
+}
+
+impl Set {
+    fn change(&self) -> ChangeTenant {
+        ChangeTenant {
+            weight: self.weight.map(Weight),
+            floor: self.floor,
+            ceiling: self.ceiling,
+            lasts: if self.temporary {
+                Lasts::UntilRestart
+            } else {
+                Lasts::Always
+            },
+        }
+    }
+}
+
+fn json(answer: &impl serde::Serialize) -> String {
+    format!(
+        "{}\n",
+        serde_json::to_string(answer).expect("an answer is JSON")
+    )
+}
+
+fn grants(tenant: &TenantStatus) -> String {
+    format!(
+        "{}: weight {}, floor {}, ceiling {}\n",
+        tenant.name,
+        tenant.weight.0,
+        status::or_none(tenant.floor),
+        status::or_none(tenant.ceiling)
+    )
+}
+
+fn page(tenant: &TenantStatus) -> String {
+    let mut page = grants(tenant);
+    page.push_str(&format!(
+        "held {}, used {} by {} items; fairness {:.2}; {} connections at {}\n",
+        tenant.held,
+        tenant.used,
+        tenant.items,
+        tenant.fairness,
+        tenant.connections,
+        tenant.listen.join(" ")
+    ));
+    page.push_str(&format!(
+        "{:<20} {}\n{:<20} {}\n",
+        "evictions", tenant.evictions, "reclaimed", tenant.reclaimed
+    ));
+    for (name, count) in &tenant.counters {
+        page.push_str(&format!("{name:<20} {count}\n"));
+    }
+    page
+}
