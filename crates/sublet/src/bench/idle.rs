@@ -59,7 +59,7 @@ pub(super) fn run(args: &Args, progress: &Progress) -> Result<Report, BenchError
     let goal = Goal::OursAtMost(IDLE_PERCENT);
     Ok(Report {
         rows: vec![used.row(name, "% of a core").goal(goal)],
-        notes: pair.notes()?,
+        notes: pair.notes()?.into_iter().take(1).collect(),
         ..Report::default()
     })
 }

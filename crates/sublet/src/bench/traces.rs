@@ -1,9 +1,9 @@
 //! `sublet bench traces`: misses on public traces, at equal memory.
 //!
 //! A trace's ids are replayed as get, then set on a miss. Each id has one value, its size drawn from
-//! CacheLib's distribution. Small traces are replayed as several copies side by side, request by request,
-//! each with keys of its own, until the share of the footprint that the servers get is large enough for
-//! both of them.
+//! CacheLib's distribution. The servers get a share of the footprint, which must be memory enough for
+//! both of them: so a small trace is replayed as several copies side by side, request by request, each with
+//! keys of its own; and where that makes too many requests, values are larger by a factor.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -39,10 +39,10 @@ pub(super) struct Args {
     /// The servers' memory as a share of the footprint, in per cent.
     #[arg(long, default_value_t = 10.0)]
     percent: f64,
-    /// The least memory that each server gets; the trace is copied until its footprint is as large.
+    /// The memory that each server gets; the trace is copied, and its values are enlarged, to suit.
     #[arg(long, default_value = "64MiB")]
     memory: Bytes,
-    /// Most requests of a replay; each copy is cut short where there would be more.
+    /// Most requests of a replay, unless a single copy has more.
     #[arg(long, default_value_t = 12_000_000)]
     requests: usize,
 }
@@ -76,7 +76,7 @@ pub(super) fn run(args: &Args, progress: &Progress) -> Result<Report, BenchError
     for name in &args.names {
         let path = args.traces.join(format!("{name}.trace.xz"));
         if path.is_file() {
-            let trace = Trace::of(args, read_ids(&path)?, &sizes);
+            let trace = Trace::of(args, &read_ids(&path)?, &sizes);
             replay(args, name, &trace, progress, &mut report)?;
         } else {
             let why = format!("{name} was skipped: there is no {}.", path.display());
@@ -117,22 +117,26 @@ struct Trace {
     value_bytes: Vec<u32>,
     memory: Bytes,
     copies: usize,
+    /// How many times larger the values are than CacheLib's.
+    factor: f64,
 }
 
 /// Bytes of a key in a replay.
 const KEY_BYTES: usize = 30;
 
+/// No value is larger: half of what either server takes.
+const VALUE_MAX: u32 = 512 << 10;
+
 impl Trace {
-    fn of(args: &Args, ids: Vec<u32>, sizes: &Sizes) -> Trace {
+    fn of(args: &Args, ids: &[u32], sizes: &Sizes) -> Trace {
         let share = (args.percent / 100.0).clamp(0.001, 1.0);
-        let footprint = (args.memory.0 as f64 / share) as u64;
-        let mut ids = ids;
-        let mut copies = copies_for(footprint, &ids, sizes);
-        if copies * ids.len() > args.requests {
-            ids.truncate((args.requests / copies).max(1));
-            copies = copies_for(footprint, &ids, sizes);
-        }
-        let (requests, value_bytes) = side_by_side(&ids, copies, sizes);
+        let wanted = args.memory.0 as f64 / share;
+        let needed = (wanted / footprint(ids, sizes)).max(1.0);
+        let affordable = (args.requests / ids.len().max(1)).max(1);
+        let copies = (needed.ceil() as usize).min(affordable);
+        let factor = (needed / copies as f64).max(1.0);
+        let size_of = |id| ((f64::from(sizes.of(id)) * factor) as u32).min(VALUE_MAX);
+        let (requests, value_bytes) = side_by_side(ids, copies, size_of);
         let keys = value_bytes.len() as u64 * KEY_BYTES as u64;
         let bytes = keys + value_bytes.iter().map(|size| u64::from(*size)).sum::<u64>();
         Trace {
@@ -140,6 +144,7 @@ impl Trace {
             requests,
             value_bytes,
             copies,
+            factor,
         }
     }
 
@@ -148,24 +153,22 @@ impl Trace {
     }
 }
 
-fn copies_for(footprint: u64, ids: &[u32], sizes: &Sizes) -> usize {
+/// Bytes of all keys and values of one copy.
+fn footprint(ids: &[u32], sizes: &Sizes) -> f64 {
     let distinct: HashSet<u32> = ids.iter().copied().collect();
-    let one: u64 = distinct
-        .iter()
-        .map(|id| u64::from(sizes.of(u64::from(*id))) + KEY_BYTES as u64)
-        .sum();
-    footprint.div_ceil(one.max(1)).max(1) as usize
+    let item = |id: &u32| f64::from(sizes.of(u64::from(*id))) + KEY_BYTES as f64;
+    distinct.iter().map(item).sum::<f64>().max(1.0)
 }
 
 /// The requests of `copies` copies, one of each in turn, and the size of each key's value.
-fn side_by_side(ids: &[u32], copies: usize, sizes: &Sizes) -> (Vec<u32>, Vec<u32>) {
+fn side_by_side(ids: &[u32], copies: usize, size_of: impl Fn(u64) -> u32) -> (Vec<u32>, Vec<u32>) {
     let mut numbers: HashMap<(u32, usize), u32> = HashMap::new();
     let mut requests = Vec::with_capacity(ids.len() * copies);
     let mut value_bytes = Vec::new();
     for &id in ids {
         for copy in 0..copies {
             let number = *numbers.entry((id, copy)).or_insert_with(|| {
-                value_bytes.push(sizes.of((copy as u64) << 32 | u64::from(id)));
+                value_bytes.push(size_of((copy as u64) << 32 | u64::from(id)));
                 value_bytes.len() as u32 - 1
             });
             requests.push(number);
@@ -214,8 +217,10 @@ fn replay(
         report.rows.push(row.against(Measured::once(bare)));
     }
     report.notes.push(format!(
-        "{name}: {} copies side by side, {} gets, {} keys, {} each; {} sets refused for want of memory.",
+        "{name}: {} copies side by side, values {:.1} times CacheLib's, {} gets, {} keys, {} each; \
+         {} sets refused for want of memory.",
         trace.copies,
+        trace.factor,
         trace.requests.len(),
         trace.value_bytes.len(),
         trace.memory,
@@ -229,11 +234,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copies_share_no_keys_and_keep_the_order() -> io::Result<()> {
-        let sizes = Sizes::parse(br#"{"valSizeRange":[31],"valSizeRangeProbability":[1]}"#)?;
-        let (requests, value_bytes) = side_by_side(&[7, 9, 7], 2, &sizes);
+    fn copies_share_no_keys_and_keep_the_order() {
+        let (requests, value_bytes) = side_by_side(&[7, 9, 7], 2, |id| id as u32);
         assert_eq!(requests, [0, 1, 2, 3, 0, 1]);
-        assert_eq!(value_bytes.len(), 4);
-        Ok(())
+        assert_eq!(value_bytes, [7, 7, 9, 9]);
     }
 }
