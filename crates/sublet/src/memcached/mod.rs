@@ -1,0 +1,339 @@
+//! `sublet memcached`: the drop-in face. memcached's own command line, in memcached's place.
+
+mod detach;
+mod flags;
+mod process;
+mod suboptions;
+mod surroundings;
+mod usage;
+mod written;
+
+use std::env;
+use std::ffi::OsString;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::iterator::Signals;
+use sublet_frontends::memcached::face::Face;
+use sublet_frontends::memcached::passwords::{Passwords, PasswordsError};
+use sublet_frontends::memcached::serve::{
+    self, Group, ListenError, Premises, Running, StartError, Stop, Tls, TlsError,
+};
+use sublet_frontends::tenancy::{Clock, Ledger};
+use sublet_host::chores::{Chores, ChoresError};
+use sublet_store::{Release, Store, StoreSettings, TenantError};
+use sublet_types::{
+    Bytes, ReleaseMode, TenantId, TenantName, TenantNameError, TenantSettings, Weight,
+};
+
+use self::detach::Says;
+use self::process::{PidFile, ProcessError};
+use self::surroundings::Surroundings;
+use self::written::{Plan, Request};
+
+/// memcached's exit status when the system refuses something.
+const EX_OSERR: u8 = 71;
+
+/// What the main thread acts on.
+enum Event {
+    /// A signal came.
+    Signal(i32),
+    /// A client asked for the end, or serving failed.
+    Asked(Stop),
+    /// The memory limit was changed.
+    Shrink,
+}
+
+/// Why there is nothing served.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error("-Y {path}: {source}")]
+    AuthFile {
+        path: PathBuf,
+        source: PasswordsError,
+    },
+    #[error("-S: MEMCACHED_SASL_PWDB names no usable file of user:password lines: {0}")]
+    Sasl(PasswordsError),
+    #[error("-S: no user could come in; name a file of user:password lines in MEMCACHED_SASL_PWDB")]
+    NoSaslFile,
+    #[error("-m: cannot reserve memory: {0}")]
+    Memory(io::Error),
+    #[error("cannot write the ports to {path}: {source}")]
+    Ports { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Tenant(#[from] TenantError),
+    #[error(transparent)]
+    TenantName(#[from] TenantNameError),
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error(transparent)]
+    Chores(#[from] ChoresError),
+    #[error("cannot run in the background: {0}")]
+    Detach(io::Error),
+    #[error("cannot hear signals: {0}")]
+    Signals(io::Error),
+}
+
+impl Failure {
+    fn exit(&self) -> u8 {
+        const FAILURE: u8 = 1;
+        const EX_USAGE: u8 = 64;
+        match self {
+            Failure::Process(error) => error.exit(),
+            Failure::Tls(_) | Failure::NoSaslFile => EX_USAGE,
+            Failure::AuthFile { .. } | Failure::Sasl(_) => FAILURE,
+            _ => EX_OSERR,
+        }
+    }
+}
+
+/// Runs with memcached's arguments (without the program's name) until a signal ends it.
+pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.collect();
+    let plan = match written::read(arguments.iter().cloned()) {
+        Ok(Request::Show(shown)) => {
+            print!("{}", usage::text(shown));
+            return ExitCode::SUCCESS;
+        }
+        Ok(Request::Serve(plan)) => plan,
+        Err(usage) => return ended(&usage, usage.exit()),
+    };
+    if plan.daemon && !detach::is_detached() {
+        return match detach::detach(&arguments).map_err(Failure::Detach) {
+            Ok(exit) => ExitCode::from(exit),
+            Err(failure) => ended(&failure, failure.exit()),
+        };
+    }
+    match serve(&plan) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => ended(&failure, failure.exit()),
+    }
+}
+
+fn ended(why: &dyn std::fmt::Display, exit: u8) -> ExitCode {
+    eprintln!("sublet memcached: {why}");
+    ExitCode::from(exit)
+}
+
+fn serve(plan: &Plan) -> Result<(), Failure> {
+    say_notes(plan);
+    prepare_process(plan)?;
+    let (events, heard) = mpsc::channel();
+    hear_signals(events.clone()).map_err(Failure::Signals)?;
+    let shop = Shop::open(plan, events)?;
+    let pid_file = plan.pid_file.as_deref().map(PidFile::write).transpose()?;
+    if plan.daemon {
+        let says = match plan.settings.verbosity {
+            0 => Says::Nothing,
+            _ => Says::OnStderr,
+        };
+        detach::tell_ready(says).map_err(Failure::Detach)?;
+    }
+    shop.keep(&heard, plan);
+    drop(pid_file);
+    Ok(())
+}
+
+fn say_notes(plan: &Plan) {
+    if plan.settings.verbosity == 0 {
+        return;
+    }
+    for note in &plan.notes {
+        eprintln!("{}: without effect: {}", note.option, note.why);
+    }
+}
+
+/// Everything that needs doing before there are threads or after which there are no privileges.
+fn prepare_process(plan: &Plan) -> Result<(), Failure> {
+    if detach::is_detached() {
+        detach::leave_terminal().map_err(Failure::Detach)?;
+    }
+    if plan.core_dumps {
+        process::raise_core_limit()?;
+    }
+    process::raise_descriptors(plan.settings.connections_max)?;
+    if let Some(user) = &plan.user {
+        process::become_user(user)?;
+    }
+    if plan.daemon && !plan.core_dumps {
+        let _ = env::set_current_dir("/");
+    }
+    if plan.lock_memory {
+        process::lock_memory();
+    }
+    Ok(())
+}
+
+fn hear_signals(events: Sender<Event>) -> io::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1, SIGHUP])?;
+    thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            for signal in signals.forever() {
+                if events.send(Event::Signal(signal)).is_err() {
+                    return;
+                }
+            }
+        })?;
+    Ok(())
+}
+
+/// All that serves.
+struct Shop {
+    premises: Premises,
+    face: Arc<Face>,
+    chores: Chores,
+    running: Running,
+}
+
+impl Shop {
+    fn open(plan: &Plan, events: Sender<Event>) -> Result<Shop, Failure> {
+        let tls = plan.settings.tls.clone().map(Tls::load).transpose()?;
+        let tls = tls.map(Arc::new);
+        let passwords = passwords(plan)?;
+        let capacity = plan.memory.max(host_memory());
+        let store = open_store(plan, capacity)?;
+        let tenant = open_tenant(&store)?;
+        let surroundings = Surroundings {
+            store: Arc::clone(&store),
+            capacity,
+            tls: tls.clone(),
+            events: events.clone(),
+        };
+        let face = Face::new(plan.settings.clone(), Box::new(surroundings), passwords);
+        let face = Arc::new(face);
+        let premises = Premises {
+            store,
+            clock: Clock::start(),
+            ledger: Arc::new(Ledger::default()),
+        };
+        let listeners = serve::bind(&plan.endpoints, plan.settings.backlog)?;
+        write_ports(&listeners)?;
+        let chores = Chores::start(&premises, vec![(Arc::clone(&face), tenant)])?;
+        let group = Group {
+            face: Arc::clone(&face),
+            tenant,
+            tls,
+        };
+        let asked = Arc::new(move |stop| {
+            let _ = events.send(Event::Asked(stop));
+        });
+        let threads = plan.settings.threads;
+        let running = serve::start(vec![(group, listeners)], threads, &premises, asked)?;
+        Ok(Shop {
+            premises,
+            face,
+            chores,
+            running,
+        })
+    }
+
+    /// Serves until the end, and says how it came.
+    fn keep(self, heard: &Receiver<Event>, plan: &Plan) {
+        let stop = self.wait(heard, plan);
+        match stop {
+            Stop::Graceful => eprintln!("Gracefully stopping"),
+            Stop::Now if plan.settings.verbosity > 0 => eprintln!("Exiting normally"),
+            Stop::Now => {}
+        }
+        self.running.stop(stop);
+        drop(self.chores);
+    }
+
+    fn wait(&self, heard: &Receiver<Event>, plan: &Plan) -> Stop {
+        loop {
+            match heard.recv() {
+                Ok(Event::Signal(SIGHUP)) => self.reread_passwords(plan),
+                Ok(Event::Signal(SIGUSR1)) => return Stop::Graceful,
+                Ok(Event::Signal(_)) | Err(_) => return Stop::Now,
+                Ok(Event::Asked(stop)) => return stop,
+                Ok(Event::Shrink) => self.shrink(),
+            }
+        }
+    }
+
+    fn reread_passwords(&self, plan: &Plan) {
+        match passwords(plan) {
+            Ok(passwords) => self.face.set_passwords(passwords),
+            Err(failure) => eprintln!("sublet memcached: {failure}; the old users stay"),
+        }
+    }
+
+    /// Gives back what is held above the limit.
+    fn shrink(&self) {
+        let figures = self.premises.store.figures();
+        let excess = figures.held.saturating_sub(figures.limit);
+        if excess == Bytes::ZERO {
+            return;
+        }
+        if let Ok(worker) = self.premises.store.worker() {
+            let release = Release {
+                amount: excess,
+                mode: ReleaseMode::Ordered,
+                tenant: None,
+            };
+            worker.release(release, self.premises.clock.now());
+        }
+    }
+}
+
+fn open_store(plan: &Plan, capacity: Bytes) -> Result<Arc<Store>, Failure> {
+    let settings = StoreSettings {
+        capacity,
+        limit: plan.memory,
+        item_max: Bytes(plan.settings.item_max),
+        seed: RandomState::new().hash_one(std::process::id()),
+        evicts: plan.settings.evictions,
+    };
+    Store::new(settings).map_err(Failure::Memory)
+}
+
+fn open_tenant(store: &Store) -> Result<TenantId, Failure> {
+    let name: TenantName = "default".parse()?;
+    Ok(store.add_tenant(TenantSettings {
+        name,
+        weight: Weight::default(),
+        floor: None,
+        ceiling: None,
+    })?)
+}
+
+fn passwords(plan: &Plan) -> Result<Passwords, Failure> {
+    if let Some(path) = &plan.settings.auth_file {
+        return Passwords::read(path).map_err(|source| Failure::AuthFile {
+            path: path.clone(),
+            source,
+        });
+    }
+    if plan.settings.sasl {
+        let path = env::var_os("MEMCACHED_SASL_PWDB").ok_or(Failure::NoSaslFile)?;
+        return Passwords::read(Path::new(&path)).map_err(Failure::Sasl);
+    }
+    Ok(Passwords::default())
+}
+
+fn write_ports(listeners: &[serve::Listener]) -> Result<(), Failure> {
+    let Some(path) = env::var_os("MEMCACHED_PORT_FILENAME") else {
+        return Ok(());
+    };
+    let path = PathBuf::from(path);
+    serve::write_ports(&path, listeners).map_err(|source| Failure::Ports { path, source })
+}
+
+/// All the memory of this machine.
+fn host_memory() -> Bytes {
+    let system = rustix::system::sysinfo();
+    Bytes((system.totalram as u64).saturating_mul(u64::from(system.mem_unit)))
+}

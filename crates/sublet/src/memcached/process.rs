@@ -1,0 +1,133 @@
+//! What the process is and may do: its user, its limits, its pid file.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::sys::mman::{MlockAllFlags, mlockall};
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
+use nix::unistd::{User, setgid, setgroups, setuid};
+
+/// Descriptors besides connections: listeners, epolls, files.
+const OTHER_DESCRIPTORS: u64 = 64;
+
+/// Why the process cannot become what it was told to be.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ProcessError {
+    #[error("-u {0}: no such user")]
+    NoSuchUser(String),
+    #[error("-u {user}: cannot become this user: {source}")]
+    CannotBecome { user: String, source: Errno },
+    #[error("-c {connections}: cannot raise the limit on open files above {limit}; start as root, raise `ulimit -n`, or lower -c")]
+    TooFewDescriptors { connections: usize, limit: u64 },
+    #[error("-r: core files are forbidden by the limit (`ulimit -Hc`)")]
+    NoCoreFiles,
+    #[error("cannot write {path}: {source}")]
+    PidFile { path: PathBuf, source: io::Error },
+}
+
+impl ProcessError {
+    /// memcached's exit status for it.
+    pub(super) fn exit(&self) -> u8 {
+        const EX_NOUSER: u8 = 67;
+        match self {
+            ProcessError::NoSuchUser(_) => EX_NOUSER,
+            _ => super::EX_OSERR,
+        }
+    }
+}
+
+/// Room for that many connections.
+pub(super) fn raise_descriptors(connections: usize) -> Result<(), ProcessError> {
+    let wanted = connections as u64 + OTHER_DESCRIPTORS;
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((0, 0));
+    if soft >= wanted {
+        return Ok(());
+    }
+    let raised = setrlimit(Resource::RLIMIT_NOFILE, wanted, hard.max(wanted));
+    raised.map_err(|_| ProcessError::TooFewDescriptors {
+        connections,
+        limit: hard,
+    })
+}
+
+/// Core files as large as the system lets them be.
+pub(super) fn raise_core_limit() -> Result<(), ProcessError> {
+    if setrlimit(Resource::RLIMIT_CORE, RLIM_INFINITY, RLIM_INFINITY).is_err() {
+        let (_, hard) = getrlimit(Resource::RLIMIT_CORE).unwrap_or((0, 0));
+        let _ = setrlimit(Resource::RLIMIT_CORE, hard, hard);
+    }
+    match getrlimit(Resource::RLIMIT_CORE) {
+        Ok((soft, _)) if soft > 0 => Ok(()),
+        _ => Err(ProcessError::NoCoreFiles),
+    }
+}
+
+/// Becomes another user, for good. Only root can; for others `-u` says nothing.
+pub(super) fn become_user(name: &str) -> Result<(), ProcessError> {
+    if !nix::unistd::geteuid().is_root() && !nix::unistd::getuid().is_root() {
+        return Ok(());
+    }
+    let found = User::from_name(name).ok().flatten();
+    let user = found.ok_or_else(|| ProcessError::NoSuchUser(name.to_owned()))?;
+    let cannot = |source| ProcessError::CannotBecome {
+        user: name.to_owned(),
+        source,
+    };
+    match setgroups(&[]) {
+        // Already without privileges, as in some containers.
+        Ok(()) | Err(Errno::EPERM) => {}
+        Err(error) => return Err(cannot(error)),
+    }
+    setgid(user.gid).map_err(cannot)?;
+    setuid(user.uid).map_err(cannot)
+}
+
+/// Keeps the process's memory off the swap; where that is not allowed, says so and goes on.
+pub(super) fn lock_memory() {
+    if let Err(error) = mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE) {
+        eprintln!("warning: -k: memory is not locked: {error}; raise `ulimit -l`");
+    }
+}
+
+/// The file that says which process this is; it goes when the process ends well.
+pub(super) struct PidFile(PathBuf);
+
+impl PidFile {
+    pub(super) fn write(path: &Path) -> Result<PidFile, ProcessError> {
+        let mut draft = path.as_os_str().to_owned();
+        draft.push(".tmp");
+        let written = fs::write(&draft, format!("{}\n", std::process::id()))
+            .and_then(|()| fs::rename(&draft, path));
+        match written {
+            Ok(()) => Ok(PidFile(path.to_owned())),
+            Err(source) => Err(ProcessError::PidFile {
+                path: path.to_owned(),
+                source,
+            }),
+        }
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pid_file_holds_the_pid_and_goes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("pid");
+        let file = PidFile::write(&path).expect("written");
+        let text = fs::read_to_string(&path).expect("there");
+        assert_eq!(text, format!("{}\n", std::process::id()));
+        drop(file);
+        assert!(!path.exists());
+    }
+}

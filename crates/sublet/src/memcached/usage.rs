@@ -1,0 +1,71 @@
+//! What `-h`, `-i` and `-V` print.
+
+use std::fmt::Write;
+
+use sublet_frontends::memcached::face::VERSION;
+
+use super::flags::FLAGS;
+use super::suboptions::SUBOPTIONS;
+use super::written::Shown;
+
+const COLUMN: usize = 28;
+
+/// The text to print.
+pub(super) fn text(shown: Shown) -> String {
+    match shown {
+        Shown::Help => help(),
+        Shown::License => format!("{}\nsublet {}, Apache License 2.0\n", version(), env!("CARGO_PKG_VERSION")),
+        Shown::Version => format!("{}\n", version()),
+    }
+}
+
+/// First the version that clients are told, where scripts look for it.
+fn version() -> String {
+    format!("memcached {VERSION} (sublet {})", env!("CARGO_PKG_VERSION"))
+}
+
+fn help() -> String {
+    let mut out = version() + "\n";
+    for flag in FLAGS {
+        let Some(help) = flag.help else { continue };
+        let mut left = format!("-{}", flag.short);
+        if let Some(long) = flag.long {
+            let _ = write!(left, ", --{long}");
+        }
+        if let Some(value) = flag.value {
+            let _ = write!(left, "{}<{value}>", if flag.long.is_some() { "=" } else { " " });
+        }
+        row(&mut out, &left, help);
+    }
+    for option in SUBOPTIONS {
+        if let Some(help) = option.help {
+            row(&mut out, &format!("   - {}:", option.name), help);
+        }
+    }
+    out.push_str("Other options of memcached are taken without effect; -v says which and why.\n");
+    out
+}
+
+fn row(out: &mut String, left: &str, help: &str) {
+    for (n, line) in help.lines().enumerate() {
+        let left = if n == 0 { left } else { "" };
+        let _ = writeln!(out, "{left:<COLUMN$} {line}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_names_what_scripts_look_for_and_nothing_that_is_not_there() {
+        let help = help();
+        for there in ["unix-socket", "enable-ssl", "sasl", "enable-shutdown"] {
+            assert!(help.contains(there), "{there}");
+        }
+        for absent in ["ext_path", "proxy_config", "drop_privileges", "memory-file"] {
+            assert!(!help.contains(absent), "{absent}");
+        }
+        assert!(help.lines().all(|line| line.len() <= 110));
+    }
+}
