@@ -6,5 +6,6 @@ pub mod admin;
 pub mod chores;
 pub mod config;
 pub mod headroom;
+pub mod lone;
 pub mod observe;
 pub mod run;

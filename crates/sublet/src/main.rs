@@ -9,6 +9,7 @@ mod config;
 mod doctor;
 mod exit;
 mod generate;
+mod memcached;
 mod reach;
 mod release;
 mod serve;
@@ -42,6 +43,8 @@ enum Command {
     Tenants(tenants::Args),
     /// Give memory back to the host by hand
     Release(release::Args),
+    /// Take memcached's place: its own command line, its protocols
+    Memcached(memcached::Args),
     /// Check a config file, or print one with every default
     Config(config::Args),
     /// Say what on this host would make Sublet slow or unsafe
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Command::Status(args) => status::run(&args),
         Command::Tenants(args) => tenants::run(&args),
         Command::Release(args) => release::run(&args),
+        Command::Memcached(args) => return memcached::run(args),
         Command::Config(args) => config::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Bench(args) => bench::run(&args),

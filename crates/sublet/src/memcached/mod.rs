@@ -10,7 +10,6 @@ mod written;
 
 use std::env;
 use std::ffi::OsString;
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,14 +22,11 @@ use signal_hook::iterator::Signals;
 use sublet_frontends::memcached::face::Face;
 use sublet_frontends::memcached::passwords::{Passwords, PasswordsError};
 use sublet_frontends::memcached::serve::{
-    self, Group, ListenError, Premises, Running, StartError, Stop, Tls, TlsError,
+    self, Group, ListenError, Running, StartError, Stop, Tls, TlsError,
 };
-use sublet_frontends::tenancy::{Clock, Ledger};
 use sublet_host::chores::{Chores, ChoresError};
-use sublet_store::{Release, Store, StoreSettings, TenantError};
-use sublet_types::{
-    Bytes, ReleaseMode, TenantId, TenantName, TenantNameError, TenantSettings, Weight,
-};
+use sublet_host::lone::{Lone, LoneError, LoneSettings};
+use sublet_types::Bytes;
 
 use self::detach::Says;
 use self::process::{PidFile, ProcessError};
@@ -68,14 +64,10 @@ enum Failure {
     Sasl(PasswordsError),
     #[error("-S: no user could come in; name a file of user:password lines in MEMCACHED_SASL_PWDB")]
     NoSaslFile,
-    #[error("-m: cannot reserve memory: {0}")]
-    Memory(io::Error),
+    #[error("-m: {0}")]
+    Memory(#[from] LoneError),
     #[error("cannot write the ports to {path}: {source}")]
     Ports { path: PathBuf, source: io::Error },
-    #[error(transparent)]
-    Tenant(#[from] TenantError),
-    #[error(transparent)]
-    TenantName(#[from] TenantNameError),
     #[error(transparent)]
     Start(#[from] StartError),
     #[error(transparent)]
@@ -99,9 +91,22 @@ impl Failure {
     }
 }
 
-/// Runs with memcached's arguments (without the program's name) until a signal ends it.
-pub(crate) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let arguments: Vec<OsString> = arguments.collect();
+/// memcached's own command line, taken as it is.
+#[derive(clap::Args)]
+#[command(disable_help_flag = true, disable_version_flag = true)]
+pub(crate) struct Args {
+    /// memcached's options; -h lists them
+    #[arg(
+        value_name = "OPTIONS",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    options: Vec<OsString>,
+}
+
+/// Runs with memcached's options until a signal ends it.
+pub(crate) fn run(args: Args) -> ExitCode {
+    let arguments = args.options;
     let plan = match written::read(arguments.iter().cloned()) {
         Ok(Request::Show(shown)) => {
             print!("{}", usage::text(shown));
@@ -192,7 +197,7 @@ fn hear_signals(events: Sender<Event>) -> io::Result<()> {
 
 /// All that serves.
 struct Shop {
-    premises: Premises,
+    lone: Lone,
     face: Arc<Face>,
     chores: Chores,
     running: Running,
@@ -203,25 +208,21 @@ impl Shop {
         let tls = plan.settings.tls.clone().map(Tls::load).transpose()?;
         let tls = tls.map(Arc::new);
         let passwords = passwords(plan)?;
-        let capacity = plan.memory.max(host_memory());
-        let store = open_store(plan, capacity)?;
-        let tenant = open_tenant(&store)?;
+        let lone = Lone::open(LoneSettings {
+            limit: plan.memory,
+            item_max: Bytes(plan.settings.item_max),
+            evicts: plan.settings.evictions,
+        })?;
         let surroundings = Surroundings {
-            store: Arc::clone(&store),
-            capacity,
+            lone: lone.clone(),
             tls: tls.clone(),
             events: events.clone(),
         };
         let face = Face::new(plan.settings.clone(), Box::new(surroundings), passwords);
-        let face = Arc::new(face);
-        let premises = Premises {
-            store,
-            clock: Clock::start(),
-            ledger: Arc::new(Ledger::default()),
-        };
+        let (face, tenant) = (Arc::new(face), lone.tenant());
         let listeners = serve::bind(&plan.endpoints, plan.settings.backlog)?;
         write_ports(&listeners)?;
-        let chores = Chores::start(&premises, vec![(Arc::clone(&face), tenant)])?;
+        let chores = Chores::start(lone.premises(), vec![(Arc::clone(&face), tenant)])?;
         let group = Group {
             face: Arc::clone(&face),
             tenant,
@@ -231,9 +232,9 @@ impl Shop {
             let _ = events.send(Event::Asked(stop));
         });
         let threads = plan.settings.threads;
-        let running = serve::start(vec![(group, listeners)], threads, &premises, asked)?;
+        let running = serve::start(vec![(group, listeners)], threads, lone.premises(), asked)?;
         Ok(Shop {
-            premises,
+            lone,
             face,
             chores,
             running,
@@ -259,7 +260,7 @@ impl Shop {
                 Ok(Event::Signal(SIGUSR1)) => return Stop::Graceful,
                 Ok(Event::Signal(_)) | Err(_) => return Stop::Now,
                 Ok(Event::Asked(stop)) => return stop,
-                Ok(Event::Shrink) => self.shrink(),
+                Ok(Event::Shrink) => self.lone.shrink(),
             }
         }
     }
@@ -270,44 +271,6 @@ impl Shop {
             Err(failure) => eprintln!("sublet memcached: {failure}; the old users stay"),
         }
     }
-
-    /// Gives back what is held above the limit.
-    fn shrink(&self) {
-        let figures = self.premises.store.figures();
-        let excess = figures.held.saturating_sub(figures.limit);
-        if excess == Bytes::ZERO {
-            return;
-        }
-        if let Ok(worker) = self.premises.store.worker() {
-            let release = Release {
-                amount: excess,
-                mode: ReleaseMode::Ordered,
-                tenant: None,
-            };
-            worker.release(release, self.premises.clock.now());
-        }
-    }
-}
-
-fn open_store(plan: &Plan, capacity: Bytes) -> Result<Arc<Store>, Failure> {
-    let settings = StoreSettings {
-        capacity,
-        limit: plan.memory,
-        item_max: Bytes(plan.settings.item_max),
-        seed: RandomState::new().hash_one(std::process::id()),
-        evicts: plan.settings.evictions,
-    };
-    Store::new(settings).map_err(Failure::Memory)
-}
-
-fn open_tenant(store: &Store) -> Result<TenantId, Failure> {
-    let name: TenantName = "default".parse()?;
-    Ok(store.add_tenant(TenantSettings {
-        name,
-        weight: Weight::default(),
-        floor: None,
-        ceiling: None,
-    })?)
 }
 
 fn passwords(plan: &Plan) -> Result<Passwords, Failure> {
@@ -330,10 +293,4 @@ fn write_ports(listeners: &[serve::Listener]) -> Result<(), Failure> {
     };
     let path = PathBuf::from(path);
     serve::write_ports(&path, listeners).map_err(|source| Failure::Ports { path, source })
-}
-
-/// All the memory of this machine.
-fn host_memory() -> Bytes {
-    let system = rustix::system::sysinfo();
-    Bytes((system.totalram as u64).saturating_mul(u64::from(system.mem_unit)))
 }

@@ -19,7 +19,9 @@ pub(super) enum ProcessError {
     NoSuchUser(String),
     #[error("-u {user}: cannot become this user: {source}")]
     CannotBecome { user: String, source: Errno },
-    #[error("-c {connections}: cannot raise the limit on open files above {limit}; start as root, raise `ulimit -n`, or lower -c")]
+    #[error(
+        "-c {connections}: cannot raise the limit on open files above {limit}; start as root, raise `ulimit -n`, or lower -c"
+    )]
     TooFewDescriptors { connections: usize, limit: u64 },
     #[error("-r: core files are forbidden by the limit (`ulimit -Hc`)")]
     NoCoreFiles,

@@ -60,57 +60,110 @@ const fn offered(name: &'static str, help: &'static str, takes: Takes) -> Subopt
 
 /// Every option of the list; those with an effect first, as `-h` shows them.
 pub(super) const SUBOPTIONS: &[Suboption] = &[
-    offered("idle_timeout", "seconds after which an idle connection is closed (default: 0, never)", Valued(|w, v| {
-        w.settings.idle_timeout = idle_timeout(seconds("idle_timeout", v)?);
-        Ok(())
-    })),
-    offered("track_sizes", "collect \"stats sizes\"", Plain(|w| w.settings.track_sizes = true)),
-    offered("ssl_chain_cert", "certificate chain, PEM", Valued(|w, v| {
-        w.tls.chain = Some(path("-o ssl_chain_cert", v)?);
-        Ok(())
-    })),
-    offered("ssl_key", "private key, PEM, if it is not in the chain's file", Valued(|w, v| {
-        w.tls.key = Some(path("-o ssl_key", v)?);
-        Ok(())
-    })),
-    offered("ssl_ca_cert", "who may sign clients' certificates, PEM", Valued(|w, v| {
-        w.tls.client_ca = Some(path("-o ssl_ca_cert", v)?);
-        Ok(())
-    })),
-    offered("ssl_verify_mode", "clients' certificates: 0 not asked, 1 asked, 2 or 3 required (default: 0)", Valued(verify_mode)),
-    offered("ssl_min_version", "oldest TLS: 2 (1.2) or 3 (1.3) (default: 2)", Valued(min_version)),
-    offered("ssl_session_cache", "let clients resume their TLS sessions", Plain(|w| w.tls.resumes = true)),
+    offered(
+        "idle_timeout",
+        "seconds after which an idle connection is closed (default: 0, never)",
+        Valued(|w, v| {
+            w.settings.idle_timeout = idle_timeout(seconds("idle_timeout", v)?);
+            Ok(())
+        }),
+    ),
+    offered(
+        "track_sizes",
+        "collect \"stats sizes\"",
+        Plain(|w| w.settings.track_sizes = true),
+    ),
+    offered(
+        "ssl_chain_cert",
+        "certificate chain, PEM",
+        Valued(|w, v| {
+            w.tls.chain = Some(path("-o ssl_chain_cert", v)?);
+            Ok(())
+        }),
+    ),
+    offered(
+        "ssl_key",
+        "private key, PEM, if it is not in the chain's file",
+        Valued(|w, v| {
+            w.tls.key = Some(path("-o ssl_key", v)?);
+            Ok(())
+        }),
+    ),
+    offered(
+        "ssl_ca_cert",
+        "who may sign clients' certificates, PEM",
+        Valued(|w, v| {
+            w.tls.client_ca = Some(path("-o ssl_ca_cert", v)?);
+            Ok(())
+        }),
+    ),
+    offered(
+        "ssl_verify_mode",
+        "clients' certificates: 0 not asked, 1 asked, 2 or 3 required (default: 0)",
+        Valued(verify_mode),
+    ),
+    offered(
+        "ssl_min_version",
+        "oldest TLS: 2 (1.2) or 3 (1.3) (default: 2)",
+        Valued(min_version),
+    ),
+    offered(
+        "ssl_session_cache",
+        "let clients resume their TLS sessions",
+        Plain(|w| w.tls.resumes = true),
+    ),
     offered("ssl_keyformat", "1 (PEM) only", Valued(key_format)),
-    silent("ssl_wbuf_size", Valued(|w, v| {
-        let kib: u64 = number("-o ssl_wbuf_size", v, "a number of KiB")?;
-        w.tls.write_buffer = kib.saturating_mul(1 << 10);
-        w.note("-o ssl_wbuf_size", "buffers grow with the replies");
-        Ok(())
-    })),
+    silent(
+        "ssl_wbuf_size",
+        Valued(|w, v| {
+            let kib: u64 = number("-o ssl_wbuf_size", v, "a number of KiB")?;
+            w.tls.write_buffer = kib.saturating_mul(1 << 10);
+            w.note("-o ssl_wbuf_size", "buffers grow with the replies");
+            Ok(())
+        }),
+    ),
     silent("ssl_kernel_tls", NoEffect("TLS is done in the process")),
     silent("ssl_ciphers", Refused),
     silent("drop_privileges", Refused),
     silent("no_drop_privileges", NoEffect(ALWAYS)),
     silent("relaxed_privileges", NoEffect("no privileges are dropped")),
     silent("maxconns_fast", NoEffect(ALWAYS)),
-    silent("no_maxconns_fast", NoEffect("connections above the limit are always refused at once")),
+    silent(
+        "no_maxconns_fast",
+        NoEffect("connections above the limit are always refused at once"),
+    ),
     silent("modern", NoEffect(ALWAYS)),
     silent("no_modern", NoEffect("there is no older way")),
     silent("hashpower", NumberWithoutEffect(INDEX_GROWS, Required)),
     silent("no_hashexpand", NoEffect(INDEX_GROWS)),
-    silent("hash_algorithm", WordWithoutEffect("there is one hash, XXH3, seeded anew at each start")),
+    silent(
+        "hash_algorithm",
+        WordWithoutEffect("there is one hash, XXH3, seeded anew at each start"),
+    ),
     silent("slab_reassign", NoEffect(NO_SLABS)),
     silent("no_slab_reassign", NoEffect(NO_SLABS)),
     silent("slab_automove", NumberWithoutEffect(NO_SLABS, Optional)),
     silent("no_slab_automove", NoEffect(NO_SLABS)),
-    silent("slab_automove_ratio", NumberWithoutEffect(NO_SLABS, Required)),
-    silent("slab_automove_window", NumberWithoutEffect(NO_SLABS, Required)),
+    silent(
+        "slab_automove_ratio",
+        NumberWithoutEffect(NO_SLABS, Required),
+    ),
+    silent(
+        "slab_automove_window",
+        NumberWithoutEffect(NO_SLABS, Required),
+    ),
     silent("slab_chunk_max", NumberWithoutEffect(NO_SLABS, Required)),
     silent("slab_sizes", WordWithoutEffect(NO_SLABS)),
     silent("no_chunked_items", NoEffect(NO_SLABS)),
     silent("tail_repair_time", NumberWithoutEffect(NO_LRU, Required)),
-    silent("lru_crawler", NoEffect("expired items cost nothing to remove")),
-    silent("no_lru_crawler", NoEffect("expired items cost nothing to remove")),
+    silent(
+        "lru_crawler",
+        NoEffect("expired items cost nothing to remove"),
+    ),
+    silent(
+        "no_lru_crawler",
+        NoEffect("expired items cost nothing to remove"),
+    ),
     silent("lru_crawler_sleep", NumberWithoutEffect(NO_LRU, Required)),
     silent("lru_crawler_tocrawl", NumberWithoutEffect(NO_LRU, Required)),
     silent("lru_maintainer", NoEffect(NO_LRU)),
@@ -120,13 +173,28 @@ pub(super) const SUBOPTIONS: &[Suboption] = &[
     silent("hot_max_factor", NumberWithoutEffect(NO_LRU, Required)),
     silent("warm_max_factor", NumberWithoutEffect(NO_LRU, Required)),
     silent("temporary_ttl", NumberWithoutEffect(NO_LRU, Required)),
-    silent("watcher_logbuf_size", NumberWithoutEffect(NO_LOG_BUFFERS, Required)),
-    silent("worker_logbuf_size", NumberWithoutEffect(NO_LOG_BUFFERS, Required)),
-    silent("read_buf_mem_limit", NumberWithoutEffect("idle connections hold no buffers", Required)),
-    silent("resp_obj_mem_limit", NumberWithoutEffect("idle connections hold no buffers", Optional)),
+    silent(
+        "watcher_logbuf_size",
+        NumberWithoutEffect(NO_LOG_BUFFERS, Required),
+    ),
+    silent(
+        "worker_logbuf_size",
+        NumberWithoutEffect(NO_LOG_BUFFERS, Required),
+    ),
+    silent(
+        "read_buf_mem_limit",
+        NumberWithoutEffect("idle connections hold no buffers", Required),
+    ),
+    silent(
+        "resp_obj_mem_limit",
+        NumberWithoutEffect("idle connections hold no buffers", Optional),
+    ),
     silent("inline_ascii_resp", NoEffect(ALWAYS)),
     silent("no_inline_ascii_resp", NoEffect(ALWAYS)),
-    silent("sock_cookie_id", NumberWithoutEffect("sockets are not marked", Required)),
+    silent(
+        "sock_cookie_id",
+        NumberWithoutEffect("sockets are not marked", Required),
+    ),
 ];
 
 /// Sets a list of options: `name,name=value,…`.
@@ -185,7 +253,13 @@ fn min_version(written: &mut Written, value: &str) -> Result<(), Usage> {
     written.tls.min_version = match value {
         "2" => TlsVersion::V12,
         "3" => TlsVersion::V13,
-        _ => return Err(out_of_range("-o ssl_min_version", value, "2 (TLS 1.2) or 3 (TLS 1.3)")),
+        _ => {
+            return Err(out_of_range(
+                "-o ssl_min_version",
+                value,
+                "2 (TLS 1.2) or 3 (TLS 1.3)",
+            ));
+        }
     };
     Ok(())
 }

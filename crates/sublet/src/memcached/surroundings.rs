@@ -7,7 +7,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use sublet_frontends::memcached::face::{CertsRefused, CpuTime, Host, LimitRefused};
 use sublet_frontends::memcached::serve::Tls;
-use sublet_store::Store;
+use sublet_host::lone::Lone;
 use sublet_types::{Bytes, TenantId};
 
 use super::Event;
@@ -17,9 +17,7 @@ const LIMIT_MIN: Bytes = Bytes::mib(8);
 
 /// What a client may ask for.
 pub(super) struct Surroundings {
-    pub(super) store: Arc<Store>,
-    /// The most that `cache_memlimit` may ask for: what the host has.
-    pub(super) capacity: Bytes,
+    pub(super) lone: Lone,
     pub(super) tls: Option<Arc<Tls>>,
     pub(super) events: Sender<Event>,
 }
@@ -29,17 +27,17 @@ impl Host for Surroundings {
         if limit < LIMIT_MIN {
             return Err(LimitRefused::TooSmall);
         }
-        if limit > self.capacity {
+        if limit > self.lone.capacity() {
             return Err(LimitRefused::TooLarge);
         }
-        self.store.set_limit(limit);
+        self.lone.set_limit(limit);
         // Giving memory back takes milliseconds: the main thread's work, not a connection's.
         let _ = self.events.send(Event::Shrink);
         Ok(())
     }
 
     fn memory_limit(&self, _: TenantId) -> Bytes {
-        self.store.figures().limit
+        self.lone.limit()
     }
 
     fn refresh_certs(&self) -> Result<(), CertsRefused> {

@@ -14,7 +14,11 @@ const COLUMN: usize = 28;
 pub(super) fn text(shown: Shown) -> String {
     match shown {
         Shown::Help => help(),
-        Shown::License => format!("{}\nsublet {}, Apache License 2.0\n", version(), env!("CARGO_PKG_VERSION")),
+        Shown::License => format!(
+            "{}\nsublet {}, Apache License 2.0\n",
+            version(),
+            env!("CARGO_PKG_VERSION")
+        ),
         Shown::Version => format!("{}\n", version()),
     }
 }
@@ -33,7 +37,11 @@ fn help() -> String {
             let _ = write!(left, ", --{long}");
         }
         if let Some(value) = flag.value {
-            let _ = write!(left, "{}<{value}>", if flag.long.is_some() { "=" } else { " " });
+            let _ = write!(
+                left,
+                "{}<{value}>",
+                if flag.long.is_some() { "=" } else { " " }
+            );
         }
         row(&mut out, &left, help);
     }

@@ -5,9 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use lexopt::Arg;
-use sublet_frontends::memcached::serve::{
-    Endpoint, EndpointsError, Transport, parse_endpoints,
-};
+use sublet_frontends::memcached::serve::{Endpoint, EndpointsError, Transport, parse_endpoints};
 use sublet_frontends::memcached::settings::{
     ClientCertificate, Protocol, Settings, TlsSettings, TlsVersion,
 };
@@ -319,10 +317,13 @@ impl Written {
         if self.port == Some(0) {
             return Ok(Vec::new());
         }
-        let (port, transport) = (self.settings.port, match self.settings.tls {
-            Some(_) => Transport::Tls,
-            None => Transport::Plain,
-        });
+        let (port, transport) = (
+            self.settings.port,
+            match self.settings.tls {
+                Some(_) => Transport::Tls,
+                None => Transport::Plain,
+            },
+        );
         match &self.settings.inter {
             Some(list) => Ok(parse_endpoints(list, port, transport)?),
             None => Ok(vec![Endpoint::Tcp {
@@ -433,7 +434,7 @@ mod tests {
             "-p11311 -m128 -c 99 -vv -t2",
             "-p 11311 -m 128 -c99 -v -v -t 2",
             "--port=11311 --memory-limit=128 --conn-limit=99 --verbose --verbose --threads=2",
-            "--port 11311 --memory 128 --conn 99 -v --verb -t2",
+            "--port 11311 --memory-l 128 --conn 99 -v --verb -t2",
             "-vvp11311 -m128 -c99 -t2",
         ] {
             let plan = plan(line).expect(line);
@@ -468,7 +469,10 @@ mod tests {
         assert_eq!(wrong("-R 0").1, 1);
         assert_eq!(wrong("-f 1").1, 1);
         assert_eq!(wrong("-D").1, 1);
-        assert_eq!(wrong("-B http"), (Usage::UnknownProtocol("http".into()), 64));
+        assert_eq!(
+            wrong("-B http"),
+            (Usage::UnknownProtocol("http".into()), 64)
+        );
         assert_eq!(wrong("-S -B ascii"), (Usage::SaslWithoutBinary, 64));
         assert_eq!(wrong("-I 1000"), (Usage::ItemTooSmall, 64));
         assert_eq!(wrong("-I 256m"), (Usage::ItemTooLarge(64), 64));
@@ -479,7 +483,10 @@ mod tests {
         assert_eq!(wrong("-l notls:127.0.0.1:1").1, 71);
         assert_eq!(wrong("-o ext_path=/x:64m").1, 1);
         assert_eq!(wrong("-o hashpower").1, 1);
-        assert_eq!(wrong("-o drop_privileges"), (Usage::NotOffered("drop_privileges"), 1));
+        assert_eq!(
+            wrong("-o drop_privileges"),
+            (Usage::NotOffered("drop_privileges"), 1)
+        );
         assert_eq!(wrong("-j").1, 1);
         assert_eq!(wrong("--no-such-thing").1, 1);
         assert_eq!(wrong("-p").1, 1);

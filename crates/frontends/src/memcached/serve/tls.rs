@@ -158,10 +158,9 @@ fn config(
             })?)
         }
     };
+    let chain = certificates(&settings.chain)?;
     let key = private_key(settings.key.as_deref().unwrap_or(&settings.chain))?;
-    let mut config = builder
-        .with_single_cert(certificates(&settings.chain)?, key)
-        .map_err(unusable)?;
+    let mut config = builder.with_single_cert(chain, key).map_err(unusable)?;
     if settings.resumes {
         config.session_storage = ServerSessionMemoryCache::new(SESSIONS_MAX);
     } else {

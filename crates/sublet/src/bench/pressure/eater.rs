@@ -124,7 +124,9 @@ impl Eater {
     pub(super) fn take(&mut self) -> Result<Taken, EaterError> {
         if let Some(orders) = &mut self.orders {
             match orders.write_all(b"take\n") {
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Taken::Killed),
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                    return Ok(Taken::Killed);
+                }
                 written => written?,
             }
         }

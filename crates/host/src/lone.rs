@@ -1,0 +1,124 @@
+//! A store with one tenant and no daemon around it: what stands behind `sublet memcached`.
+
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::sync::Arc;
+
+use sublet_frontends::memcached::serve::Premises;
+use sublet_frontends::tenancy::{Clock, Ledger};
+use sublet_store::{Release, Store, StoreSettings, TenantError};
+use sublet_types::{
+    Bytes, ReleaseMode, TenantId, TenantName, TenantNameError, TenantSettings, Weight,
+};
+
+/// How such a store is made.
+#[derive(Clone, Copy, Debug)]
+pub struct LoneSettings {
+    /// What it may hold at first, index included.
+    pub limit: Bytes,
+    /// The largest item.
+    pub item_max: Bytes,
+    /// Whether it evicts when it is full, or refuses.
+    pub evicts: bool,
+}
+
+/// Why there is no such store.
+#[derive(Debug, thiserror::Error)]
+pub enum LoneError {
+    /// The kernel does not give that much address space.
+    #[error("cannot reserve memory: {0}")]
+    Memory(#[from] io::Error),
+    /// The tenant could not be added.
+    #[error(transparent)]
+    Tenant(#[from] TenantError),
+    /// Nor named.
+    #[error(transparent)]
+    TenantName(#[from] TenantNameError),
+}
+
+/// A store, its clock and its ledger, and the one tenant in it.
+#[derive(Clone)]
+pub struct Lone {
+    premises: Premises,
+    tenant: TenantId,
+    capacity: Bytes,
+}
+
+impl Lone {
+    /// Makes one; it can grow up to what the host has.
+    pub fn open(settings: LoneSettings) -> Result<Lone, LoneError> {
+        let capacity = settings.limit.max(host_memory());
+        let store = Store::new(StoreSettings {
+            capacity,
+            limit: settings.limit,
+            item_max: settings.item_max,
+            seed: RandomState::new().hash_one(std::process::id()),
+            evicts: settings.evicts,
+        })?;
+        let name: TenantName = "default".parse()?;
+        let tenant = store.add_tenant(TenantSettings {
+            name,
+            weight: Weight::default(),
+            floor: None,
+            ceiling: None,
+        })?;
+        let premises = Premises {
+            store,
+            clock: Clock::start(),
+            ledger: Arc::new(Ledger::default()),
+        };
+        Ok(Lone {
+            premises,
+            tenant,
+            capacity,
+        })
+    }
+
+    /// What its workers need.
+    pub fn premises(&self) -> &Premises {
+        &self.premises
+    }
+
+    /// The tenant.
+    pub fn tenant(&self) -> TenantId {
+        self.tenant
+    }
+
+    /// The most that it can ever be allowed to hold.
+    pub fn capacity(&self) -> Bytes {
+        self.capacity
+    }
+
+    /// What it may hold.
+    pub fn limit(&self) -> Bytes {
+        self.premises.store.figures().limit
+    }
+
+    /// Says what it may hold from now on. What it holds beyond that goes with [`Lone::shrink`].
+    pub fn set_limit(&self, limit: Bytes) {
+        self.premises.store.set_limit(limit);
+    }
+
+    /// Gives back what it holds above its limit. Takes milliseconds.
+    pub fn shrink(&self) {
+        let figures = self.premises.store.figures();
+        let excess = figures.held.saturating_sub(figures.limit);
+        if excess == Bytes::ZERO {
+            return;
+        }
+        if let Ok(worker) = self.premises.store.worker() {
+            let release = Release {
+                amount: excess,
+                mode: ReleaseMode::Ordered,
+                tenant: None,
+            };
+            worker.release(release, self.premises.clock.now());
+        }
+    }
+}
+
+/// All the memory of this machine.
+fn host_memory() -> Bytes {
+    let system = rustix::system::sysinfo();
+    Bytes((system.totalram as u64).saturating_mul(u64::from(system.mem_unit)))
+}
