@@ -3,6 +3,7 @@
 mod baseline;
 mod chance;
 mod cores;
+mod follow;
 mod idle;
 mod keyspace;
 mod latency;
@@ -67,6 +68,8 @@ enum Bench {
     Idle(idle::Args),
     /// A program takes memory as fast as it can
     Pressure(pressure::Args),
+    /// The arena follows the idle memory of a host of the past
+    Follow(follow::Args),
 }
 
 /// Why a bench could not be run to its end.
@@ -89,6 +92,9 @@ pub(crate) enum BenchError {
     /// The store of a bench did not do its part.
     #[error(transparent)]
     Rig(#[from] rig::RigError),
+    /// A host's past could not be followed.
+    #[error(transparent)]
+    Follow(#[from] follow::FollowError),
     /// There was no memory to compare with.
     #[error("cannot map memory to compare with: {0}")]
     Memory(io::Error),
@@ -155,5 +161,6 @@ fn measure(bench: &Bench, progress: &Progress) -> Result<(&'static str, Report),
         Bench::Release(args) => ("release", release::run(args, progress)?),
         Bench::Idle(args) => ("idle", idle::run(args, progress)?),
         Bench::Pressure(args) => ("pressure", pressure::run(args, progress)?),
+        Bench::Follow(args) => ("follow", follow::run(args, progress)?),
     })
 }

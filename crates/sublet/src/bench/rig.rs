@@ -82,6 +82,11 @@ impl Rig {
         (amount.0 / self.keyspace.item_bytes() as u64) as u32
     }
 
+    /// The store.
+    pub(super) fn store(&self) -> &Arc<Store> {
+        self.worker.store()
+    }
+
     /// Memory that the store holds now.
     pub(super) fn held(&self) -> Bytes {
         self.worker.store().figures().held
