@@ -1,12 +1,15 @@
 //! The handle by which a frontend acts for one tenant: time and counting happen here and nowhere else.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
-use sublet_store::{Entry, Item, Lookup, Reading, Refused, Store, TooManyWorkers, Worker};
+use sublet_store::{
+    Entry, Item, Lookup, Reading, Refused, Store, TenantFigures, TooManyWorkers, Worker,
+};
 use sublet_types::{Expiry, Second, TenantId};
 
 /// The daemon's clock: seconds since the store was made, and what the wall said then.
@@ -71,9 +74,9 @@ macro_rules! counters {
                 $(self.$name.add(other.$name.get());)*
             }
 
-            /// Back to zero.
-            pub fn reset(&self) {
-                $(self.$name.0.store(0, Ordering::Relaxed);)*
+            /// Takes away what `other` counted.
+            pub fn subtract(&self, other: &Counters) {
+                $(self.$name.0.store(self.$name.get() - other.$name.get(), Ordering::Relaxed);)*
             }
 
             /// Every counter with its name.
@@ -133,6 +136,14 @@ counters! {
     auth_cmds,
     /// Authentications refused.
     auth_errors,
+    /// Items that were stored.
+    total_items,
+    /// Bytes that came from clients.
+    bytes_read,
+    /// Bytes that went to clients.
+    bytes_written,
+    /// Turns given up after too many requests in a row.
+    conn_yields,
 }
 
 /// A counter that one thread moves and any thread reads.
@@ -159,29 +170,52 @@ impl Counter {
 
 /// Every thread's counters, by tenant: what `stats`, the metrics and `status` read.
 #[derive(Debug, Default)]
-pub struct Ledger(Mutex<Vec<(TenantId, Arc<Counters>)>>);
+pub struct Ledger(Mutex<Pages>);
+
+#[derive(Debug, Default)]
+struct Pages {
+    threads: Vec<(TenantId, Arc<Counters>)>,
+    zeros: HashMap<TenantId, Counters>,
+}
 
 impl Ledger {
     fn open(&self, tenant: TenantId) -> Arc<Counters> {
         let counters = Arc::new(Counters::default());
-        self.0.lock().push((tenant, Arc::clone(&counters)));
+        let entry = (tenant, Arc::clone(&counters));
+        self.0.lock().threads.push(entry);
         counters
     }
 
-    /// The sum of all threads' counters for a tenant.
+    /// The sum of all threads' counters for a tenant, since the start.
     pub fn total(&self, tenant: TenantId) -> Counters {
+        self.0.lock().total(tenant)
+    }
+
+    /// The same since the tenant's last [`reset`](Ledger::reset).
+    pub fn since_reset(&self, tenant: TenantId) -> Counters {
+        let pages = self.0.lock();
+        let counters = pages.total(tenant);
+        if let Some(zero) = pages.zeros.get(&tenant) {
+            counters.subtract(zero);
+        }
+        counters
+    }
+
+    /// Counts anew for a tenant (`stats reset`). What threads counted stays: only they may write it.
+    pub fn reset(&self, tenant: TenantId) {
+        let mut pages = self.0.lock();
+        let zero = pages.total(tenant);
+        pages.zeros.insert(tenant, zero);
+    }
+}
+
+impl Pages {
+    fn total(&self, tenant: TenantId) -> Counters {
         let total = Counters::default();
-        for (_, counters) in self.0.lock().iter().filter(|(t, _)| *t == tenant) {
+        for (_, counters) in self.threads.iter().filter(|(t, _)| *t == tenant) {
             total.add(counters);
         }
         total
-    }
-
-    /// Sets a tenant's counters back to zero (`stats reset`).
-    pub fn reset(&self, tenant: TenantId) {
-        for (_, counters) in self.0.lock().iter().filter(|(t, _)| *t == tenant) {
-            counters.reset();
-        }
     }
 }
 
@@ -256,6 +290,11 @@ impl Tenancy {
     /// The store, for its figures.
     pub fn store(&self) -> &Arc<Store> {
         self.worker.store()
+    }
+
+    /// The tenant's figures in the store.
+    pub fn figures(&self) -> TenantFigures {
+        self.store().tenant_figures(self.tenant)
     }
 
     /// Runs `work` with all blocks held still: a batch of requests pays for the pin once. `work` must

@@ -96,6 +96,11 @@ impl Store {
             .collect()
     }
 
+    /// One tenant, now. Its number is one that [`add_tenant`](Store::add_tenant) gave.
+    pub fn tenant_figures(&self, id: TenantId) -> TenantFigures {
+        self.tenants().swap_remove(id.0.into())
+    }
+
     /// The whole store, now.
     pub fn figures(&self) -> StoreFigures {
         let used = self.tenants().iter().map(|t| t.used).sum();

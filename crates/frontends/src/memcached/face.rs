@@ -1,13 +1,19 @@
 //! What all connections of one group of listeners share.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use sublet_types::{Bytes, Second, TenantId};
 
 use super::connections::Connections;
+use super::gather::{GATHERING_MIN, Memory};
+use super::numbers;
 use super::passwords::Passwords;
+use super::prefixes::Prefixes;
 use super::settings::Settings;
+use super::text::Crawler;
+use super::watch::Watchers;
 use crate::tenancy::Tenancy;
 
 /// The version that clients are told: that of the memcached whose behaviour this is.
@@ -79,8 +85,6 @@ gauges! {
     listen_disabled_micros,
     /// Connections closed because they were idle.
     idle_kicks,
-    /// Turns given up after too many requests in a row.
-    conn_yields,
     /// TLS handshakes that failed.
     ssl_handshake_errors,
     /// TLS records that were wrong.
@@ -101,30 +105,101 @@ pub struct Face {
     pub figures: Figures,
     /// Who is connected.
     pub connections: Connections,
+    pub(super) prefixes: Prefixes,
+    pub(super) watchers: Watchers,
+    /// Values on their way in, and long lines.
+    pub(super) memory: Memory,
     passwords: RwLock<Passwords>,
     verbosity: AtomicU8,
-    flushes: Mutex<Vec<Second>>,
-    gathering: AtomicUsize,
+    crawler: AtomicBool,
+    /// Flushes that were put off, one a tenant: a later one takes the place of an earlier.
+    flushes: Mutex<HashMap<TenantId, Second>>,
+    zeros: Mutex<HashMap<TenantId, Zero>>,
 }
+
+/// Where figures stood that only grow, when a tenant last asked for them to be counted anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Zero {
+    pub(super) evictions: u64,
+    pub(super) evicted_unfetched: u64,
+    pub(super) reclaimed: u64,
+    pub(super) expired_unfetched: u64,
+    pub(super) total_connections: u64,
+    pub(super) rejected_connections: u64,
+    pub(super) listen_disabled: u64,
+    pub(super) idle_kicks: u64,
+}
+
+/// The loudest that `verbosity` sets.
+const VERBOSITY_MAX: u32 = 2;
 
 impl Face {
     /// The face of a group of listeners that behave by `settings`.
     pub fn new(settings: Settings, host: Box<dyn Host>, passwords: Passwords) -> Face {
+        let two_items = usize::try_from(settings.item_max.saturating_mul(2)).unwrap_or(usize::MAX);
         Face {
             connections: Connections::default(),
             figures: Figures::default(),
+            prefixes: Prefixes::new(settings.prefix_delimiter, settings.detail),
+            watchers: Watchers::default(),
+            memory: Memory::new(GATHERING_MIN.max(two_items)),
             verbosity: AtomicU8::new(settings.verbosity),
+            crawler: AtomicBool::new(settings.crawler),
             flushes: Mutex::default(),
-            gathering: AtomicUsize::new(0),
+            zeros: Mutex::default(),
             passwords: RwLock::new(passwords),
             settings,
             host,
         }
     }
 
-    /// The chores of a second: flushes that were put off. Call it once a second.
+    /// The chores of a second: the tenant's flush, if it was put off and is due. Call it once a second.
     pub fn tick(&self, tenancy: &Tenancy) {
-        let _ = (tenancy, &self.flushes, &self.gathering);
+        let now = tenancy.clock().now();
+        let mut flushes = self.flushes.lock();
+        let tenant = tenancy.tenant();
+        if flushes.get(&tenant).is_some_and(|&due| due <= now) {
+            flushes.remove(&tenant);
+            tenancy.flush();
+        }
+    }
+
+    /// Hides everything that the tenant stored so far, after a delay that is given as a time to live.
+    pub(super) fn flush(&self, tenancy: &Tenancy, delay: i64) {
+        let mut flushes = self.flushes.lock();
+        let tenant = tenancy.tenant();
+        match numbers::instant(tenancy.clock(), delay) {
+            Some(due) => _ = flushes.insert(tenant, due),
+            None => {
+                flushes.remove(&tenant);
+                tenancy.flush();
+            }
+        }
+    }
+
+    /// Counts anew for the tenant.
+    pub(super) fn reset(&self, tenancy: &Tenancy) {
+        let tenant = tenancy.tenant();
+        tenancy.ledger().reset(tenant);
+        self.prefixes.clear();
+        let figures = tenancy.figures();
+        let load = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
+        let zero = Zero {
+            evictions: figures.evictions,
+            evicted_unfetched: figures.evicted_unfetched,
+            reclaimed: figures.reclaimed,
+            expired_unfetched: figures.expired_unfetched,
+            total_connections: load(&self.figures.total_connections),
+            rejected_connections: load(&self.figures.rejected_connections),
+            listen_disabled: load(&self.figures.listen_disabled),
+            idle_kicks: load(&self.figures.idle_kicks),
+        };
+        self.zeros.lock().insert(tenant, zero);
+    }
+
+    /// Where the tenant's figures stood at its last reset.
+    pub(super) fn zero(&self, tenant: TenantId) -> Zero {
+        self.zeros.lock().get(&tenant).copied().unwrap_or_default()
     }
 
     /// Who may come in from now on (a password file was read anew).
@@ -132,8 +207,33 @@ impl Face {
         *self.passwords.write() = passwords;
     }
 
+    /// Whether this user may come in, and as which tenant if not the listener's own.
+    pub(super) fn admit(&self, user: &[u8], password: &[u8]) -> Option<Option<TenantId>> {
+        let passwords = self.passwords.read();
+        passwords
+            .admit(user, password)
+            .map(|account| account.tenant)
+    }
+
     /// How much is said in the log now.
     pub fn verbosity(&self) -> u8 {
         self.verbosity.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_verbosity(&self, level: u32) {
+        let level = level.min(VERBOSITY_MAX) as u8;
+        self.verbosity.store(level, Ordering::Relaxed);
+    }
+
+    pub(super) fn crawler(&self) -> Crawler {
+        match self.crawler.load(Ordering::Relaxed) {
+            true => Crawler::On,
+            false => Crawler::Off,
+        }
+    }
+
+    pub(super) fn set_crawler(&self, crawler: Crawler) {
+        self.crawler
+            .store(crawler == Crawler::On, Ordering::Relaxed);
     }
 }

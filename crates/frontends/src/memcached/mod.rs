@@ -1,9 +1,20 @@
 //! memcached's protocols (text, meta, binary) and its face to the outside.
 
+mod binary;
 pub mod connections;
 pub mod face;
+mod gather;
+mod map;
+mod meta;
+mod numbers;
+mod observe;
+mod operate;
 pub mod passwords;
+mod prefixes;
 pub mod serve;
 pub mod session;
 pub mod settings;
+mod stats;
+mod text;
+mod turn;
 pub mod watch;

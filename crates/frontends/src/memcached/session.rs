@@ -1,20 +1,54 @@
 //! One connection's protocol state: bytes in, bytes out, no sockets.
+//!
+//! ```text
+//!                  first byte 0x80        ┌──────── Binary
+//!   Undecided ────────────────────────────┤
+//!                  anything else          └──────── Text ── watch ──▶ (only lines out)
+//!
+//!   between requests: nothing · Swallow (a refused value) · Gather (a large value) · Fetch, Dump (a long reply)
+//! ```
 
 use std::sync::Arc;
 
+use memchr::memchr;
 use sublet_types::TenantId;
 
-use super::connections::Peer;
+use super::connections::{Doing, Peer};
 use super::face::Face;
+use super::gather::Gather;
+use super::observe::{Ending, Event};
+use super::settings::Protocol;
+use super::stats::dump::Dump;
+use super::text::get::Fetch;
+use super::turn::Turn;
+use super::watch::Feed;
+use super::{binary, text};
 use crate::tenancy::Tenancy;
 
 /// Replies beyond this are written out before the next request is run.
 pub const REPLY_HIGH_WATER: usize = 256 << 10;
 
+/// Requests up to this size wait in the input until they are whole; larger ones are gathered by the session.
+pub const WAITING_INPUT_MAX: usize = 16 << 10;
+
+/// A line that is longer without an end closes the connection, unless it is a get of many keys.
+const LINE_MAX: usize = 2048;
+
+/// The most spaces before a get of many keys.
+const LEADING_SPACES_MAX: usize = 100;
+
 /// One connection's protocol state; knows nothing of sockets.
 pub struct Session {
     face: Arc<Face>,
     peer: Arc<Peer>,
+    speech: Speech,
+    gate: Gate,
+    between: Between,
+    /// Bytes of the unconsumed input in which no line's end was found.
+    scanned: usize,
+    /// Bytes of input that this session keeps waiting beyond [`WAITING_INPUT_MAX`].
+    reserved: usize,
+    ending: Ending,
 }
 
 /// How far a call of [`Session::advance`] came.
@@ -51,24 +85,411 @@ pub enum Next {
     },
 }
 
+/// What is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Speech {
+    Undecided,
+    Text,
+    Binary,
+}
+
+/// Whether the client has shown who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gate {
+    Open,
+    Shut,
+}
+
+/// What lies between the last request and the next.
+enum Between {
+    Nothing,
+    /// A value that is discarded.
+    Swallow(usize),
+    /// A value that is being gathered.
+    Gather(Box<Gather>),
+    /// Keys of a get that are still to be answered.
+    Fetch(Fetch),
+    /// A listing that goes on.
+    Dump(Dump),
+    /// Lines for one who watches.
+    Watch(Arc<Feed>),
+}
+
+/// What follows a request's head.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum After<'a> {
+    /// This much of the input so far.
+    Input(&'a [u8]),
+    /// A value for which there is no memory.
+    NoMemory,
+}
+
+/// What running a request led to.
+pub(super) enum Ran {
+    /// It is done, with this many bytes behind its head.
+    Done { after: usize },
+    /// It needs this many bytes behind its head.
+    Awaits { body: usize },
+    /// It is done; this many bytes behind its head are to be discarded.
+    Swallow { body: usize },
+    /// It is done up to this byte of its head; the rest is keys still to be answered.
+    Fetch(Fetch, usize),
+    /// It goes on as a listing.
+    Dump(Dump),
+    /// It is done, and the client watches.
+    Watch(Arc<Feed>),
+    /// It is done, with this many bytes behind its head, and the client is who it says.
+    Admit {
+        after: usize,
+        tenant: Option<TenantId>,
+    },
+    /// It is done, and this is next.
+    Stop(Next),
+    /// The client broke the protocol: close.
+    Break,
+}
+
+/// One request or a part of one.
+enum Step {
+    Done(usize),
+    More(usize),
+    Stop(usize, Next),
+}
+
 impl Session {
     /// The state of a new connection. It leaves the face's table of connections when it is dropped.
     pub fn new(face: Arc<Face>, peer: Arc<Peer>) -> Session {
-        Session { face, peer }
+        face.observed(&peer, || Event::Connected);
+        let settings = &face.settings;
+        let gate = match settings.sasl || settings.auth_file.is_some() {
+            true => Gate::Shut,
+            false => Gate::Open,
+        };
+        let speech = match settings.protocol {
+            _ if settings.auth_file.is_some() => Speech::Text,
+            _ if settings.sasl => Speech::Binary,
+            Protocol::Auto => Speech::Undecided,
+            Protocol::Ascii => Speech::Text,
+            Protocol::Binary => Speech::Binary,
+        };
+        let (between, ending) = (Between::Nothing, Ending::Normal);
+        Session {
+            speech,
+            gate,
+            between,
+            ending,
+            scanned: 0,
+            reserved: 0,
+            face,
+            peer,
+        }
     }
 
     /// Runs complete requests of `input`, appending their replies to `out`.
     pub fn advance(&mut self, input: &[u8], out: &mut Vec<u8>, tenancy: &Tenancy) -> Advance {
-        let _ = (out, tenancy);
-        Advance {
-            consumed: input.len(),
-            next: Next::Read { wanted: 1 },
+        if let Between::Watch(feed) = &self.between {
+            return watch(feed, input, out);
         }
+        let (face, peer) = (Arc::clone(&self.face), Arc::clone(&self.peer));
+        let turn = Turn {
+            face: &face,
+            peer: &peer,
+            tenancy,
+        };
+        peer.set_doing(Doing::Running);
+        let advance = tenancy.pinned(|| self.run(turn, input, out));
+        self.keep_waiting(&face, input.len() - advance.consumed, advance)
+    }
+
+    fn run(&mut self, turn: Turn<'_>, input: &[u8], out: &mut Vec<u8>) -> Advance {
+        let mut consumed = 0;
+        let mut requests = 0;
+        loop {
+            if out.len() > REPLY_HIGH_WATER {
+                return Advance {
+                    consumed,
+                    next: Next::Write,
+                };
+            }
+            let rest = &input[consumed..];
+            let listing = matches!(self.between, Between::Dump(_));
+            if rest.is_empty() && !listing {
+                return Advance {
+                    consumed,
+                    next: Next::Read { wanted: 1 },
+                };
+            }
+            if requests == turn.face.settings.requests_per_turn.max(1) {
+                turn.counters().conn_yields.bump();
+                return Advance {
+                    consumed,
+                    next: Next::Yield,
+                };
+            }
+            if requests == 0 {
+                turn.peer.set_last_request(turn.tenancy.clock().now());
+            }
+            match self.step(turn, rest, out) {
+                Step::Done(bytes) => consumed += bytes,
+                Step::More(wanted) => {
+                    return Advance {
+                        consumed,
+                        next: Next::Read { wanted },
+                    };
+                }
+                Step::Stop(bytes, next) => {
+                    return Advance {
+                        consumed: consumed + bytes,
+                        next,
+                    };
+                }
+            }
+            requests += 1;
+        }
+    }
+
+    fn step(&mut self, turn: Turn<'_>, input: &[u8], out: &mut Vec<u8>) -> Step {
+        match std::mem::replace(&mut self.between, Between::Nothing) {
+            Between::Nothing => self.request(turn, input, out),
+            Between::Swallow(left) => self.swallow(left, input.len()),
+            Between::Gather(gather) => self.gather(turn, gather, input, out),
+            Between::Fetch(fetch) => self.fetch(turn, fetch, input, out),
+            Between::Dump(dump) => self.dump(turn, dump, out),
+            Between::Watch(feed) => {
+                self.between = Between::Watch(feed);
+                Step::Stop(input.len(), Next::Watch)
+            }
+        }
+    }
+
+    fn request(&mut self, turn: Turn<'_>, input: &[u8], out: &mut Vec<u8>) -> Step {
+        if self.speech == Speech::Undecided {
+            self.speech = match input[0] {
+                binary::wire::REQUEST_MAGIC => Speech::Binary,
+                _ => Speech::Text,
+            };
+        }
+        match self.speech {
+            Speech::Binary => self.packet(turn, input, out),
+            _ => self.line(turn, input, out),
+        }
+    }
+
+    fn line(&mut self, turn: Turn<'_>, input: &[u8], out: &mut Vec<u8>) -> Step {
+        let Some(end) = memchr(b'\n', &input[self.scanned..]) else {
+            return self.long_line(input);
+        };
+        let head = self.scanned + end + 1;
+        self.scanned = 0;
+        let line = without_end(&input[..head]);
+        let ran = text::run(turn, self.gate, line, After::Input(&input[head..]), out);
+        self.after(turn, &input[..head], &input[head..], ran)
+    }
+
+    /// A line without an end so far: only a get of many keys may become long.
+    fn long_line(&mut self, input: &[u8]) -> Step {
+        let spaces = input.iter().take_while(|&&byte| byte == b' ').count();
+        let line = &input[spaces..];
+        let many_keys = line.starts_with(b"get ") || line.starts_with(b"gets ");
+        if input.len() > LINE_MAX && (spaces > LEADING_SPACES_MAX || !many_keys) {
+            self.ending = Ending::Error;
+            return Step::Stop(input.len(), Next::Close);
+        }
+        self.scanned = input.len();
+        Step::More(1)
+    }
+
+    fn packet(&mut self, turn: Turn<'_>, input: &[u8], out: &mut Vec<u8>) -> Step {
+        let head = match binary::wire::head_len(input) {
+            Ok(len) if len <= input.len() => len,
+            Ok(len) => return Step::More(len - input.len()),
+            Err(binary::wire::BadMagic) => {
+                self.ending = Ending::Error;
+                return Step::Stop(input.len(), Next::Close);
+            }
+        };
+        let after = After::Input(&input[head..]);
+        let ran = binary::run(turn, self.gate, &input[..head], after, out);
+        self.after(turn, &input[..head], &input[head..], ran)
+    }
+
+    fn after(&mut self, turn: Turn<'_>, head: &[u8], after: &[u8], ran: Ran) -> Step {
+        match ran {
+            Ran::Done { after } => Step::Done(head.len() + after),
+            Ran::Awaits { body } => self.await_body(turn, head, after, body),
+            Ran::Swallow { body } => {
+                self.between = Between::Swallow(body);
+                Step::Done(head.len())
+            }
+            Ran::Fetch(fetch, done) => {
+                self.between = Between::Fetch(fetch);
+                Step::Stop(done, Next::Write)
+            }
+            Ran::Dump(dump) => {
+                self.between = Between::Dump(dump);
+                Step::Done(head.len())
+            }
+            Ran::Watch(feed) => {
+                self.between = Between::Watch(feed);
+                turn.peer.set_doing(Doing::Watching);
+                Step::Stop(head.len() + after.len(), Next::Watch)
+            }
+            Ran::Admit { after, tenant } => {
+                self.gate = Gate::Open;
+                let other = tenant.filter(|&tenant| tenant != turn.tenancy.tenant());
+                match other {
+                    Some(tenant) => Step::Stop(head.len() + after, Next::Become(tenant)),
+                    None => Step::Done(head.len() + after),
+                }
+            }
+            Ran::Stop(next) => Step::Stop(head.len() + after.len(), next),
+            Ran::Break => {
+                self.ending = Ending::Error;
+                Step::Stop(head.len() + after.len(), Next::Close)
+            }
+        }
+    }
+
+    fn await_body(&mut self, turn: Turn<'_>, head: &[u8], after: &[u8], body: usize) -> Step {
+        turn.peer.set_doing(Doing::AwaitingValue);
+        if head.len() + body <= WAITING_INPUT_MAX {
+            return Step::More(body - after.len());
+        }
+        self.between = Between::Gather(Box::new(Gather::new(head, body)));
+        Step::Done(head.len())
+    }
+
+    fn swallow(&mut self, left: usize, available: usize) -> Step {
+        let now = left.min(available);
+        if left > now {
+            self.between = Between::Swallow(left - now);
+            self.peer.set_doing(Doing::Swallowing);
+        }
+        Step::Done(now)
+    }
+
+    fn gather(
+        &mut self,
+        turn: Turn<'_>,
+        mut gather: Box<Gather>,
+        input: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Step {
+        let Some(taken) = gather.take(turn.face, input) else {
+            return self.gathered(turn, &gather, After::NoMemory, out);
+        };
+        let wanted = gather.missing();
+        if wanted == 0 {
+            let step = self.gathered(turn, &gather, After::Input(gather.body()), out);
+            return match step {
+                Step::Stop(_, next) => Step::Stop(taken, next),
+                _ => Step::Done(taken),
+            };
+        }
+        turn.peer.set_doing(Doing::AwaitingValue);
+        self.between = Between::Gather(gather);
+        Step::Stop(taken, Next::Read { wanted })
+    }
+
+    /// Runs a request whose value was gathered, or could not be.
+    fn gathered(
+        &mut self,
+        turn: Turn<'_>,
+        gather: &Gather,
+        after: After<'_>,
+        out: &mut Vec<u8>,
+    ) -> Step {
+        let ran = match self.speech {
+            Speech::Binary => binary::run(turn, self.gate, gather.head(), after, out),
+            _ => text::run(turn, self.gate, without_end(gather.head()), after, out),
+        };
+        let step = match self.after(turn, &[], &[], ran) {
+            Step::Stop(_, next) => Step::Stop(0, next),
+            _ => Step::Done(0),
+        };
+        if let Between::Swallow(left) = &mut self.between {
+            *left = gather.missing();
+        }
+        gather.give_back(turn.face);
+        step
+    }
+
+    fn fetch(&mut self, turn: Turn<'_>, fetch: Fetch, input: &[u8], out: &mut Vec<u8>) -> Step {
+        let Some(end) = memchr(b'\n', input) else {
+            return Step::Done(input.len());
+        };
+        match fetch.run(turn, without_end(&input[..end + 1]), out) {
+            None => Step::Done(end + 1),
+            Some(done) => {
+                self.between = Between::Fetch(fetch);
+                Step::Stop(done, Next::Write)
+            }
+        }
+    }
+
+    fn dump(&mut self, turn: Turn<'_>, dump: Dump, out: &mut Vec<u8>) -> Step {
+        if let Some(rest) = dump.run(turn, out) {
+            self.between = Between::Dump(rest);
+        }
+        Step::Done(0)
+    }
+
+    /// Accounts for input that stays with the loop beyond what every connection may keep, and says what the connection does now.
+    fn keep_waiting(&mut self, face: &Face, left: usize, advance: Advance) -> Advance {
+        let needed = left.saturating_sub(WAITING_INPUT_MAX);
+        let waits = matches!(advance.next, Next::Read { .. });
+        let wanted = if waits {
+            needed
+        } else {
+            self.reserved.min(needed)
+        };
+        face.memory.give_back(self.reserved);
+        self.reserved = 0;
+        if wanted > 0 && !face.memory.take(wanted) {
+            self.ending = Ending::Error;
+            return Advance {
+                next: Next::Close,
+                ..advance
+            };
+        }
+        self.reserved = wanted;
+        match advance.next {
+            Next::Read { .. } if self.peer.doing() == Doing::Running => {
+                self.peer.set_doing(Doing::Reading)
+            }
+            Next::Write | Next::Close => self.peer.set_doing(Doing::Writing),
+            _ => {}
+        }
+        advance
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
+        match &self.between {
+            Between::Watch(feed) => self.face.watchers.leave(feed),
+            Between::Gather(gather) => gather.give_back(&self.face),
+            _ => {}
+        }
+        self.face.memory.give_back(self.reserved);
+        self.face
+            .observed(&self.peer, || Event::Closed(self.ending));
         self.face.connections.leave(&self.peer);
     }
+}
+
+fn watch(feed: &Feed, input: &[u8], out: &mut Vec<u8>) -> Advance {
+    if out.is_empty() {
+        feed.take(out);
+    }
+    Advance {
+        consumed: input.len(),
+        next: Next::Watch,
+    }
+}
+
+/// A line without its `\n` or `\r\n`.
+fn without_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
 }

@@ -72,6 +72,8 @@ pub struct Settings {
     pub watch: bool,
     /// Whether item sizes are tracked (`-o track_sizes`).
     pub track_sizes: bool,
+    /// Whether listings of all items are allowed from the start (off with `-o no_lru_crawler`).
+    pub crawler: bool,
     /// Whether `stats detail` collects from the start (`-D`).
     pub detail: bool,
     /// Delimiter between a key's prefix and its rest (`-D`).
@@ -118,6 +120,7 @@ impl Default for Settings {
             dump: true,
             watch: true,
             track_sizes: false,
+            crawler: true,
             detail: false,
             prefix_delimiter: b':',
             protocol: Protocol::Auto,

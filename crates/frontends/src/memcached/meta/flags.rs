@@ -1,0 +1,181 @@
+//! A meta request's key and flags.
+
+use sublet_store::NewCas;
+use sublet_types::Expiry;
+
+use super::super::map::Key;
+use super::super::numbers::{signed_32, unsigned, unsigned_32};
+use super::super::text::words::Words;
+use super::super::turn::Turn;
+
+/// The most words of a request.
+const WORDS_MAX: usize = 20;
+
+/// The longest opaque, its flag included.
+const OPAQUE_MAX: usize = 32;
+
+/// What is wrong with a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Malformed {
+    #[error("bad command line format")]
+    Format,
+    #[error("options flags are too long")]
+    TooManyFlags,
+    #[error("duplicate flag")]
+    DuplicateFlag,
+    #[error("invalid flag")]
+    UnknownFlag,
+    #[error("bad token in command line format")]
+    BadToken,
+    #[error("error decoding key")]
+    BadKey,
+    #[error("opaque token too long")]
+    OpaqueTooLong,
+    #[error("incorrect length for M token")]
+    ModeLength,
+    #[error("invalid mode for ms M token")]
+    StoreMode,
+    #[error("invalid mode for ma M token")]
+    CountMode,
+    #[error("invalid or duplicate flag")]
+    FlagsOfCount,
+}
+
+/// A meta request, but for its value.
+#[derive(Clone, Debug)]
+pub(super) struct Flags<'a> {
+    pub(super) key: Key<'a>,
+    /// `b`: the key came in base64.
+    pub(super) binary_key: bool,
+    /// `v`: the value is wanted.
+    pub(super) value: bool,
+    /// `q`: the plain outcome is not.
+    pub(super) quiet: bool,
+    /// `c`: the cas unique is wanted.
+    pub(super) cas: bool,
+    /// `u`: this is no use of the item.
+    pub(super) no_use: bool,
+    /// `I`: mark stale; or a lower cas unique may store.
+    pub(super) invalidate: bool,
+    /// `x`: remove the value alone.
+    pub(super) empty: bool,
+    /// `T`: the end that the item gets.
+    pub(super) expiry: Option<Expiry>,
+    /// `N`: the end of an item that is made because there is none.
+    pub(super) vivify: Option<Expiry>,
+    /// `R`: an item that ends before this is to be refreshed.
+    pub(super) recache: Option<Expiry>,
+    /// `C`: the cas unique that the client saw.
+    pub(super) compare: Option<u64>,
+    /// `E`: the cas unique that the item gets.
+    pub(super) given_cas: Option<u64>,
+    /// `F`: client flags.
+    pub(super) client_flags: u32,
+    /// `M`: what kind of store or count.
+    pub(super) mode: Option<u8>,
+    /// `D`: by how much to count.
+    pub(super) delta: u64,
+    /// `J`: where a count begins.
+    pub(super) initial: u64,
+    words: Words<'a>,
+}
+
+impl<'a> Flags<'a> {
+    /// Reads a key and the flags behind it. For ms the length lies between them, and is taken off first.
+    pub(super) fn parse(
+        turn: Turn<'_>,
+        key: &'a [u8],
+        words: Words<'a>,
+    ) -> Result<Flags<'a>, Malformed> {
+        let mut flags = Flags::new(key, words)?;
+        let mut seen = 0u128;
+        for (count, flag) in words.enumerate() {
+            let bit = 1u128
+                .checked_shl(flag[0].into())
+                .ok_or(Malformed::DuplicateFlag)?;
+            if seen & bit != 0 {
+                return Err(Malformed::DuplicateFlag);
+            }
+            if count + 2 >= WORDS_MAX {
+                return Err(Malformed::TooManyFlags);
+            }
+            seen |= bit;
+            flags.take(turn, flag[0], &flag[1..])?;
+        }
+        Ok(flags)
+    }
+
+    fn new(key: &'a [u8], words: Words<'a>) -> Result<Flags<'a>, Malformed> {
+        Ok(Flags {
+            key: Key::new(key).ok_or(Malformed::Format)?,
+            binary_key: false,
+            value: false,
+            quiet: false,
+            cas: false,
+            no_use: false,
+            invalidate: false,
+            empty: false,
+            expiry: None,
+            vivify: None,
+            recache: None,
+            compare: None,
+            given_cas: None,
+            client_flags: 0,
+            mode: None,
+            delta: 1,
+            initial: 0,
+            words,
+        })
+    }
+
+    fn take(&mut self, turn: Turn<'_>, flag: u8, token: &[u8]) -> Result<(), Malformed> {
+        let time = || {
+            let secs = signed_32(token).ok_or(Malformed::BadToken)?;
+            Ok(Some(turn.expiry(secs.into())))
+        };
+        let number = || unsigned(token).ok_or(Malformed::BadToken);
+        match flag {
+            b'v' => self.value = true,
+            b'q' => self.quiet = true,
+            b'c' => self.cas = true,
+            b'k' | b's' | b't' | b'f' | b'h' | b'l' | b'P' | b'L' => {}
+            b'O' if token.len() < OPAQUE_MAX => {}
+            b'O' => return Err(Malformed::OpaqueTooLong),
+            b'u' => self.no_use = true,
+            b'I' => self.invalidate = true,
+            b'x' => self.empty = true,
+            b'T' => self.expiry = time()?,
+            b'N' => self.vivify = time()?,
+            b'R' => self.recache = time()?,
+            b'C' => self.compare = Some(number()?),
+            b'E' => self.given_cas = Some(number()?),
+            b'F' => self.client_flags = unsigned_32(token).ok_or(Malformed::BadToken)?,
+            b'J' => self.initial = number()?,
+            b'D' => self.delta = number()?,
+            b'M' => match token {
+                &[mode] => self.mode = Some(mode),
+                _ => return Err(Malformed::ModeLength),
+            },
+            b'b' => {
+                self.key = self.key.decoded().ok_or(Malformed::BadKey)?;
+                self.binary_key = true;
+            }
+            _ => return Err(Malformed::UnknownFlag),
+        }
+        Ok(())
+    }
+
+    /// The flags in the order of the request.
+    pub(super) fn returned(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        self.words
+    }
+
+    /// How an item that this request stores gets its cas unique.
+    pub(super) fn new_cas(&self) -> NewCas {
+        match self.given_cas {
+            Some(cas) => NewCas::Is(cas),
+            None if self.cas => NewCas::Told,
+            None => NewCas::Fresh,
+        }
+    }
+}

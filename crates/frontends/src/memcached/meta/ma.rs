@@ -1,0 +1,116 @@
+//! ma: count up or down.
+
+use sublet_types::Expiry;
+
+use super::super::numbers;
+use super::super::operate::{self, Counted, Delta, Direction, Seed};
+use super::super::session::Ran;
+use super::super::text::words::Words;
+use super::super::text::{NO_MEMORY, NOT_A_NUMBER, say};
+use super::flags::{Flags, Malformed};
+use super::{Turn, echo, echo_all, refuse, show};
+
+/// Answers ma.
+pub(in crate::memcached) fn run(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+    let Some(key) = words.next() else {
+        return refuse(out, Malformed::Format);
+    };
+    let parsed = Flags::parse(turn, key, words).map_err(generally);
+    let (flags, direction) = match parsed.and_then(|flags| Ok((direction(&flags)?, flags))) {
+        Ok((direction, flags)) => (flags, direction),
+        Err(why) => return refuse(out, why),
+    };
+    turn.counters().cmd_meta.bump();
+    let counted = operate::count(turn, &delta(&flags, direction));
+    let code = match counted {
+        Counted::To { .. } if flags.quiet => return Ran::Done { after: 0 },
+        Counted::To {
+            number,
+            cas,
+            old_expiry,
+            expiry,
+        } => {
+            return reply(turn, &flags, number, cas, [old_expiry, expiry], out);
+        }
+        Counted::Seeded {
+            number,
+            cas,
+            expiry,
+        } => {
+            return reply(turn, &flags, number, cas, [expiry, expiry], out);
+        }
+        Counted::NotANumber => return say(out, NOT_A_NUMBER),
+        Counted::NoMemory => return say(out, NO_MEMORY),
+        Counted::Missing => b"NF",
+        Counted::Exists => b"EX",
+    };
+    out.extend_from_slice(code);
+    echo_all(out, &flags);
+    Ran::Done { after: 0 }
+}
+
+/// ma says less exactly what is wrong with a flag.
+fn generally(why: Malformed) -> Malformed {
+    match why {
+        Malformed::Format | Malformed::TooManyFlags | Malformed::OpaqueTooLong => why,
+        _ => Malformed::FlagsOfCount,
+    }
+}
+
+fn direction(flags: &Flags<'_>) -> Result<Direction, Malformed> {
+    match flags.mode {
+        None | Some(b'I' | b'+') => Ok(Direction::Up),
+        Some(b'D' | b'-') => Ok(Direction::Down),
+        Some(_) => Err(Malformed::CountMode),
+    }
+}
+
+fn delta<'a>(flags: &Flags<'a>, direction: Direction) -> Delta<'a> {
+    Delta {
+        key: flags.key.clone(),
+        direction,
+        by: flags.delta,
+        compare: flags.compare,
+        seed: flags.vivify.map(|expiry| Seed {
+            number: flags.initial,
+            expiry,
+        }),
+        expiry: flags.expiry,
+        cas: flags.new_cas(),
+        binary_key: flags.binary_key,
+    }
+}
+
+/// Shows the number. The end is the old one before a `T` and the new one behind it.
+fn reply(
+    turn: Turn<'_>,
+    flags: &Flags<'_>,
+    number: u64,
+    cas: u64,
+    ends: [Expiry; 2],
+    out: &mut Vec<u8>,
+) -> Ran {
+    let mut digits = itoa::Buffer::new();
+    let number = digits.format(number).as_bytes();
+    if flags.value {
+        out.extend_from_slice(b"VA ");
+        numbers::write(out, number.len());
+    } else {
+        out.extend_from_slice(b"HD");
+    }
+    let mut end = ends[0];
+    for flag in flags.returned() {
+        match flag[0] {
+            b'T' => end = ends[1],
+            b't' => show(out, b't', numbers::ttl(turn.tenancy.clock(), end)),
+            b'c' => show(out, b'c', turn.kept_cas(cas)),
+            _ => echo(out, flag, flags.key.bytes(), flags.binary_key),
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+    if flags.value {
+        out.extend_from_slice(number);
+        out.extend_from_slice(b"\r\n");
+    }
+    Ran::Done { after: 0 }
+}

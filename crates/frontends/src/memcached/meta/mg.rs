@@ -1,0 +1,253 @@
+//! mg: get, with everything that can be known of an item.
+
+use sublet_store::{Entry, Item, Marks, NewItem, Reading};
+use sublet_types::Expiry;
+
+use super::super::session::Ran;
+use super::super::text::words::Words;
+use super::super::{numbers, operate};
+use super::flags::{Flags, Malformed};
+use super::{Turn, echo, echo_all, refuse, show};
+
+/// Answers mg.
+pub(in crate::memcached) fn run(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+    let Some(key) = words.next() else {
+        return refuse(out, Malformed::Format);
+    };
+    let flags = match Flags::parse(turn, key, words) {
+        Ok(flags) => flags,
+        Err(why) => return refuse(out, why),
+    };
+    turn.counters().cmd_meta.bump();
+    let mark = out.len();
+    let found = match changes(&flags) {
+        true => update(turn, &flags, out),
+        false => read(turn, &flags, out),
+    };
+    if !found {
+        out.truncate(mark);
+        if !flags.quiet {
+            out.extend_from_slice(b"EN");
+            echo_all(out, &flags);
+        }
+    }
+    Ran::Done { after: 0 }
+}
+
+/// Whether the request may change the item.
+fn changes(flags: &Flags<'_>) -> bool {
+    flags.expiry.is_some() || flags.vivify.is_some() || flags.recache.is_some()
+}
+
+/// What is shown of an item besides what the store keeps.
+#[derive(Clone, Copy, Debug)]
+struct Shown {
+    expiry: Expiry,
+    marks: Marks,
+    won: bool,
+}
+
+/// Reads without a change, unless the item is stale and this reader is the first to hear of it.
+fn read(turn: Turn<'_>, flags: &Flags<'_>, out: &mut Vec<u8>) -> bool {
+    let reading = match flags.no_use {
+        true => Reading::Peek,
+        false => Reading::Use,
+    };
+    let mark = out.len();
+    let won = operate::read(turn, &flags.key, reading, |item| {
+        let (expiry, marks) = (item.expiry(), item.marks());
+        let won = marks.stale && !marks.token_sent;
+        render(turn, flags, item, Shown { expiry, marks, won }, out);
+        won
+    });
+    if won == Some(true) && !take_token(turn, flags) {
+        // Another reader was quicker: show what is there now.
+        out.truncate(mark);
+        return read(turn, flags, out);
+    }
+    won.is_some()
+}
+
+/// Notes that this reader is the one to refresh the item; says whether nobody did so before.
+fn take_token(turn: Turn<'_>, flags: &Flags<'_>) -> bool {
+    let taken = turn.tenancy.update(flags.key.bytes(), |entry| {
+        let free = entry.current().is_some_and(|item| !item.marks().token_sent);
+        if free {
+            operate::rewrite(entry, |new| new.marks.token_sent = true);
+        }
+        free
+    });
+    taken.unwrap_or(true)
+}
+
+/// What an update found.
+#[derive(Clone, Copy, Debug)]
+enum Found {
+    Item { size: usize },
+    Made,
+}
+
+/// Reads and changes in one.
+fn update(turn: Turn<'_>, flags: &Flags<'_>, out: &mut Vec<u8>) -> bool {
+    let mark = out.len();
+    let found = turn.tenancy.update(flags.key.bytes(), |entry| {
+        out.truncate(mark);
+        if entry.current().is_some() {
+            return Some(refresh(turn, flags, entry, out));
+        }
+        flags
+            .vivify
+            .map(|expiry| vivify(turn, flags, expiry, entry, out))
+    });
+    let found = found.ok().flatten();
+    if found.is_some() && !flags.no_use {
+        // A use, which eviction hears of; the value was shown already.
+        let _ = turn.tenancy.read(flags.key.bytes(), Reading::Use, |_| ());
+    }
+    let size = found.map(|found| match found {
+        Found::Item { size } => size,
+        Found::Made => 0,
+    });
+    match flags.expiry {
+        Some(_) => operate::count_touched(turn, &flags.key, size),
+        None => operate::count_fetched(turn, &flags.key, size),
+    }
+    found.is_some()
+}
+
+fn refresh(turn: Turn<'_>, flags: &Flags<'_>, entry: &mut Entry<'_>, out: &mut Vec<u8>) -> Found {
+    let Some(item) = entry.current() else {
+        return Found::Made;
+    };
+    let size = item.value().len();
+    let (marks, expiry) = (item.marks(), item.expiry());
+    let ends_soon = |limit: Expiry| ends(flags.expiry.unwrap_or(expiry)) < ends(limit);
+    let fades = expiry != Expiry::Never && flags.recache.is_some_and(ends_soon);
+    let won = !marks.token_sent && (marks.stale || fades);
+    render(turn, flags, item, Shown { expiry, marks, won }, out);
+    if won || flags.expiry.is_some() {
+        operate::rewrite(entry, |new| {
+            new.marks.token_sent |= won;
+            new.expiry = flags.expiry.unwrap_or(new.expiry);
+        });
+    }
+    Found::Item { size }
+}
+
+/// A number that grows with the end.
+fn ends(expiry: Expiry) -> u64 {
+    match expiry {
+        Expiry::At(second) => second.0.into(),
+        Expiry::Never => u64::MAX,
+    }
+}
+
+/// Makes an empty item, which this reader is to fill.
+fn vivify(
+    turn: Turn<'_>,
+    flags: &Flags<'_>,
+    expiry: Expiry,
+    entry: &mut Entry<'_>,
+    out: &mut Vec<u8>,
+) -> Found {
+    let (token_sent, binary_key) = (true, flags.binary_key);
+    let marks = Marks {
+        token_sent,
+        binary_key,
+        ..Marks::default()
+    };
+    let expiry = flags.expiry.unwrap_or(expiry);
+    let new = NewItem {
+        flags: 0,
+        expiry,
+        marks,
+        cas: flags.new_cas(),
+        value: &[],
+    };
+    let cas = entry.store(&new);
+    let made = Made {
+        turn,
+        flags,
+        expiry,
+        cas,
+    };
+    made.render(out);
+    Found::Made
+}
+
+/// An item that was made for its reader, and is shown to it.
+struct Made<'a> {
+    turn: Turn<'a>,
+    flags: &'a Flags<'a>,
+    expiry: Expiry,
+    cas: u64,
+}
+
+impl Made<'_> {
+    fn render(&self, out: &mut Vec<u8>) {
+        let flags = self.flags;
+        out.extend_from_slice(if flags.value { b"VA 0" } else { b"HD" });
+        for flag in flags.returned() {
+            match flag[0] {
+                b's' | b'f' | b'h' | b'l' => show(out, flag[0], 0),
+                b't' => show(
+                    out,
+                    b't',
+                    numbers::ttl(self.turn.tenancy.clock(), self.expiry),
+                ),
+                b'c' => show(out, b'c', self.turn.kept_cas(self.cas)),
+                _ => echo(out, flag, flags.key.bytes(), flags.binary_key),
+            }
+        }
+        out.extend_from_slice(b" W\r\n");
+        if flags.value {
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+}
+
+/// Shows an item. The end is the old one before a `T` and the new one behind it.
+fn render(turn: Turn<'_>, flags: &Flags<'_>, item: &Item<'_>, mut shown: Shown, out: &mut Vec<u8>) {
+    let (key, value) = (item.key(), item.value());
+    let clock = turn.tenancy.clock();
+    if flags.value {
+        out.extend_from_slice(b"VA ");
+        numbers::write(out, value.len());
+    } else {
+        out.extend_from_slice(b"HD");
+    }
+    for flag in flags.returned() {
+        match flag[0] {
+            b'T' => shown.expiry = flags.expiry.unwrap_or(shown.expiry),
+            b's' => show(out, b's', value.len()),
+            b't' => show(out, b't', numbers::ttl(clock, shown.expiry)),
+            b'c' => show(out, b'c', turn.cas_of(item)),
+            b'f' => show(out, b'f', item.flags()),
+            b'l' => show(
+                out,
+                b'l',
+                clock.now().0.saturating_sub(item.last_access().0),
+            ),
+            b'h' => show(out, b'h', u8::from(item.fetched())),
+            _ => echo(out, flag, key, shown.marks.binary_key),
+        }
+    }
+    finish(out, shown);
+    if flags.value {
+        value.copy_to(out);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+fn finish(out: &mut Vec<u8>, shown: Shown) {
+    if shown.marks.token_sent {
+        out.extend_from_slice(b" Z");
+    }
+    if shown.marks.stale {
+        out.extend_from_slice(b" X");
+    }
+    if shown.won {
+        out.extend_from_slice(b" W");
+    }
+    out.extend_from_slice(b"\r\n");
+}

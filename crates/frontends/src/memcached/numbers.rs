@@ -1,0 +1,149 @@
+//! memcached's numbers and times, as C's `strtol` family reads them.
+
+use sublet_types::{Expiry, Second};
+
+use crate::tenancy::Clock;
+
+/// Times to live up to this are relative; above it they are Unix times. Seconds.
+const RELATIVE_MAX: i64 = 60 * 60 * 24 * 30;
+
+/// A second that is always past.
+const PAST: Expiry = Expiry::At(Second(0));
+
+/// What memcached adds to a key and a value: item head, cas unique, terminators. The limit `-I` and the sizes that it shows count them,
+/// so the same items fit here.
+const ITEM_HEAD: usize = 48 + 8 + 1 + 2;
+
+/// Client flags take room only where there are any.
+const ITEM_FLAGS: usize = 4;
+
+/// The size of an item as memcached counts it, bytes.
+pub(super) fn item_size(key: usize, flags: u32, value: usize) -> usize {
+    let flags = if flags == 0 { 0 } else { ITEM_FLAGS };
+    ITEM_HEAD + key + flags + value
+}
+
+/// An unsigned number of 64 bits; white space may surround it.
+pub(super) fn unsigned(text: &[u8]) -> Option<u64> {
+    let (negative, digits) = split(text)?;
+    let number = magnitude(digits)?;
+    (!negative || number == 0).then_some(number)
+}
+
+/// An unsigned number, cut to 32 bits as memcached cuts it (2^32 + 1 is 1).
+pub(super) fn unsigned_32(text: &[u8]) -> Option<u32> {
+    unsigned(text).map(|number| number as u32)
+}
+
+/// A signed number, cut to 32 bits as memcached cuts it.
+pub(super) fn signed_32(text: &[u8]) -> Option<i32> {
+    let (negative, digits) = split(text)?;
+    let number = i64::try_from(magnitude(digits)?).ok()?;
+    Some(if negative { -number } else { number } as i32)
+}
+
+/// A number with a fraction.
+pub(super) fn fraction(text: &[u8]) -> Option<f64> {
+    std::str::from_utf8(text).ok()?.trim().parse().ok()
+}
+
+/// The sign, and what follows it up to white space.
+fn split(text: &[u8]) -> Option<(bool, &[u8])> {
+    let text = text.trim_ascii_start();
+    let (negative, rest) = match text.first()? {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let end = rest.iter().position(u8::is_ascii_whitespace);
+    Some((negative, &rest[..end.unwrap_or(rest.len())]))
+}
+
+fn magnitude(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |sum, digit| {
+        let digit = digit.wrapping_sub(b'0');
+        (digit < 10).then_some(())?;
+        sum.checked_mul(10)?.checked_add(u64::from(digit))
+    })
+}
+
+/// When something stored now with this time to live ceases to be: 0 never, negative at once, up to 30 days from now, above that a
+/// Unix time.
+pub(super) fn expiry(clock: &Clock, exptime: i64) -> Expiry {
+    match exptime {
+        0 => Expiry::Never,
+        i64::MIN..=-1 => PAST,
+        1..=RELATIVE_MAX => clock.expiry_in(exptime as u32),
+        _ => clock.second(exptime as u64).map_or(PAST, Expiry::At),
+    }
+}
+
+/// The instant of a delay, given as a time to live; nothing where that is now or past.
+pub(super) fn instant(clock: &Clock, delay: i64) -> Option<Second> {
+    match expiry(clock, delay.max(0)) {
+        Expiry::At(second) if second > clock.now() => Some(second),
+        _ => None,
+    }
+}
+
+/// Seconds that an item has left; −1 where it has no end.
+pub(super) fn ttl(clock: &Clock, expiry: Expiry) -> i64 {
+    match expiry {
+        Expiry::Never => -1,
+        Expiry::At(second) => i64::from(second.0) - i64::from(clock.now().0),
+    }
+}
+
+/// Appends a number in decimal.
+pub(super) fn write(out: &mut Vec<u8>, number: impl itoa::Integer) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unsigned_numbers_read_as_strtoull_reads_them() {
+        for (text, number) in [
+            ("0", Some(0)),
+            (" 12", Some(12)),
+            ("12 ", Some(12)),
+            ("+7", Some(7)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("18446744073709551616", None),
+            ("-1", None),
+            ("", None),
+            (" ", None),
+            ("1x", None),
+            ("x", None),
+        ] {
+            assert_eq!(unsigned(text.as_bytes()), number, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_32_bits_are_cut() {
+        assert_eq!(unsigned_32(b"4294967297"), Some(1));
+        assert_eq!(signed_32(b"-1"), Some(-1));
+        assert_eq!(signed_32(b"4294967296"), Some(0));
+        assert_eq!(signed_32(b"9223372036854775808"), None);
+    }
+
+    #[test]
+    fn times_to_live_are_relative_up_to_thirty_days() {
+        let clock = Clock::start();
+        let now = clock.now();
+        assert_eq!(expiry(&clock, 0), Expiry::Never);
+        assert!(expiry(&clock, -1).is_past(now));
+        assert!(expiry(&clock, 31 * 86_400).is_past(now));
+        assert!(!expiry(&clock, 30 * 86_400).is_past(now));
+        let unix = clock.unix(now) as i64;
+        assert!(expiry(&clock, unix - 1).is_past(now));
+        assert!(!expiry(&clock, unix + 10).is_past(now));
+        assert_eq!(ttl(&clock, expiry(&clock, unix + 10)), 10);
+    }
+}

@@ -1,0 +1,142 @@
+//! What is told of requests: to those who watch, and to the table of prefixes. Costs one load a request while nobody listens.
+
+use super::connections::Peer;
+use super::face::Face;
+use super::operate::{Deleted, Mode, Stored};
+use super::prefixes::Counted;
+
+/// What happened.
+pub(super) enum Event<'a> {
+    /// A key was asked for.
+    Fetched {
+        key: &'a [u8],
+        status: FetchStatus,
+        size: usize,
+    },
+    /// A value was given.
+    Stored {
+        key: &'a [u8],
+        status: StoreStatus,
+        mode: Mode,
+        ttl: i64,
+        size: usize,
+    },
+    /// A delete was asked for.
+    Deleted {
+        key: &'a [u8],
+        deleted: Deleted,
+        size: usize,
+        command: Command,
+    },
+    /// A connection came.
+    Connected,
+    /// A connection ended.
+    Closed(Ending),
+}
+
+/// What a fetch found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FetchStatus {
+    Found,
+    NotFound,
+    Flushed,
+    Expired,
+}
+
+impl FetchStatus {
+    /// Its name in the log lines of `watch`.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            FetchStatus::Found => "found",
+            FetchStatus::NotFound => "not_found",
+            FetchStatus::Flushed => "flushed",
+            FetchStatus::Expired => "expired",
+        }
+    }
+}
+
+/// What became of a store, as the log lines of `watch` name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct StoreStatus(&'static str);
+
+impl StoreStatus {
+    pub(super) fn of(stored: Stored) -> StoreStatus {
+        StoreStatus(match stored {
+            Stored::Done { .. } => "stored",
+            Stored::Unmet => "not_stored",
+            Stored::Exists => "exists",
+            Stored::NotFound => "not_found",
+            Stored::TooLarge => "too_large",
+            Stored::NoMemory => "no_memory",
+        })
+    }
+
+    /// Its name in the log lines of `watch`.
+    pub(super) fn name(self) -> &'static str {
+        self.0
+    }
+}
+
+/// The command that deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    Delete,
+    MetaDelete,
+}
+
+impl Command {
+    /// Its name in the log lines of `watch`.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Command::Delete => "delete",
+            Command::MetaDelete => "md",
+        }
+    }
+}
+
+/// Why a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// Either side was done.
+    Normal,
+    /// The client broke the protocol.
+    Error,
+}
+
+impl Ending {
+    /// Its name in the log lines of `watch`.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Ending::Normal => "normal",
+            Ending::Error => "error",
+        }
+    }
+}
+
+impl Face {
+    /// Tells those who listen, if there are any.
+    #[inline]
+    pub(super) fn observed<'e>(&self, peer: &Peer, event: impl FnOnce() -> Event<'e>) {
+        if self.prefixes.collects() || self.watchers.any() {
+            self.tell(peer, &event());
+        }
+    }
+
+    #[cold]
+    fn tell(&self, peer: &Peer, event: &Event<'_>) {
+        if self.prefixes.collects() {
+            match *event {
+                Event::Fetched {
+                    key,
+                    status: FetchStatus::Found,
+                    ..
+                } => self.prefixes.count(key, Counted::Hit),
+                Event::Fetched { key, .. } => self.prefixes.count(key, Counted::Miss),
+                Event::Stored { key, .. } => self.prefixes.count(key, Counted::Set),
+                Event::Deleted { key, .. } => self.prefixes.count(key, Counted::Delete),
+                Event::Connected | Event::Closed(_) => {}
+            }
+        }
+        self.watchers.tell(peer, event);
+    }
+}

@@ -1,0 +1,127 @@
+//! get, gets, gat, gats: values of one or many keys.
+
+use sublet_store::Item;
+use sublet_types::Expiry;
+
+use super::super::map::{KEY_MAX, Key};
+use super::super::session::{REPLY_HIGH_WATER, Ran};
+use super::super::{numbers, operate};
+use super::words::Words;
+use super::{BAD_FORMAT, Turn, say};
+
+const BAD_EXPTIME: &[u8] = b"CLIENT_ERROR invalid exptime argument\r\n";
+
+/// What the reply shows of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shows {
+    Value,
+    ValueAndCas,
+}
+
+/// A get, but for its keys.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::memcached) struct Fetch {
+    shows: Shows,
+    touch: Option<Expiry>,
+}
+
+/// Answers get and gets.
+pub(super) fn begin(
+    turn: Turn<'_>,
+    shows: Shows,
+    words: Words<'_>,
+    line: &[u8],
+    out: &mut Vec<u8>,
+) -> Ran {
+    Fetch { shows, touch: None }.begin(turn, words, line, out)
+}
+
+/// Answers gat and gats.
+pub(super) fn begin_touching(
+    turn: Turn<'_>,
+    shows: Shows,
+    mut words: Words<'_>,
+    line: &[u8],
+    out: &mut Vec<u8>,
+) -> Ran {
+    let Some(exptime) = words.next() else {
+        return say(out, BAD_FORMAT);
+    };
+    let Some(exptime) = numbers::signed_32(exptime) else {
+        return say(out, BAD_EXPTIME);
+    };
+    let touch = Some(turn.expiry(exptime.into()));
+    Fetch { shows, touch }.begin(turn, words, line, out)
+}
+
+impl Fetch {
+    fn begin(self, turn: Turn<'_>, words: Words<'_>, line: &[u8], out: &mut Vec<u8>) -> Ran {
+        let keys = words.rest();
+        let mut check = words;
+        let short = keys.len() <= KEY_MAX || words.clone().all(|key| key.len() <= KEY_MAX);
+        if check.next().is_none() || !short {
+            return say(out, BAD_FORMAT);
+        }
+        match self.run(turn, keys, out) {
+            None => Ran::Done { after: 0 },
+            Some(done) => Ran::Fetch(self, line.len() - keys.len() + done),
+        }
+    }
+
+    /// Answers `keys`. Where the replies become too long, it stops and says how many bytes of the keys are done.
+    pub(in crate::memcached) fn run(
+        self,
+        turn: Turn<'_>,
+        keys: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Option<usize> {
+        let mut words = Words::of(keys);
+        while let Some(key) = words.next().and_then(Key::new) {
+            match self.touch {
+                None => get(turn, self.shows, &key, out),
+                Some(expiry) => get_and_touch(turn, self.shows, &key, expiry, out),
+            }
+            if out.len() > REPLY_HIGH_WATER {
+                return Some(keys.len() - words.rest().len());
+            }
+        }
+        out.extend_from_slice(b"END\r\n");
+        None
+    }
+}
+
+fn get(turn: Turn<'_>, shows: Shows, key: &Key<'_>, out: &mut Vec<u8>) {
+    operate::get(turn, key, |item| show(turn, shows, item, out));
+}
+
+fn get_and_touch(turn: Turn<'_>, shows: Shows, key: &Key<'_>, expiry: Expiry, out: &mut Vec<u8>) {
+    let mark = out.len();
+    let found = operate::touch(turn, key, expiry, |item| {
+        out.truncate(mark);
+        show(turn, shows, item, out);
+    });
+    if found.is_none() {
+        out.truncate(mark);
+    }
+}
+
+/// Bytes of a reply besides its key and value, at most.
+const REPLY_HEAD_MAX: usize = 64;
+
+fn show(turn: Turn<'_>, shows: Shows, item: &Item<'_>, out: &mut Vec<u8>) {
+    let (key, value) = (item.key(), item.value());
+    out.reserve(REPLY_HEAD_MAX + key.len() + value.len());
+    out.extend_from_slice(b"VALUE ");
+    out.extend_from_slice(key);
+    out.push(b' ');
+    numbers::write(out, item.flags());
+    out.push(b' ');
+    numbers::write(out, value.len());
+    if shows == Shows::ValueAndCas {
+        out.push(b' ');
+        numbers::write(out, turn.cas_of(item));
+    }
+    out.extend_from_slice(b"\r\n");
+    value.copy_to(out);
+    out.extend_from_slice(b"\r\n");
+}

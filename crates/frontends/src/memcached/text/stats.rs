@@ -1,0 +1,76 @@
+//! stats: figures by groups, a line each.
+
+use super::super::numbers::unsigned_32;
+use super::super::session::Ran;
+use super::super::stats::{self, Group, Rows, dump};
+use super::words::Words;
+use super::{BAD_FORMAT, ERROR, OK, Turn, say};
+
+/// memcached's classes are numbered below this.
+const CLASSES: u32 = 64;
+
+/// Answers stats.
+pub(super) fn run(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+    match words.next().unwrap_or_default() {
+        b"reset" => {
+            turn.face.reset(turn.tenancy);
+            say(out, b"RESET\r\n")
+        }
+        b"detail" => detail(turn, words, out),
+        b"cachedump" => cachedump(turn, words, out),
+        name => match Group::named(name) {
+            None => say(out, ERROR),
+            Some(group) => {
+                stats::write(turn, group, &mut Lines(out));
+                say(out, b"END\r\n")
+            }
+        },
+    }
+}
+
+fn detail(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+    if !turn.face.settings.dump {
+        return say(out, b"CLIENT_ERROR stats detail not allowed\r\n");
+    }
+    let prefixes = &turn.face.prefixes;
+    match words.next() {
+        Some(b"on") => prefixes.collect(),
+        Some(b"off") => prefixes.stop(),
+        Some(b"dump") => {
+            prefixes.dump(out);
+            return Ran::Done { after: 0 };
+        }
+        _ => return say(out, b"CLIENT_ERROR usage: stats detail on|off|dump\r\n"),
+    }
+    say(out, OK)
+}
+
+fn cachedump(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+    if !turn.face.settings.dump {
+        return say(out, b"CLIENT_ERROR stats cachedump not allowed\r\n");
+    }
+    let (Some(class), Some(limit)) = (words.next(), words.next()) else {
+        return say(out, b"CLIENT_ERROR bad command line\r\n");
+    };
+    match (unsigned_32(class), unsigned_32(limit)) {
+        (None, _) | (_, None) => say(out, BAD_FORMAT),
+        (Some(CLASSES..), _) => say(out, b"CLIENT_ERROR Illegal slab id\r\n"),
+        (Some(class), Some(limit)) => {
+            if class == stats::CLASS {
+                dump::cachedump(turn, limit, out);
+            }
+            say(out, b"END\r\n")
+        }
+    }
+}
+
+/// Figures as lines.
+struct Lines<'a>(&'a mut Vec<u8>);
+
+impl Rows for Lines<'_> {
+    fn row(&mut self, name: &str, value: &str) {
+        for part in ["STAT ", name, " ", value, "\r\n"] {
+            self.0.extend_from_slice(part.as_bytes());
+        }
+    }
+}

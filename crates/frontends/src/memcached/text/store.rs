@@ -1,0 +1,100 @@
+//! set, add, replace, append, prepend, cas.
+
+use sublet_store::NewCas;
+
+use super::super::map::Key;
+use super::super::operate::{Mode, Older, Store, Stored};
+use super::super::session::{After, Ran};
+use super::super::{numbers, operate};
+use super::words::Words;
+use super::{
+    BAD_BLOCK, BAD_FORMAT, Block, NO_MEMORY, TOO_LARGE, Turn, answer, block, block_len, say,
+};
+
+/// The longest value that a line may announce.
+pub(in crate::memcached) const VALUE_MAX: usize = i32::MAX as usize - 2;
+
+/// A storage line: what it asks, and the length of the block behind it.
+struct Line<'a> {
+    /// Nothing where it is refused although its length is good.
+    store: Option<Store<'a>>,
+    len: usize,
+}
+
+/// Answers a storage command.
+pub(super) fn run(
+    turn: Turn<'_>,
+    mode: Mode,
+    words: Words<'_>,
+    after: After<'_>,
+    out: &mut Vec<u8>,
+) -> Ran {
+    let Some(line) = parse(turn, mode, words) else {
+        return say(out, BAD_FORMAT);
+    };
+    let body = block_len(line.len);
+    let Some(store) = line.store else {
+        say(out, BAD_FORMAT);
+        return Ran::Swallow { body };
+    };
+    let refused = |why, line: &[u8], out: &mut Vec<u8>| {
+        operate::refuse(turn, &store, why);
+        answer(out, &words, line);
+        Ran::Swallow { body }
+    };
+    if turn.too_large(store.key.bytes().len(), store.flags, line.len) {
+        return refused(Stored::TooLarge, TOO_LARGE, out);
+    }
+    let After::Input(after) = after else {
+        return refused(Stored::NoMemory, NO_MEMORY, out);
+    };
+    let reply = match block(after, line.len) {
+        Block::Awaited => return Ran::Awaits { body },
+        Block::Bad => BAD_BLOCK,
+        Block::Value(value) => reply(operate::store(turn, &store, value)),
+    };
+    answer(out, &words, reply);
+    Ran::Done { after: body }
+}
+
+fn reply(stored: Stored) -> &'static [u8] {
+    match stored {
+        Stored::Done { .. } => b"STORED\r\n",
+        Stored::Unmet => b"NOT_STORED\r\n",
+        Stored::Exists => b"EXISTS\r\n",
+        Stored::NotFound => b"NOT_FOUND\r\n",
+        Stored::TooLarge => TOO_LARGE,
+        Stored::NoMemory => NO_MEMORY,
+    }
+}
+
+/// `key flags exptime bytes [unique]`; nothing where the length is not known.
+fn parse<'a>(turn: Turn<'_>, mode: Mode, mut words: Words<'a>) -> Option<Line<'a>> {
+    let (key, flags, exptime) = (words.next()?, words.next()?, words.next()?);
+    let len = usize::try_from(numbers::signed_32(words.next()?)?).ok()?;
+    let unique = match mode {
+        Mode::Cas => Some(words.next()?),
+        _ => None,
+    };
+    let store = || {
+        let compare = match unique {
+            Some(unique) => Some(numbers::unsigned(unique)?),
+            None => None,
+        };
+        Some(Store {
+            key: Key::new(key)?,
+            mode,
+            flags: numbers::unsigned_32(flags)?,
+            expiry: turn.expiry(numbers::signed_32(exptime)?.into()),
+            compare,
+            older: Older::Fails,
+            vivify: None,
+            cas: NewCas::Fresh,
+            binary_key: false,
+        })
+    };
+    (len <= VALUE_MAX).then(|| Line {
+        store: store(),
+        len,
+    })
+}

@@ -1,0 +1,60 @@
+//! What the requests of one turn share.
+
+use sublet_store::{Item, TenantFigures};
+use sublet_types::{Bytes, Expiry};
+
+use super::connections::Peer;
+use super::face::Face;
+use super::numbers;
+use crate::tenancy::{Counters, Tenancy};
+
+/// What the requests of one turn share: whose connection, whose memory, which settings.
+#[derive(Clone, Copy)]
+pub(super) struct Turn<'a> {
+    pub(super) face: &'a Face,
+    pub(super) peer: &'a Peer,
+    pub(super) tenancy: &'a Tenancy,
+}
+
+impl Turn<'_> {
+    /// This thread's counters for the tenant.
+    pub(super) fn counters(&self) -> &Counters {
+        self.tenancy.counters()
+    }
+
+    /// When something stored now with this time to live ceases to be.
+    pub(super) fn expiry(&self, exptime: i64) -> Expiry {
+        numbers::expiry(self.tenancy.clock(), exptime)
+    }
+
+    /// Whether an item of these sizes is beyond the largest that is stored.
+    pub(super) fn too_large(&self, key: usize, flags: u32, value: usize) -> bool {
+        numbers::item_size(key, flags, value) as u64 > self.face.settings.item_max
+    }
+
+    /// An item's cas unique; 0 where none are kept.
+    pub(super) fn cas_of(&self, item: &Item<'_>) -> u64 {
+        match self.face.settings.cas {
+            true => item.cas(),
+            false => 0,
+        }
+    }
+
+    /// The cas unique that a store told; 0 where none are kept.
+    pub(super) fn kept_cas(&self, cas: u64) -> u64 {
+        match self.face.settings.cas {
+            true => cas,
+            false => 0,
+        }
+    }
+
+    /// The tenant's figures in the store.
+    pub(super) fn figures(&self) -> TenantFigures {
+        self.tenancy.figures()
+    }
+
+    /// How much memory the tenant may hold.
+    pub(super) fn memory_limit(&self) -> Bytes {
+        self.face.host.memory_limit(self.tenancy.tenant())
+    }
+}

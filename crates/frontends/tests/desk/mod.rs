@@ -1,0 +1,118 @@
+//! A store, a face and sessions, without sockets.
+
+use std::sync::Arc;
+
+use sublet_frontends::memcached::face::{CertsRefused, CpuTime, Face, Host, LimitRefused};
+use sublet_frontends::memcached::passwords::{Account, Passwords};
+use sublet_frontends::memcached::session::{Next, Session};
+use sublet_frontends::memcached::settings::Settings;
+use sublet_frontends::tenancy::{Clock, Doorman, Ledger, Tenancy};
+use sublet_store::{Store, StoreSettings};
+use sublet_types::{Bytes, TenantId, TenantSettings, Weight};
+
+/// A process that grants memory between 8 and 1024 MiB.
+struct Process;
+
+impl Host for Process {
+    fn limit_memory(&self, _: TenantId, limit: Bytes) -> Result<(), LimitRefused> {
+        match limit > Bytes::gib(1) {
+            true => Err(LimitRefused::TooLarge),
+            false => Ok(()),
+        }
+    }
+
+    fn memory_limit(&self, _: TenantId) -> Bytes {
+        Bytes::mib(64)
+    }
+
+    fn refresh_certs(&self) -> Result<(), CertsRefused> {
+        Err(CertsRefused::NoTls)
+    }
+
+    fn cpu_time(&self) -> CpuTime {
+        CpuTime::default()
+    }
+}
+
+/// What sessions of one test share.
+pub(crate) struct Desk {
+    face: Arc<Face>,
+    pub(crate) tenancy: Tenancy,
+}
+
+impl Desk {
+    pub(crate) fn new(settings: Settings) -> Desk {
+        let store = Store::new(StoreSettings {
+            capacity: Bytes::mib(64),
+            limit: Bytes::mib(64),
+            item_max: Bytes(settings.item_max),
+            seed: 7,
+            evicts: true,
+        })
+        .expect("memory for a small store");
+        let tenant = TenantSettings {
+            name: "default".parse().expect("a name"),
+            weight: Weight::default(),
+            floor: None,
+            ceiling: None,
+        };
+        let tenant = store.add_tenant(tenant).expect("the first tenant");
+        let ledger = Arc::new(Ledger::default());
+        let doorman = Doorman::new(&store, Clock::start(), &ledger).expect("the first worker");
+        let account = Account {
+            user: b"user".to_vec(),
+            password: b"pass".to_vec(),
+            tenant: None,
+        };
+        let passwords = Passwords::of(vec![account]).expect("one account");
+        Desk {
+            face: Arc::new(Face::new(settings, Box::new(Process), passwords)),
+            tenancy: doorman.open(tenant),
+        }
+    }
+
+    pub(crate) fn connect(&self) -> Client<'_> {
+        let now = self.tenancy.clock().now();
+        let (address, listener) = ("tcp:127.0.0.1:5".into(), Some("tcp:127.0.0.1:1".into()));
+        let peer = self.face.connections.enter(9, address, listener, now);
+        Client {
+            session: Session::new(Arc::clone(&self.face), peer),
+            tenancy: &self.tenancy,
+            waiting: Vec::new(),
+            last: Next::Read { wanted: 1 },
+        }
+    }
+}
+
+/// One client and its session.
+pub(crate) struct Client<'a> {
+    session: Session,
+    tenancy: &'a Tenancy,
+    waiting: Vec<u8>,
+    /// What the session last asked for.
+    pub(crate) last: Next,
+}
+
+impl Client<'_> {
+    /// Sends bytes in one piece; returns the replies.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut replies = Vec::new();
+        if matches!(self.last, Next::Close | Next::Shutdown { .. }) {
+            return replies;
+        }
+        self.waiting.extend_from_slice(bytes);
+        let mut out = Vec::new();
+        loop {
+            let advance = self.session.advance(&self.waiting, &mut out, self.tenancy);
+            self.waiting.drain(..advance.consumed);
+            self.last = advance.next;
+            match advance.next {
+                Next::Write => replies.append(&mut out),
+                Next::Yield | Next::Become(_) => {}
+                Next::Read { .. } | Next::Watch | Next::Close | Next::Shutdown { .. } => break,
+            }
+        }
+        replies.append(&mut out);
+        replies
+    }
+}
