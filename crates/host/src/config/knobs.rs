@@ -30,6 +30,8 @@ pub struct Knob<W: 'static> {
 
 /// The most worker threads: what is left of the store's workers after chores and release.
 const THREADS_MAX: u64 = 64;
+/// The largest weight: a millionth of the arena is less than a block on any host.
+pub const WEIGHT_MAX: u32 = 1_000_000;
 /// The most connections that a tenant may be allowed.
 const CONNECTIONS_MAX: u64 = 1_000_000;
 /// memcached's own limits for `-I`.

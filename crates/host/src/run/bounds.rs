@@ -1,5 +1,6 @@
 //! What the named bounds cost at most, beside the arena.
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sublet_types::Bytes;
 
 use crate::config::Config;
@@ -31,5 +32,20 @@ impl Bounds {
             memory: CONNECTION_BYTES * connections,
             descriptors: connections + DESCRIPTORS_OWN,
         }
+    }
+    /// Asks the kernel for as many open files as the connections may need; says how many it allows.
+    pub(super) fn claim_descriptors(&self) -> Option<u64> {
+        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+        let wanted = self.descriptors.min(maximum.unwrap_or(u64::MAX));
+        if current.is_some_and(|current| current < wanted) {
+            let raised = Rlimit {
+                current: Some(wanted),
+                maximum,
+            };
+            if let Err(error) = setrlimit(Resource::Nofile, raised) {
+                tracing::warn!(%error, "the limit of open files stays as it is");
+            }
+        }
+        getrlimit(Resource::Nofile).current
     }
 }

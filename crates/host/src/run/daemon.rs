@@ -16,7 +16,7 @@ use sublet_store::{TenantError, TenantFigures};
 use sublet_types::{Bytes, TenantName, TenantSettings};
 
 use super::service::Service;
-use crate::config::{Config, KeepError, Live, Loaded, TenantChange};
+use crate::config::{Config, KeepError, Live, Loaded, TenantChange, WEIGHT_MAX};
 use crate::headroom::{Headroom, Order, OrderError};
 use crate::observe::process;
 
@@ -47,6 +47,9 @@ pub enum Declined {
         /// Why.
         source: TenantError,
     },
+    /// A weight that a config could not have.
+    #[error("a weight is 1 to {WEIGHT_MAX}")]
+    Weight,
     /// It would not survive a restart; nothing was changed.
     #[error("nothing was changed, for it would not outlast the daemon: {0}")]
     Keep(#[from] KeepError),
@@ -138,6 +141,12 @@ impl Daemon {
         name: &TenantName,
         change: &ChangeTenant,
     ) -> Result<TenantStatus, Declined> {
+        if change
+            .weight
+            .is_some_and(|weight| !(1..=WEIGHT_MAX).contains(&weight.0))
+        {
+            return Err(Declined::Weight);
+        }
         // Held over it all, so that what is kept is what holds.
         let mut live = self.live.lock();
         let (service, figures) = self.find(name)?;
@@ -156,9 +165,11 @@ impl Daemon {
         store
             .set_tenant(service.id, after.clone())
             .map_err(refused)?;
-        if let (Lasts::Always, Err(error)) = (change.lasts, keep(&mut live, name, change)) {
+        if change.lasts == Lasts::Always
+            && let Err(declined) = self.keep(&mut live, name, change)
+        {
             store.set_tenant(service.id, before).map_err(refused)?;
-            return Err(error.into());
+            return Err(declined);
         }
         service
             .allowed
@@ -219,6 +230,46 @@ impl Daemon {
             serving: true,
             uptime_secs: self.premises.clock.uptime_secs(),
         }
+    }
+
+    /// Writes a change down, if the daemon could start with it again.
+    fn keep(
+        &self,
+        live: &mut Live,
+        name: &TenantName,
+        change: &ChangeTenant,
+    ) -> Result<(), Declined> {
+        let change = TenantChange {
+            weight: change.weight,
+            floor: change.floor.map(Limit::amount),
+            ceiling: change.ceiling.map(Limit::amount),
+            listen: None,
+        };
+        let mut kept = live.change(name);
+        kept.take(&change);
+        let written = self
+            .written
+            .tenants
+            .iter()
+            .find(|tenant| tenant.settings.name == *name);
+        let written = written.map(|tenant| &tenant.settings);
+        let floor = kept
+            .floor
+            .unwrap_or(written.and_then(|settings| settings.floor));
+        let ceiling = kept
+            .ceiling
+            .unwrap_or(written.and_then(|settings| settings.ceiling));
+        if floor
+            .zip(ceiling)
+            .is_some_and(|(floor, ceiling)| floor > ceiling)
+        {
+            let source = TenantError::FloorAboveCeiling;
+            return Err(Declined::Change {
+                name: name.clone(),
+                source,
+            });
+        }
+        Ok(live.keep(name.clone(), &change)?)
     }
 
     fn process(&self) -> DaemonStatus {
@@ -332,16 +383,6 @@ impl Daemon {
         }
         all
     }
-}
-
-fn keep(live: &mut Live, name: &TenantName, change: &ChangeTenant) -> Result<(), KeepError> {
-    let change = TenantChange {
-        weight: change.weight,
-        floor: change.floor.map(Limit::amount),
-        ceiling: change.ceiling.map(Limit::amount),
-        listen: None,
-    };
-    live.keep(name.clone(), &change)
 }
 
 fn shown(amount: Option<Bytes>) -> String {

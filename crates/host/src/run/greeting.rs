@@ -2,93 +2,95 @@
 
 use std::io::{self, Write};
 
-use rustix::process::{Resource, getrlimit};
 use sublet_client::messages::Status;
 
 use super::bounds::Bounds;
 use crate::config::Config;
 
-/// Prints them to stdout. A closed stdout is no reason not to serve.
-pub(super) fn print(
-    status: &Status,
-    config: &Config,
-    tcp: Option<String>,
-    metrics: Option<String>,
-) {
-    let mut text = text(status, config);
-    for (what, place) in [("admin, over TLS", tcp), ("metrics", metrics)] {
-        if let Some(place) = place {
-            text.push_str(&format!("{:<9} {place} ({what})\n", ""));
-        }
-    }
-    text.push_str(&next(status));
-    let mut stdout = io::stdout();
-    let _ = stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush());
+/// What the kernel granted.
+pub(super) struct Granted {
+    /// Where the admin interface over TCP is.
+    pub(super) tcp: Option<String>,
+    /// Where the metrics are.
+    pub(super) metrics: Option<String>,
+    /// Files that may be open at once; `None` for any number.
+    pub(super) descriptors: Option<u64>,
 }
 
-fn text(status: &Status, config: &Config) -> String {
+/// Prints them to stdout. A closed stdout is no reason not to serve.
+pub(super) fn print(status: &Status, config: &Config, granted: &Granted) {
+    let mut stdout = io::stdout();
+    for (name, text) in lines(status, config, granted) {
+        let _ = writeln!(stdout, "{name:<9} {text}");
+    }
+    let _ = stdout.flush();
+}
+
+fn lines(status: &Status, config: &Config, granted: &Granted) -> Vec<(&'static str, String)> {
     let (host, arena) = (&status.host, &status.arena);
     let bounds = Bounds::of(config);
-    let mut text = format!(
-        "sublet {}: {} of memory on this host, {} idle, {} kept in reserve\n\
-         {:<9} up to {} now ({})\n",
-        status.daemon.release,
-        host.memory,
-        host.idle,
-        host.reserve,
-        "arena",
-        arena.limit,
-        status.headroom.why,
-    );
+    let mut lines = vec![
+        (
+            "sublet",
+            format!("{}, process {}", status.daemon.release, status.daemon.pid),
+        ),
+        (
+            "host",
+            format!(
+                "{} of memory, {} idle, {} kept in reserve",
+                host.memory, host.idle, host.reserve
+            ),
+        ),
+        (
+            "arena",
+            format!("up to {} now ({})", arena.limit, status.headroom.why),
+        ),
+    ];
     for tenant in &status.tenants {
-        text.push_str(&format!(
-            "{:<9} {}: memcached at {}\n",
+        lines.push((
             "tenant",
-            tenant.name,
-            tenant.listen.join(", ")
+            format!("{}: memcached at {}", tenant.name, tenant.listen.join(", ")),
         ));
     }
-    text.push_str(&format!("{:<9} {}\n", "admin", status.daemon.admin));
-    text.push_str(&format!(
-        "{:<9} {} connections, {} for their buffers beside the arena, {} threads{}\n",
+    lines.push(("admin", status.daemon.admin.clone()));
+    lines.extend(
+        granted
+            .tcp
+            .iter()
+            .map(|place| ("", format!("{place}, with TLS and the token"))),
+    );
+    lines.extend(
+        granted
+            .metrics
+            .iter()
+            .map(|place| ("metrics", place.clone())),
+    );
+    lines.push((
         "at most",
-        bounds.connections,
-        bounds.memory,
-        config.threads,
-        descriptors(&bounds),
+        format!(
+            "{} threads, {} connections, {} for their buffers beside the arena",
+            config.threads, bounds.connections, bounds.memory
+        ),
     ));
-    text
+    lines.extend(descriptors(&bounds, granted).map(|text| ("but", text)));
+    lines.extend(first_words(status).map(|text| ("try", text)));
+    lines.push(("then", "sublet status; Ctrl-C ends the daemon".into()));
+    lines
 }
 
 /// Says so when the process may not open as many files as it promises connections.
-fn descriptors(bounds: &Bounds) -> String {
-    match getrlimit(Resource::Nofile).current {
-        Some(limit) if limit < bounds.descriptors => {
-            format!(
-                "\n{:<9} only {limit} open files are allowed; type: ulimit -n {}",
-                "but", bounds.descriptors
-            )
-        }
-        _ => String::new(),
-    }
+fn descriptors(bounds: &Bounds, granted: &Granted) -> Option<String> {
+    let allowed = granted.descriptors?;
+    let wanted = bounds.descriptors;
+    (allowed < wanted)
+        .then(|| format!("only {allowed} open files are allowed; type: ulimit -n {wanted}"))
 }
 
-fn next(status: &Status) -> String {
-    let tcp = status
-        .tenants
-        .iter()
-        .flat_map(|tenant| &tenant.listen)
-        .find_map(|place| {
-            let (host, port) = place.strip_prefix("tcp:")?.rsplit_once(':')?;
-            Some(format!("nc -q1 {host} {port}"))
-        });
-    let first = tcp.map_or(String::new(), |nc| {
-        format!(
-            "{:<9} printf 'set k 0 0 5\\r\\nhello\\r\\nget k\\r\\n' | {nc}\n",
-            "try"
-        )
-    });
-    format!("{first}{:<9} sublet status; Ctrl-C ends it\n", "then")
+/// What a newcomer can say to the first tenant that listens on TCP.
+fn first_words(status: &Status) -> Option<String> {
+    let mut places = status.tenants.iter().flat_map(|tenant| &tenant.listen);
+    let (host, port) = places.find_map(|place| place.strip_prefix("tcp:")?.rsplit_once(':'))?;
+    Some(format!(
+        "printf 'set k 0 0 5\\r\\nhello\\r\\nget k\\r\\nquit\\r\\n' | nc {host} {port}"
+    ))
 }

@@ -30,6 +30,8 @@ use crate::chores::{Chores, ChoresError};
 use crate::config::{Config, Loaded};
 use crate::headroom::{Headroom, ProcHost, ReadError, ReadHost, StartError};
 use crate::observe::log::{self, LogError};
+use bounds::Bounds;
+use greeting::Granted;
 use service::Service;
 
 /// Why the daemon did not start, or ended.
@@ -85,10 +87,14 @@ pub fn run(loaded: Loaded) -> Result<(), RunError> {
         services.iter().map(Service::group).zip(places).collect();
     let _chores = Chores::start(&premises, faces(&services))?;
     let serving = serve::start(groups, config.threads, &premises, ender())?;
-    let (tcp, metrics) = (doors.tcp_place(), doors.metrics_place());
+    let granted = Granted {
+        tcp: doors.tcp_place(),
+        metrics: doors.metrics_place(),
+        descriptors: Bounds::of(&config).claim_descriptors(),
+    };
     let daemon = Arc::new(Daemon::new(premises, services, headroom, loaded));
     let admin = Admin::start(doors, Arc::clone(&daemon))?;
-    greeting::print(&daemon.status(), &config, tcp, metrics);
+    greeting::print(&daemon.status(), &config, &granted);
 
     let signal = signals.forever().next();
     tracing::info!(signal, "ending");

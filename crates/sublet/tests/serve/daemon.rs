@@ -1,0 +1,163 @@
+//! A real daemon in a folder of its own, for one test.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use sublet_client::{Admin, Door};
+use tempfile::TempDir;
+
+/// The command under test.
+pub(crate) const SUBLET: &str = env!("CARGO_BIN_EXE_sublet");
+
+/// A folder with everything that a daemon needs.
+pub(crate) struct Folder(TempDir);
+
+impl Folder {
+    pub(crate) fn new() -> Folder {
+        Folder(tempfile::tempdir().expect("a folder"))
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, text).expect("written");
+        path
+    }
+
+    /// `sublet …`, which asks the daemon of this folder.
+    pub(crate) fn sublet(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(SUBLET);
+        command
+            .args(args)
+            .env("SUBLET_ADMIN", self.path("admin.sock"));
+        command.output().expect("it runs")
+    }
+
+    /// `sublet …`, which must succeed; what it printed.
+    pub(crate) fn ask(&self, args: &[&str]) -> String {
+        let output = self.sublet(args);
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        text(&output.stdout)
+    }
+
+    /// `sublet serve …`, with sockets and state in this folder and a ceiling.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(SUBLET);
+        command
+            .args(["serve", "--ceiling", "64MiB", "--admin"])
+            .arg(self.path("admin.sock"))
+            .arg("--state")
+            .arg(self.path("state"))
+            .args(args);
+        command
+    }
+
+    /// A daemon that serves one tenant on a Unix socket.
+    pub(crate) fn serve(&self) -> Daemon {
+        let listen = format!("unix:{}", self.path("default.sock").display());
+        Daemon::start(self.command(&["--listen", &listen]))
+    }
+
+    /// A daemon with this config.
+    pub(crate) fn serve_config(&self, config: &str) -> Daemon {
+        let file = self.write("sublet.toml", config);
+        Daemon::start(self.command(&["--config", file.to_str().expect("text")]))
+    }
+
+    pub(crate) fn admin(&self) -> Admin {
+        Admin::at(Door::Unix(self.path("admin.sock"))).expect("a handle")
+    }
+
+    /// One HTTP request on the admin socket; head and body of the answer.
+    pub(crate) fn http(&self, request: &str, body: &str) -> (String, String) {
+        http(&self.path("admin.sock"), request, body)
+    }
+}
+
+pub(crate) fn http(socket: &Path, request: &str, body: &str) -> (String, String) {
+    let mut stream = UnixStream::connect(socket).expect("connected");
+    let head = format!(
+        "{request} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).expect("sent");
+    // A daemon that refuses a large body may close before it has read all of it.
+    let _ = stream.write_all(body.as_bytes());
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    let answer = text(&answer);
+    let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
+    (head.to_owned(), body.to_owned())
+}
+
+/// A daemon that has said that it serves.
+pub(crate) struct Daemon {
+    child: Child,
+    /// What it printed at its start.
+    pub(crate) greeting: String,
+}
+
+impl Daemon {
+    pub(crate) fn start(mut command: Command) -> Daemon {
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("started");
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let mut greeting = String::new();
+        while let Some(Ok(line)) = lines.next() {
+            greeting.push_str(&line);
+            greeting.push('\n');
+            if line.starts_with("then ") {
+                return Daemon { child, greeting };
+            }
+        }
+        let ended = child.wait_with_output().expect("ended");
+        panic!("the daemon ended at once: {}", text(&ended.stderr));
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it as a service manager would; its exit code, and what it logged.
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
+        signal(self.pid(), rustix::process::Signal::TERM);
+        let status = self.child.wait().expect("ended");
+        let mut log = String::new();
+        let _ = self
+            .child
+            .stderr
+            .take()
+            .expect("piped")
+            .read_to_string(&mut log);
+        (status.code(), log)
+    }
+
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("ended");
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn signal(pid: u32, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_raw(pid as i32).expect("a process");
+    rustix::process::kill_process(pid, signal).expect("sent");
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

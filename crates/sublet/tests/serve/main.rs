@@ -1,0 +1,6 @@
+//! The daemon as a process, asked over its real sockets.
+
+mod admin;
+mod daemon;
+mod life;
+mod metrics;
