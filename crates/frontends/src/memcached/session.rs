@@ -191,6 +191,7 @@ impl Session {
             return watch(feed, input, out);
         }
         let (face, peer) = (Arc::clone(&self.face), Arc::clone(&self.peer));
+        let unsent = out.len();
         let turn = Turn {
             face: &face,
             peer: &peer,
@@ -198,6 +199,10 @@ impl Session {
         };
         peer.set_doing(Doing::Running);
         let advance = tenancy.pinned(|| self.run(turn, input, out));
+        turn.counters().bytes_read.add(advance.consumed as u64);
+        turn.counters()
+            .bytes_written
+            .add((out.len() - unsent) as u64);
         self.keep_waiting(&face, input.len() - advance.consumed, advance)
     }
 

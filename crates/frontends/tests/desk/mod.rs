@@ -94,6 +94,12 @@ pub(crate) struct Client<'a> {
 }
 
 impl Client<'_> {
+    /// Bytes of input that the session left with the loop.
+    #[allow(dead_code)]
+    pub(crate) fn kept(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Sends bytes in one piece; returns the replies.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut replies = Vec::new();

@@ -1,0 +1,61 @@
+//! Deletes.
+
+use super::super::map::Key;
+use super::super::observe::{Command, Event};
+use super::super::turn::Turn;
+use super::{Compared, compare};
+
+/// What became of a delete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::memcached) enum Deleted {
+    Done,
+    NotFound,
+    Exists,
+}
+
+/// Deletes an item.
+pub(in crate::memcached) fn delete(
+    turn: Turn<'_>,
+    key: &Key<'_>,
+    compared: Option<u64>,
+    command: Command,
+) -> Deleted {
+    let cas_kept = turn.face.settings.cas;
+    let mut size = 0;
+    let deleted = turn.tenancy.update(key.bytes(), |entry| {
+        let Some(item) = entry.current() else {
+            return Deleted::NotFound;
+        };
+        if compared.is_some_and(|cas| compare(item, cas, cas_kept) != Compared::Same) {
+            return Deleted::Exists;
+        }
+        size = item.value().len();
+        entry.remove();
+        Deleted::Done
+    });
+    // Removing takes no memory, so it cannot be refused.
+    let deleted = deleted.unwrap_or(Deleted::NotFound);
+    count_deleted(turn, key, deleted, size, command);
+    deleted
+}
+
+/// Counts a delete.
+pub(in crate::memcached) fn count_deleted(
+    turn: Turn<'_>,
+    key: &Key<'_>,
+    deleted: Deleted,
+    size: usize,
+    command: Command,
+) {
+    match deleted {
+        Deleted::Done => turn.counters().delete_hits.bump(),
+        Deleted::NotFound | Deleted::Exists => turn.counters().delete_misses.bump(),
+    }
+    let key = key.bytes();
+    turn.face.observed(turn.peer, || Event::Deleted {
+        key,
+        deleted,
+        size,
+        command,
+    });
+}

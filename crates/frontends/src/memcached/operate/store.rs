@@ -1,0 +1,220 @@
+//! Every way to store.
+
+use sublet_store::{Entry, Marks, NewCas, NewItem, Refused};
+use sublet_types::Expiry;
+
+use super::super::map::Key;
+use super::super::numbers;
+use super::super::observe::{Event, StoreStatus};
+use super::super::turn::Turn;
+use super::{Compared, Pieces, compare, remove};
+
+/// What a store asks of the item that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::memcached) enum Mode {
+    /// Nothing.
+    Set,
+    /// That there is none.
+    Add,
+    /// That there is one.
+    Replace,
+    /// That there is one; the value goes behind its value.
+    Append,
+    /// That there is one; the value goes before its value.
+    Prepend,
+    /// That there is one with the cas unique that the client saw.
+    Cas,
+}
+
+/// A store, but for its value.
+#[derive(Clone, Debug)]
+pub(in crate::memcached) struct Store<'a> {
+    pub(in crate::memcached) key: Key<'a>,
+    pub(in crate::memcached) mode: Mode,
+    pub(in crate::memcached) flags: u32,
+    pub(in crate::memcached) expiry: Expiry,
+    /// The cas unique that the client saw; append and prepend check it where it is given.
+    pub(in crate::memcached) compare: Option<u64>,
+    /// Whether a lower cas unique stores, too, but marks the item stale (meta flag `I`).
+    pub(in crate::memcached) older: Older,
+    /// Append and prepend to a missing item make one with this end (meta flag `N`).
+    pub(in crate::memcached) vivify: Option<Expiry>,
+    pub(in crate::memcached) cas: NewCas,
+    pub(in crate::memcached) binary_key: bool,
+}
+
+/// What becomes of a store whose cas unique is older than the item's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::memcached) enum Older {
+    /// It fails.
+    Fails,
+    /// It stores a stale item.
+    StoresStale,
+}
+
+/// What became of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::memcached) enum Stored {
+    /// Stored: its cas unique, if that is told, and the length of the value.
+    Done { cas: u64, size: usize },
+    /// What its mode asks was not met.
+    Unmet,
+    /// The cas unique was out of date.
+    Exists,
+    /// There was nothing to compare the cas unique with.
+    NotFound,
+    /// Too large an item.
+    TooLarge,
+    /// No memory.
+    NoMemory,
+}
+
+/// Stores a value.
+pub(in crate::memcached) fn store(turn: Turn<'_>, new: &Store<'_>, value: &[u8]) -> Stored {
+    let cas_kept = turn.face.settings.cas;
+    let decided = turn
+        .tenancy
+        .update(new.key.bytes(), |entry| decide(entry, new, value, cas_kept));
+    turn.counters().cmd_set.bump();
+    let stored = match decided {
+        Ok(stored) => stored,
+        Err(_) if matches!(new.mode, Mode::Append | Mode::Prepend) => Stored::Unmet,
+        Err(Refused::TooLarge) => refuse(turn, new, Stored::TooLarge),
+        Err(Refused::NoMemory) => refuse(turn, new, Stored::NoMemory),
+    };
+    count_stored(turn, new, stored, value.len());
+    stored
+}
+
+/// Counts a store that was refused for its size or for want of memory, and removes the old item, which is out of date now.
+pub(in crate::memcached) fn refuse(turn: Turn<'_>, new: &Store<'_>, why: Stored) -> Stored {
+    match why {
+        Stored::TooLarge => turn.counters().store_too_large.bump(),
+        _ => turn.counters().store_no_memory.bump(),
+    }
+    if new.mode == Mode::Set {
+        remove(turn, &new.key);
+    }
+    why
+}
+
+fn count_stored(turn: Turn<'_>, new: &Store<'_>, stored: Stored, len: usize) {
+    let counters = turn.counters();
+    if let Stored::Done { .. } = stored {
+        counters.total_items.bump();
+    }
+    match (new.mode, stored) {
+        (Mode::Cas, Stored::Done { .. }) => counters.cas_hits.bump(),
+        (Mode::Cas, Stored::Exists) => counters.cas_badval.bump(),
+        (Mode::Cas, Stored::NotFound) => counters.cas_misses.bump(),
+        _ => {}
+    }
+    turn.face.observed(turn.peer, || Event::Stored {
+        key: new.key.bytes(),
+        status: StoreStatus::of(stored),
+        mode: new.mode,
+        ttl: numbers::ttl(turn.tenancy.clock(), new.expiry),
+        size: len,
+    });
+}
+
+fn decide(entry: &mut Entry<'_>, new: &Store<'_>, value: &[u8], cas_kept: bool) -> Stored {
+    let Some(item) = entry.current() else {
+        return match (new.mode, new.vivify) {
+            (Mode::Set | Mode::Add, _) => put(entry, new, new.expiry, value),
+            (Mode::Append | Mode::Prepend, Some(expiry)) => put(entry, new, expiry, value),
+            (Mode::Cas, _) => Stored::NotFound,
+            _ => Stored::Unmet,
+        };
+    };
+    match new.mode {
+        Mode::Set | Mode::Replace => put(entry, new, new.expiry, value),
+        Mode::Add => Stored::Unmet,
+        Mode::Cas => match new.compare.map(|cas| compare(item, cas, cas_kept)) {
+            Some(Compared::Same) => put(entry, new, new.expiry, value),
+            Some(Compared::Older) if new.older == Older::StoresStale => {
+                put_stale(entry, new, value)
+            }
+            _ => Stored::Exists,
+        },
+        Mode::Append | Mode::Prepend => match new.compare.filter(|&cas| cas != 0) {
+            Some(cas) if compare(item, cas, cas_kept) != Compared::Same => Stored::Exists,
+            _ => join(entry, new, value),
+        },
+    }
+}
+
+fn put(entry: &mut Entry<'_>, new: &Store<'_>, expiry: Expiry, value: &[u8]) -> Stored {
+    let marks = Marks {
+        binary_key: new.binary_key,
+        ..Marks::default()
+    };
+    let (flags, cas) = (new.flags, new.cas);
+    let cas = entry.store(&NewItem {
+        flags,
+        expiry,
+        marks,
+        cas,
+        value: &[value],
+    });
+    Stored::Done {
+        cas,
+        size: value.len(),
+    }
+}
+
+/// Stores under the old item's end, stale as it should be; whoever was told to refresh it stays the one.
+fn put_stale(entry: &mut Entry<'_>, new: &Store<'_>, value: &[u8]) -> Stored {
+    let Some(item) = entry.current() else {
+        return Stored::NotFound;
+    };
+    let (expiry, token_sent) = (item.expiry(), item.marks().token_sent);
+    let marks = Marks {
+        stale: true,
+        token_sent,
+        binary_key: new.binary_key,
+    };
+    let (flags, cas) = (new.flags, new.cas);
+    let cas = entry.store(&NewItem {
+        flags,
+        expiry,
+        marks,
+        cas,
+        value: &[value],
+    });
+    Stored::Done {
+        cas,
+        size: value.len(),
+    }
+}
+
+fn join(entry: &mut Entry<'_>, new: &Store<'_>, value: &[u8]) -> Stored {
+    let Some(item) = entry.current() else {
+        return Stored::Unmet;
+    };
+    let old = Pieces::of(item.value());
+    let mut pieces = Vec::with_capacity(old.all().len() + 1);
+    if new.mode == Mode::Prepend {
+        pieces.push(value);
+    }
+    pieces.extend_from_slice(old.all());
+    if new.mode == Mode::Append {
+        pieces.push(value);
+    }
+    let (flags, expiry) = (item.flags(), item.expiry());
+    let marks = Marks {
+        binary_key: item.marks().binary_key,
+        ..Marks::default()
+    };
+    let cas = entry.store(&NewItem {
+        flags,
+        expiry,
+        marks,
+        cas: new.cas,
+        value: &pieces,
+    });
+    Stored::Done {
+        cas,
+        size: pieces.iter().map(|piece| piece.len()).sum(),
+    }
+}
