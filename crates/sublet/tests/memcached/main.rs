@@ -1,0 +1,6 @@
+//! `sublet memcached` as a process: started, asked, pressed and ended as its users do it.
+
+mod connections;
+mod process;
+mod started;
+mod tls;
