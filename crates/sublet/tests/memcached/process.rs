@@ -96,8 +96,8 @@ fn shutdown_ends_it_where_it_is_enabled() {
 fn in_the_background_it_serves_under_the_pid_in_its_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let (pid_file, port_file) = (folder.path().join("pid"), folder.path().join("ports"));
-    let status = command(&["-d", "-p", "-1", "-l", "127.0.0.1", "-P"])
-        .arg(&pid_file)
+    let pid_path = pid_file.to_str().expect("a plain path");
+    let status = command(&["-d", "-p", "-1", "-l", "127.0.0.1", "-P", pid_path])
         .env("MEMCACHED_PORT_FILENAME", &port_file)
         .stdin(Stdio::null())
         .status()

@@ -56,6 +56,11 @@ impl Queue {
         &self.bytes[self.done..]
     }
 
+    /// Memory that it holds, bytes.
+    pub(super) fn held(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// The end of the queue, for whoever appends to it.
     pub(super) fn tail(&mut self, desk: &mut Desk) -> &mut Vec<u8> {
         if self.bytes.capacity() == 0 {
@@ -107,12 +112,12 @@ mod tests {
         let mut queue = Queue::default();
         queue.push(&mut desk, b"abc");
         queue.finish(&mut desk, 3);
-        assert_eq!(queue.bytes.capacity(), 0);
+        assert_eq!(queue.held(), 0);
         assert_eq!(desk.spare.len(), 1);
 
         queue.push(&mut desk, &vec![0; SPARE_BYTES_MAX + 1]);
         queue.finish(&mut desk, SPARE_BYTES_MAX + 1);
-        assert_eq!(queue.bytes.capacity(), 0);
+        assert_eq!(queue.held(), 0);
         assert_eq!(desk.spare.len(), 0, "the grown buffer is gone");
     }
 }

@@ -83,6 +83,8 @@ pub(super) struct Connection {
     pub(super) last_heard: Instant,
     pub(super) turn_is_due: bool,
     pub(super) was_blocked: bool,
+    /// Memory of its buffers that its worker knows of.
+    pub(super) held_counted: usize,
 }
 
 impl Connection {
@@ -108,6 +110,7 @@ impl Connection {
             last_heard: now,
             turn_is_due: false,
             was_blocked: false,
+            held_counted: 0,
         }
     }
 
@@ -122,6 +125,11 @@ impl Connection {
     /// Nothing is under way: no reply unsent, no request half received.
     pub(super) fn is_idle(&self) -> bool {
         self.inbox.is_empty() && self.outbox.is_empty()
+    }
+
+    /// Memory of its buffers, bytes.
+    pub(super) fn held(&self) -> usize {
+        self.inbox.held() + self.outbox.held()
     }
 
     /// Notes what the kernel said; a turn follows.

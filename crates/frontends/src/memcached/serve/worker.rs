@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use slab::Slab;
 use sublet_pace::{Found, Look, Pace};
 
-use super::buffers::Desk;
+use super::buffers::{Desk, READ_BYTES};
 use super::connection::{Connection, Readiness, Turn};
 use super::floor::Floor;
 use super::listen::Transport;
@@ -30,6 +30,13 @@ const SWEEP_MIN: Duration = Duration::from_secs(1);
 
 /// How long connections may finish what is under way after a graceful stop.
 const GRACE_MAX: Duration = Duration::from_secs(5);
+
+/// What all connections of a worker may hold in buffers, besides two of the largest items: values that
+/// are still coming and replies that nobody reads.
+const HELD_MAX: usize = 256 << 20;
+
+/// The same trouble is logged at most this often.
+const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
 const POST: Token = Token(usize::MAX);
 
@@ -87,6 +94,9 @@ pub(super) struct Worker {
     now: Instant,
     asked: Arc<Asked>,
     ending: Ending,
+    /// Memory of all connections' buffers, bytes.
+    held: usize,
+    refusal_logged_at: Option<Instant>,
 }
 
 /// How far a worker's end has come.
@@ -121,6 +131,8 @@ impl Worker {
             now: Instant::now(),
             asked,
             ending: Ending::NotYet,
+            held: 0,
+            refusal_logged_at: None,
         };
         Ok((worker, post))
     }
@@ -229,7 +241,12 @@ impl Worker {
         };
         let turn = connection.turn(&mut self.desk, &self.floor);
         connection.turn_is_due = matches!(turn, Turn::Again | Turn::Watch);
+        let held = connection.held();
+        self.held = self.held - connection.held_counted + held;
+        connection.held_counted = held;
+        let held_max = HELD_MAX + 2 * connection.face().settings.item_max as usize;
         match turn {
+            _ if held > READ_BYTES && self.held > held_max => self.refuse(token),
             Turn::Rest if self.ending != Ending::NotYet && connection.is_idle() => {
                 self.dismiss(token);
             }
@@ -285,8 +302,21 @@ impl Worker {
         self.turn(token);
     }
 
+    /// There is no memory for what a connection still sends or does not read.
+    fn refuse(&mut self, token: Token) {
+        if self
+            .refusal_logged_at
+            .is_none_or(|at| self.now - at >= LOG_INTERVAL)
+        {
+            self.refusal_logged_at = Some(self.now);
+            tracing::warn!("connections hold too much in buffers: closing the one that wants more");
+        }
+        self.dismiss(token);
+    }
+
     fn dismiss(&mut self, token: Token) {
         let connection = self.connections.remove(token.0);
+        self.held -= connection.held_counted;
         let raw = connection.socket().as_raw_fd();
         // Closing the socket would do as well, unless somebody else still holds it open.
         let _ = self.poll.registry().deregister(&mut SourceFd(&raw));
