@@ -4,3 +4,4 @@ mod admin;
 mod daemon;
 mod life;
 mod metrics;
+mod packaging;
