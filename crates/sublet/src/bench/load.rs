@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::stream::{Stream, WrongReply, shown};
 
 /// A server that answers nothing for this long is taken for broken.
-const SILENCE_MAX: Duration = Duration::from_secs(10);
+const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// How the generator waits for replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -142,21 +142,27 @@ struct Figures {
 impl Figures {
     fn rows(&self, single: Option<&Figures>) -> Vec<Row> {
         let named = |what: &str| format!("{}: {what}", self.scenario.name());
-        let cpu = self.cpu.row(named("server CPU per operation"), "µs");
+        let cpu = self
+            .cpu
+            .row(named("server CPU per operation"), "µs")
+            .goal(self.scenario.cpu_goal());
         if self.scenario.threads > 1 {
-            let beside = |one: &Figures| {
-                let name = named("server CPU per operation, beside one thread's");
-                Row::new(name, "µs", Measured::of(&self.cpu.ours))
-                    .against(Measured::of(&one.cpu.ours))
+            let growth = |one: &Figures| {
+                let grown = |now: &[f64], then: &[f64]| {
+                    Measured::once(Measured::of(now).median / Measured::of(then).median)
+                };
+                let name = named("server CPU per operation ÷ one thread's");
+                Row::new(name, "", grown(&self.cpu.ours, &one.cpu.ours))
+                    .against(grown(&self.cpu.peer, &one.cpu.peer))
                     .goal(Goal::RatioAtMost(NO_WORSE))
             };
-            return std::iter::once(cpu).chain(single.map(beside)).collect();
+            return std::iter::once(cpu).chain(single.map(growth)).collect();
         }
         vec![
             self.throughput
                 .row(named("throughput"), "ops/s")
                 .goal(self.scenario.throughput_goal()),
-            cpu.goal(self.scenario.cpu_goal()),
+            cpu,
             self.p50.row(named("p50"), "µs"),
             self.p99
                 .row(named("p99"), "µs")

@@ -23,7 +23,7 @@ pub(super) const MODES: [(ReleaseMode, &str); 4] = [
 ];
 
 /// There is so much more to ask for than memory.
-const DATA_TO_MEMORY: u64 = 2;
+const ITEMS_TO_MEMORY: u64 = 2;
 /// The hit rate counts as recovered at this share of what it was.
 const RECOVERED: f64 = 0.9;
 /// Ordered recovers so many times sooner than random.
@@ -82,7 +82,7 @@ pub(super) fn watch(
     report.rows.extend(rows(&all));
     let before = Measured::of(&all.iter().map(|one| one.before).collect::<Vec<_>>());
     report.notes.push(format!(
-        "Recovery: {memory} of memory, {DATA_TO_MEMORY} times as much data, Zipf({ALPHA}); \
+        "Recovery: {memory} of memory, {ITEMS_TO_MEMORY} times as much data, Zipf({ALPHA}); \
          hit rate before {:.1} %.",
         100.0 * before.median
     ));
@@ -118,7 +118,7 @@ fn recover(
     name: &str,
 ) -> Result<Recovery, BenchError> {
     let mut rig = Rig::new(memory, value_bytes)?;
-    let keys = rig.keys_in(memory * DATA_TO_MEMORY) as usize;
+    let keys = rig.keys_in(memory * ITEMS_TO_MEMORY) as usize;
     let mut chance = Chance::seeded(2);
     let places = shuffled(keys, &mut chance);
     let zipf = Zipf::new(keys, ALPHA);

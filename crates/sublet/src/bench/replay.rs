@@ -12,7 +12,7 @@ use super::stream::shown;
 const BATCH: usize = 64;
 
 /// A server that answers nothing for this long is taken for broken.
-const SILENCE_MAX: Duration = Duration::from_secs(10);
+const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// What a replay came to.
 #[derive(Clone, Copy, Debug, Default)]
