@@ -13,6 +13,12 @@ pub(super) enum Event<'a> {
         status: FetchStatus,
         size: usize,
     },
+    /// A store looked for the item that it replaces.
+    Sought {
+        key: &'a [u8],
+        /// Bytes of its value, if there is one.
+        size: Option<usize>,
+    },
     /// A value was given.
     Stored {
         key: &'a [u8],
@@ -134,7 +140,7 @@ impl Face {
                 Event::Fetched { key, .. } => self.prefixes.count(key, Counted::Miss),
                 Event::Stored { key, .. } => self.prefixes.count(key, Counted::Set),
                 Event::Deleted { key, .. } => self.prefixes.count(key, Counted::Delete),
-                Event::Connected | Event::Closed(_) => {}
+                Event::Sought { .. } | Event::Connected | Event::Closed(_) => {}
             }
         }
         self.watchers.tell(peer, event);

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::connections::Peer;
 use super::map;
-use super::observe::Event;
+use super::observe::{Event, FetchStatus};
 use super::operate::{Deleted, Mode};
 
 /// How often a watching connection is given the lines that came up.
@@ -183,7 +183,7 @@ impl Watchers {
 
 fn kind(event: &Event<'_>) -> Option<Kinds> {
     Some(match event {
-        Event::Fetched { .. } => Kinds::FETCHES,
+        Event::Fetched { .. } | Event::Sought { .. } => Kinds::FETCHES,
         Event::Stored { .. } => Kinds::STORES,
         Event::Deleted {
             deleted: Deleted::Done,
@@ -197,13 +197,13 @@ fn kind(event: &Event<'_>) -> Option<Kinds> {
 fn write_event(line: &mut Vec<u8>, peer: &Peer, event: &Event<'_>) {
     let fd = peer.fd;
     let (name, key, rest) = match *event {
-        Event::Fetched { key, status, size } => {
-            let class = u8::from(size > 0);
-            let rest = format!(
-                " status={} clsid={class} cfd={fd} size={size}",
-                status.name()
-            );
-            ("item_get", key, rest)
+        Event::Fetched { key, status, size } => ("item_get", key, fetched(status, fd, size)),
+        Event::Sought { key, size } => {
+            let status = match size {
+                Some(_) => FetchStatus::Found,
+                None => FetchStatus::NotFound,
+            };
+            ("item_get", key, fetched(status, fd, size.unwrap_or(0)))
         }
         Event::Stored {
             key,
@@ -234,6 +234,14 @@ fn write_event(line: &mut Vec<u8>, peer: &Peer, event: &Event<'_>) {
     line.extend_from_slice(b" key=");
     map::write_uri(line, key);
     line.extend_from_slice(rest.as_bytes());
+}
+
+fn fetched(status: FetchStatus, fd: i32, size: usize) -> String {
+    let class = u8::from(status == FetchStatus::Found);
+    format!(
+        " status={} clsid={class} cfd={fd} size={size}",
+        status.name()
+    )
 }
 
 fn write_connection(line: &mut Vec<u8>, name: &str, peer: &Peer, reason: &str) {

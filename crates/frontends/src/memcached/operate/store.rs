@@ -72,9 +72,17 @@ pub(in crate::memcached) enum Stored {
 /// Stores a value.
 pub(in crate::memcached) fn store(turn: Turn<'_>, new: &Store<'_>, value: &[u8]) -> Stored {
     let cas_kept = turn.face.settings.cas;
-    let decided = turn
-        .tenancy
-        .update(new.key.bytes(), |entry| decide(entry, new, value, cas_kept));
+    let watched = turn.face.watchers.any();
+    let mut old = None;
+    let decided = turn.tenancy.update(new.key.bytes(), |entry| {
+        if watched {
+            old = entry.current().map(|item| item.value().len());
+        }
+        decide(entry, new, value, cas_kept)
+    });
+    let key = new.key.bytes();
+    turn.face
+        .observed(turn.peer, || Event::Sought { key, size: old });
     turn.counters().cmd_set.bump();
     let stored = match decided {
         Ok(stored) => stored,
