@@ -1,5 +1,6 @@
 //! The handle by which a frontend acts for one tenant: time and counting happen here and nowhere else.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -253,6 +254,7 @@ impl Doorman {
             counters: self.ledger.open(tenant),
             ledger: Arc::clone(&self.ledger),
             tenant,
+            second: Cell::new(None),
         }
     }
 }
@@ -264,6 +266,8 @@ pub struct Tenancy {
     counters: Arc<Counters>,
     ledger: Arc<Ledger>,
     tenant: TenantId,
+    /// This second, while a batch runs: reading the clock costs as much as a lookup.
+    second: Cell<Option<Second>>,
 }
 
 impl Tenancy {
@@ -297,10 +301,18 @@ impl Tenancy {
         self.store().tenant_figures(self.tenant)
     }
 
-    /// Runs `work` with all blocks held still: a batch of requests pays for the pin once. `work` must
-    /// not wait for anything.
+    /// Runs `work` with all blocks held still and the time standing: a batch of requests pays for the
+    /// pin and the clock once. `work` must not wait for anything.
     pub fn pinned<R>(&self, work: impl FnOnce() -> R) -> R {
-        self.worker.pinned(work)
+        let outer = self.second.replace(Some(self.clock.now()));
+        let answer = self.worker.pinned(work);
+        self.second.set(outer);
+        answer
+    }
+
+    /// This second; within [`pinned`](Tenancy::pinned) the one in which it began.
+    pub fn now(&self) -> Second {
+        self.second.get().unwrap_or_else(|| self.clock.now())
     }
 
     /// Looks an item up; counts nothing.
@@ -311,7 +323,7 @@ impl Tenancy {
         visit: impl FnOnce(&Item<'_>) -> R,
     ) -> Lookup<R> {
         self.worker
-            .read(self.tenant, key, self.clock.now(), reading, visit)
+            .read(self.tenant, key, self.now(), reading, visit)
     }
 
     /// Looks at an item and changes it with nobody in between. `decide` may run more than once; only
@@ -321,8 +333,7 @@ impl Tenancy {
         key: &[u8],
         decide: impl FnMut(&mut Entry<'_>) -> R,
     ) -> Result<R, Refused> {
-        self.worker
-            .update(self.tenant, key, self.clock.now(), decide)
+        self.worker.update(self.tenant, key, self.now(), decide)
     }
 
     /// Hides everything the tenant stored so far.
@@ -332,7 +343,6 @@ impl Tenancy {
 
     /// Visits a part of the tenant's items; see [`Worker::scan`].
     pub fn scan(&self, cursor: u64, visit: impl FnMut(&Item<'_>)) -> Option<u64> {
-        self.worker
-            .scan(self.tenant, cursor, self.clock.now(), visit)
+        self.worker.scan(self.tenant, cursor, self.now(), visit)
     }
 }

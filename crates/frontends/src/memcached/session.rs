@@ -232,7 +232,7 @@ impl Session {
                 };
             }
             if requests == 0 {
-                turn.peer.set_last_request(turn.tenancy.clock().now());
+                turn.peer.set_last_request(turn.tenancy.now());
             }
             match self.step(turn, rest, out) {
                 Step::Done(bytes) => consumed += bytes,
