@@ -1,12 +1,10 @@
 //! What the named bounds cost at most, beside the arena.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use sublet_frontends::memcached::serve::HELD_MAX;
 use sublet_types::Bytes;
 
 use crate::config::Config;
-
-/// What one connection may have waiting: a request half received, a reply half sent, its session.
-const CONNECTION_BYTES: Bytes = Bytes::kib(32);
 
 /// Descriptors beside the clients': listeners, epolls, `/proc`, logs.
 const DESCRIPTORS_OWN: u64 = 64;
@@ -15,6 +13,7 @@ const DESCRIPTORS_OWN: u64 = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bounds {
     pub(super) connections: u64,
+    /// What all of them may hold in buffers.
     pub(super) memory: Bytes,
     pub(super) descriptors: u64,
 }
@@ -27,12 +26,15 @@ impl Bounds {
             .iter()
             .map(|tenant| tenant.connections as u64)
             .sum();
+        let item_max = config.tenants.iter().map(|tenant| tenant.item_max).max();
+        let per_worker = Bytes(HELD_MAX as u64) + item_max.unwrap_or_default() * 2;
         Bounds {
             connections,
-            memory: CONNECTION_BYTES * connections,
+            memory: per_worker * config.threads as u64,
             descriptors: connections + DESCRIPTORS_OWN,
         }
     }
+
     /// Asks the kernel for as many open files as the connections may need; says how many it allows.
     pub(super) fn claim_descriptors(&self) -> Option<u64> {
         let Rlimit { current, maximum } = getrlimit(Resource::Nofile);

@@ -68,7 +68,7 @@ fn lines(status: &Status, config: &Config, granted: &Granted) -> Vec<(&'static s
     lines.push((
         "at most",
         format!(
-            "{} threads, {} connections, {} for their buffers beside the arena",
+            "{} threads, {} connections, {} of buffers beside the arena",
             config.threads, bounds.connections, bounds.memory
         ),
     ));

@@ -10,9 +10,11 @@ mod service;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag::register_conditional_shutdown;
 use signal_hook::iterator::Signals;
 use sublet_frontends::memcached::face::Face;
 use sublet_frontends::memcached::serve::{self, Group, Listener, Premises, Stop};
@@ -72,7 +74,8 @@ pub enum RunError {
 /// Serves until SIGTERM or SIGINT.
 pub fn run(loaded: Loaded) -> Result<(), RunError> {
     log::start(&loaded.config.log, loaded.config.log_format)?;
-    let mut signals = Signals::new([SIGTERM, SIGINT])?;
+    let impatience = Arc::new(AtomicBool::new(false));
+    let mut signals = signals(&impatience)?;
     let alone = claim(&loaded.config)?;
     let doors = Doors::open(&loaded.config)?;
     let places = loaded.config.tenants.iter().map(service::listeners);
@@ -97,11 +100,20 @@ pub fn run(loaded: Loaded) -> Result<(), RunError> {
     greeting::print(&daemon.status(), &config, &granted);
 
     let signal = signals.forever().next();
+    impatience.store(true, Ordering::Relaxed);
     tracing::info!(signal, "ending");
     drop(admin);
     serving.stop(Stop::Graceful);
     drop(alone);
     Ok(())
+}
+
+/// The signals that end the daemon: the first one cleanly, the next one at once.
+fn signals(impatience: &Arc<AtomicBool>) -> io::Result<Signals> {
+    for signal in [SIGTERM, SIGINT] {
+        register_conditional_shutdown(signal, 1, Arc::clone(impatience))?;
+    }
+    Signals::new([SIGTERM, SIGINT])
 }
 
 /// A daemon with a ceiling may have others beside it.

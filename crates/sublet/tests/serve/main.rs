@@ -1,6 +1,7 @@
 //! The daemon as a process, asked over its real sockets.
 
 mod admin;
+mod afar;
 mod daemon;
 mod life;
 mod metrics;

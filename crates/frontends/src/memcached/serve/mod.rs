@@ -25,6 +25,7 @@ pub use self::endpoints::{EndpointsError, parse_endpoints};
 use self::floor::Floor;
 pub use self::listen::{Endpoint, ListenError, Listener, Transport, bind, write_ports};
 pub use self::tls::{Tls, TlsError};
+pub use self::worker::HELD_MAX;
 use self::worker::{Message, Post, Worker};
 use super::face::Face;
 use crate::tenancy::{Clock, Doorman, Ledger};

@@ -33,7 +33,7 @@ const GRACE_MAX: Duration = Duration::from_secs(5);
 
 /// What all connections of a worker may hold in buffers, besides two of the largest items: values that
 /// are still coming and replies that nobody reads.
-const HELD_MAX: usize = 256 << 20;
+pub const HELD_MAX: usize = 256 << 20;
 
 /// The same trouble is logged at most this often.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);

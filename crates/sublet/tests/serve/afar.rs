@@ -1,0 +1,103 @@
+//! The admin interface over TCP: nobody without the certificate's key is believed, nobody without the
+//! token is heard.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+
+use sublet_client::{Admin, CallError, Door};
+
+use crate::daemon::{Daemon, Folder, text};
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+const CONFIG: &str = "\
+[admin]
+tcp = \"tcp:127.0.0.1:0\"
+tls_cert = \"FOLDER/crt\"
+tls_key = \"FOLDER/key\"
+token_file = \"FOLDER/token\"
+[tenants.web]
+listen = [\"tcp:127.0.0.1:0\"]
+";
+
+fn config(folder: &Folder) -> String {
+    let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    folder.write("crt", &pair.cert.pem());
+    folder.write("key", &pair.signing_key.serialize_pem());
+    write_token(folder, "token", TOKEN);
+    CONFIG.replace("FOLDER", folder.path("").to_str().expect("text"))
+}
+
+fn write_token(folder: &Folder, name: &str, token: &str) {
+    let path = folder.write(name, token);
+    std::fs::set_permissions(path, Permissions::from_mode(0o600)).expect("set");
+}
+
+fn port(daemon: &Daemon) -> u16 {
+    let line = daemon
+        .greeting
+        .lines()
+        .find(|line| line.contains("with TLS and the token"));
+    let place = line.expect("a place").split(',').next().expect("a place");
+    place
+        .rsplit_once(':')
+        .expect("a port")
+        .1
+        .parse()
+        .expect("a port")
+}
+
+fn admin(folder: &Folder, port: u16, ca: &str, token: &str) -> Admin {
+    let door = Door::Tcp {
+        host: "localhost".to_owned(),
+        port,
+        ca: folder.path(ca),
+        token_file: folder.path(token),
+    };
+    Admin::at(door).expect("a handle")
+}
+
+#[test]
+fn who_shows_the_token_is_answered_and_nobody_else() {
+    let folder = Folder::new();
+    let daemon = folder.serve_config(&config(&folder));
+    let port = port(&daemon);
+    let status = admin(&folder, port, "crt", "token")
+        .status()
+        .expect("answered");
+    assert_eq!(status.daemon.pid, daemon.pid());
+
+    write_token(&folder, "wrong", &TOKEN.replace('0', "1"));
+    let refused = admin(&folder, port, "crt", "wrong")
+        .status()
+        .expect_err("refused");
+    assert!(matches!(refused, CallError::Refused(_)), "{refused}");
+
+    let stranger =
+        rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    folder.write("other", &stranger.cert.pem());
+    let unknown = admin(&folder, port, "other", "token")
+        .status()
+        .expect_err("not believed");
+    assert!(
+        matches!(unknown, CallError::Unreachable { .. }),
+        "{unknown}"
+    );
+}
+
+#[test]
+fn a_token_that_others_can_read_is_refused_at_the_start() {
+    let folder = Folder::new();
+    let file = folder.write("c.toml", &config(&folder));
+    std::fs::set_permissions(folder.path("token"), Permissions::from_mode(0o644)).expect("set");
+    let file = file.to_str().expect("text");
+    let refused = folder
+        .command(&["--config", file])
+        .output()
+        .expect("it runs");
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(
+        text(&refused.stderr).contains("can be read by everybody"),
+        "{refused:?}"
+    );
+}
