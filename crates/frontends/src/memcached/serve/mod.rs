@@ -14,6 +14,7 @@ mod worker;
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
@@ -107,6 +108,11 @@ pub fn start(
         let (post, thread) = start_worker(n, premises.clone(), Arc::clone(&asked))?;
         workers.push(post);
         running.push(thread);
+    }
+    for (group, _) in &groups {
+        let read = group.tls.as_ref().map_or(0, |tls| tls.read_unix());
+        let figures = &group.face.figures;
+        figures.ssl_certs_read_unix.store(read, Ordering::Relaxed);
     }
     let doors = groups.into_iter().flat_map(|(group, listeners)| {
         let group = Arc::new(group);

@@ -1,5 +1,7 @@
 //! flush_all, version, verbosity, cache_memlimit, shutdown, refresh_certs, watch.
 
+use std::sync::atomic::Ordering;
+
 use sublet_types::Bytes;
 
 use super::super::face::{LimitRefused, VERSION};
@@ -96,7 +98,12 @@ pub(super) fn refresh_certs(turn: Turn<'_>, out: &mut Vec<u8>) -> Ran {
         return say(out, ERROR);
     }
     match turn.face.host.refresh_certs() {
-        Ok(()) => say(out, OK),
+        Ok(()) => {
+            let clock = turn.tenancy.clock();
+            let read = &turn.face.figures.ssl_certs_read_unix;
+            read.store(clock.unix(clock.now()), Ordering::Relaxed);
+            say(out, OK)
+        }
         Err(why) => {
             out.extend_from_slice(b"SERVER_ERROR ");
             out.extend_from_slice(why.to_string().as_bytes());
