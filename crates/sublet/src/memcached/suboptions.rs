@@ -133,7 +133,7 @@ pub(super) const SUBOPTIONS: &[Suboption] = &[
         NoEffect("connections above the limit are always refused at once"),
     ),
     silent("modern", NoEffect(ALWAYS)),
-    silent("no_modern", NoEffect("there is no older way")),
+    silent("no_modern", Plain(|w| w.settings.crawler = false)),
     silent("hashpower", NumberWithoutEffect(INDEX_GROWS, Required)),
     silent("no_hashexpand", NoEffect(INDEX_GROWS)),
     silent(
@@ -156,14 +156,8 @@ pub(super) const SUBOPTIONS: &[Suboption] = &[
     silent("slab_sizes", WordWithoutEffect(NO_SLABS)),
     silent("no_chunked_items", NoEffect(NO_SLABS)),
     silent("tail_repair_time", NumberWithoutEffect(NO_LRU, Required)),
-    silent(
-        "lru_crawler",
-        NoEffect("expired items cost nothing to remove"),
-    ),
-    silent(
-        "no_lru_crawler",
-        NoEffect("expired items cost nothing to remove"),
-    ),
+    silent("lru_crawler", Plain(|w| w.settings.crawler = true)),
+    silent("no_lru_crawler", Plain(|w| w.settings.crawler = false)),
     silent("lru_crawler_sleep", NumberWithoutEffect(NO_LRU, Required)),
     silent("lru_crawler_tocrawl", NumberWithoutEffect(NO_LRU, Required)),
     silent("lru_maintainer", NoEffect(NO_LRU)),
