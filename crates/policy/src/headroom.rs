@@ -62,7 +62,7 @@ pub const LOOK_AHEAD: Duration = Duration::from_millis(50);
 /// Ordered release is slower than fast release: with less than this left until nothing is, it goes fast.
 pub const URGENT: Duration = Duration::from_millis(500);
 
-/// The pace of looking while memory moves, and while nothing does.
+/// The pace of looking while memory moves and no more than two reserves are left.
 pub const POLL_MOVING: Duration = Duration::from_millis(10);
 /// The shortest pause between two looks.
 pub const POLL_MIN: Duration = Duration::from_millis(1);
@@ -358,9 +358,10 @@ impl<'a> View<'a> {
         }
         let quarter = Bytes(self.left.0 / 4);
         let calm = time_for(quarter, Bytes(TAKER_BYTES_PER_SEC)).clamp(POLL_MOVING, POLL_MAX);
-        let is_moving = self.host.at.saturating_sub(self.moved_at) < SETTLE
-            || self.files.is_squeezed()
-            || self.arena.held > arena_max;
+        let moved_lately = self.host.at.saturating_sub(self.moved_at) < SETTLE;
+        let is_near = self.left < self.reserve * 2;
+        let is_moving =
+            (moved_lately && is_near) || self.files.is_squeezed() || self.arena.held > arena_max;
         let pace = if is_moving { POLL_MOVING } else { calm };
         if self.fall > Bytes::ZERO {
             pace.min(time_for(quarter, self.fall)).max(POLL_MIN)

@@ -207,6 +207,21 @@ fn a_calm_host_is_looked_at_seldom_and_a_moving_one_often() {
 }
 
 #[test]
+fn far_from_the_reserve_movement_is_no_reason_for_haste() {
+    let settings = Settings {
+        ceiling: Some(Bytes::gib(2)),
+        ..Settings::default()
+    };
+    let mut control = Loop::new(settings, host_24gib());
+    control.run(secs(1));
+    control.host.programs += Bytes::mib(300);
+    let decision = control.step();
+    assert_eq!(decision.poll_again_in, POLL_MAX);
+    control.host.programs = Bytes::gib(20);
+    assert!(control.step().poll_again_in <= POLL_MOVING);
+}
+
+#[test]
 fn with_nothing_to_give_there_is_no_haste() {
     let full = Host::new(Bytes::gib(24), Bytes::mib(24 * 1024 - 100));
     let decision = Loop::new(Settings::default(), full).run(secs(2));
