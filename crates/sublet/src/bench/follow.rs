@@ -181,7 +181,7 @@ fn swing(shares: &[f64]) -> f64 {
 struct Seen {
     idle: Bytes,
     arena: Bytes,
-    /// The least that the host had left, as a share of the reserve.
+    /// The least that the host had left, in per cent of the reserve, or of what its programs left of that.
     least_left: f64,
 }
 
@@ -230,11 +230,9 @@ impl Play {
             let left = idle - self.rig.held().0 as f64;
             let again_in = self.follower.turn(self.now).again_in;
             self.next_turn += again_in.max(Duration::from_micros(100));
-            let reserve = self
-                .figures()
-                .decision
-                .map_or(0, |decision| decision.reserve.0);
-            least_left = least_left.min(100.0 * left.max(0.0) / reserve.max(1) as f64);
+            let decision = self.figures().decision;
+            let due = decision.map_or(idle, |decision| idle.min(decision.reserve.0 as f64));
+            least_left = least_left.min(100.0 * left.max(0.0) / due.max(1.0));
             self.fill()?;
         }
         self.now = begun + SAMPLE;
