@@ -1,9 +1,22 @@
 //! The memory of Sublet: the arena, the items in it, the tenants who own them, and release.
+//!
+//! The store knows no world: seconds, seeds and bytes are arguments, and memory comes in through one
+//! small trait ([`Memory`]).
 
 #![deny(unsafe_code)]
 
 mod api;
-mod stand_in;
+mod arena;
+mod items;
+mod store;
+mod tenants;
+#[cfg(test)]
+mod tests;
 
 pub use api::*;
-pub use stand_in::{Entry, Store, Worker};
+#[cfg(any(test, feature = "fake"))]
+pub use arena::fake;
+pub use arena::{Exhausted, Mapped, Memory};
+pub use items::Entry;
+pub use store::{Store, Worker};
+pub use tenants::TENANTS_MAX;

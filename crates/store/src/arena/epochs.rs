@@ -1,0 +1,119 @@
+//! Pins: how a reader holds every block still while it copies, at the price of one store.
+//!
+//! Each worker owns a slot. Pinning writes the current epoch into it; whoever retires a block first
+//! makes it unreachable, then moves the epoch on, and may reuse the block once every slot is free or
+//! holds the new epoch. Either the retirer sees the pin, or the reader sees that the block is gone: the
+//! fences on both sides forbid the third case.
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use crossbeam_utils::CachePadded;
+use parking_lot::Mutex;
+
+use crate::api::{TooManyWorkers, WORKERS_MAX};
+
+const FREE: u64 = u64::MAX;
+
+/// A point in the arena's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Epoch(pub(super) u64);
+
+/// The epoch and the slots of all workers.
+pub(crate) struct Epochs {
+    now: CachePadded<AtomicU64>,
+    slots: Box<[CachePadded<AtomicU64>]>,
+    vacant: Mutex<Vec<usize>>,
+}
+
+/// A worker's place among the pins.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct PinSlot(usize);
+
+impl Epochs {
+    pub(crate) fn new() -> Epochs {
+        Epochs {
+            now: CachePadded::new(AtomicU64::new(1)),
+            slots: (0..WORKERS_MAX)
+                .map(|_| CachePadded::new(AtomicU64::new(FREE)))
+                .collect(),
+            vacant: Mutex::new((0..WORKERS_MAX).rev().collect()),
+        }
+    }
+
+    pub(crate) fn enroll(&self) -> Result<PinSlot, TooManyWorkers> {
+        self.vacant.lock().pop().map(PinSlot).ok_or(TooManyWorkers)
+    }
+
+    pub(crate) fn dismiss(&self, slot: &PinSlot) {
+        self.unpin(slot);
+        self.vacant.lock().push(slot.0);
+    }
+
+    pub(crate) fn pin(&self, slot: &PinSlot) {
+        let now = self.now.load(Ordering::Relaxed);
+        self.slots[slot.0].store(now, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    pub(crate) fn unpin(&self, slot: &PinSlot) {
+        self.slots[slot.0].store(FREE, Ordering::Release);
+    }
+
+    /// Moves time on; what was made unreachable before this call is safe at the returned epoch.
+    pub(crate) fn advance(&self) -> Epoch {
+        fence(Ordering::SeqCst);
+        Epoch(self.now.fetch_add(1, Ordering::SeqCst) + 1)
+    }
+
+    /// The oldest epoch that a pin may still hold.
+    pub(crate) fn oldest(&self) -> Epoch {
+        fence(Ordering::SeqCst);
+        let pinned = self
+            .slots
+            .iter()
+            .map(|slot| slot.load(Ordering::Acquire))
+            .min();
+        Epoch(pinned.unwrap_or(FREE))
+    }
+
+    /// As `oldest`, for all but one.
+    pub(crate) fn oldest_but(&self, me: &PinSlot) -> Epoch {
+        fence(Ordering::SeqCst);
+        let others = self.slots.iter().enumerate().filter(|(at, _)| *at != me.0);
+        Epoch(
+            others
+                .map(|(_, slot)| slot.load(Ordering::Acquire))
+                .min()
+                .unwrap_or(FREE),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pin_holds_back_exactly_what_was_retired_after_it() {
+        let epochs = Epochs::new();
+        let reader = epochs.enroll().expect("a slot");
+        let before = epochs.advance();
+        epochs.pin(&reader);
+        let after = epochs.advance();
+        assert!(epochs.oldest() >= before);
+        assert!(epochs.oldest() < after);
+        epochs.unpin(&reader);
+        assert!(epochs.oldest() >= after);
+    }
+
+    #[test]
+    fn slots_are_bounded_and_come_back() {
+        let epochs = Epochs::new();
+        let slots: Vec<PinSlot> = (0..WORKERS_MAX)
+            .map(|_| epochs.enroll().expect("a slot"))
+            .collect();
+        assert_eq!(epochs.enroll(), Err(TooManyWorkers));
+        epochs.dismiss(&slots[5]);
+        assert_eq!(epochs.enroll(), Ok(PinSlot(5)));
+    }
+}

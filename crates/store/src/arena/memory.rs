@@ -1,0 +1,216 @@
+//! What the arena needs from the system: one reserved range, and memory moved in and out of it.
+
+use std::ptr::NonNull;
+
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+/// The kernel has no memory to give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the kernel has no memory to give")]
+pub struct Exhausted;
+
+/// One range of address space and the verbs that move memory into and out of it.
+///
+/// # Safety
+///
+/// `base` must stay valid for reads and writes of `len` bytes, aligned to a block, for as long as the
+/// value lives, and belong to nobody else.
+pub unsafe trait Memory: Send + Sync {
+    /// Where the range begins.
+    fn base(&self) -> NonNull<u8>;
+
+    /// Its length in bytes.
+    fn len(&self) -> usize;
+
+    /// Has the kernel back `len` bytes at `at` with memory now, in huge pages where it can.
+    fn populate(&self, at: usize, len: usize) -> Result<(), Exhausted>;
+
+    /// Gives `len` bytes at `at` back. Their content is gone.
+    fn release(&self, at: usize, len: usize);
+}
+
+/// Private anonymous memory of this process.
+#[derive(Debug)]
+pub struct Mapped {
+    start: NonNull<u8>,
+    mapped_len: usize,
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone and is plain memory.
+unsafe impl Send for Mapped {}
+// SAFETY: as above; who may read and write which bytes is the arena's business.
+unsafe impl Sync for Mapped {}
+
+impl Mapped {
+    /// Reserves `len` bytes aligned to `align`. Costs address space only: nothing is held until it is
+    /// populated.
+    ///
+    /// # Errors
+    ///
+    /// What `mmap` says: under strict overcommit the kernel counts the range and may refuse it.
+    pub fn reserve(len: usize, align: usize) -> std::io::Result<Mapped> {
+        let mapped_len = len + align;
+        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice overlaps nothing.
+        let start = unsafe {
+            rustix::mm::mmap_anonymous(
+                std::ptr::null_mut(),
+                mapped_len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )?
+        };
+        let start = NonNull::new(start.cast::<u8>()).ok_or(std::io::ErrorKind::OutOfMemory)?;
+        let skip = start.as_ptr().align_offset(align);
+        // SAFETY: `skip` is less than `align`, so `skip + len` stays inside the mapping.
+        let base = unsafe { start.add(skip) };
+        // SAFETY: the range lies in the mapping just made; huge pages change no content.
+        let huge = unsafe { rustix::mm::madvise(base.as_ptr().cast(), len, Advice::LinuxHugepage) };
+        // A kernel without huge pages serves small ones: slower, not wrong (`sublet doctor` says so).
+        let _ = huge;
+        Ok(Mapped {
+            start,
+            mapped_len,
+            base,
+            len,
+        })
+    }
+}
+
+// SAFETY: the mapping lives as long as `Mapped`, is readable and writable, and `base` was aligned.
+unsafe impl Memory for Mapped {
+    fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn populate(&self, at: usize, len: usize) -> Result<(), Exhausted> {
+        assert!(at + len <= self.len, "populate outside the arena");
+        // SAFETY: in bounds by the assertion; populating changes no content.
+        let populated = unsafe {
+            rustix::mm::madvise(
+                self.base.as_ptr().add(at).cast(),
+                len,
+                Advice::LinuxPopulateWrite,
+            )
+        };
+        match populated {
+            // Before Linux 5.14 there is no such advice: the first write populates.
+            Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),
+            Err(_) => Err(Exhausted),
+        }
+    }
+
+    fn release(&self, at: usize, len: usize) {
+        assert!(at + len <= self.len, "release outside the arena");
+        // SAFETY: in bounds by the assertion; the arena releases only blocks that nobody can read.
+        let released = unsafe {
+            rustix::mm::madvise(
+                self.base.as_ptr().add(at).cast(),
+                len,
+                Advice::LinuxDontNeed,
+            )
+        };
+        released.expect("madvise of our own mapping cannot fail unless it is locked");
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `reserve` and nobody refers to it any more.
+        let unmapped = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.mapped_len) };
+        debug_assert!(unmapped.is_ok());
+    }
+}
+
+/// Heap memory with the same verbs, for tests: counts, can be made to fail, and poisons what is
+/// released so that a read of it shows.
+#[cfg(any(test, feature = "fake"))]
+pub mod fake {
+    use std::alloc::{Layout, alloc_zeroed, dealloc};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use super::{Exhausted, Memory, NonNull};
+
+    /// What released bytes read as.
+    pub const POISON: u8 = 0xdb;
+
+    /// What a test can see and break.
+    #[derive(Debug, Default)]
+    pub struct Levers {
+        /// Whether the next populations fail.
+        pub exhausted: AtomicBool,
+        /// Bytes populated now.
+        pub populated: AtomicUsize,
+        /// Calls of `release`.
+        pub releases: AtomicUsize,
+    }
+
+    /// The fake.
+    pub struct Heap {
+        base: NonNull<u8>,
+        layout: Layout,
+        levers: Arc<Levers>,
+    }
+
+    // SAFETY: plain memory owned by this value.
+    unsafe impl Send for Heap {}
+    // SAFETY: as for `Mapped`.
+    unsafe impl Sync for Heap {}
+
+    impl Heap {
+        /// `len` bytes aligned to `align`, and the levers to it.
+        pub fn new(len: usize, align: usize) -> (Heap, Arc<Levers>) {
+            let layout = Layout::from_size_align(len, align).expect("a sensible size");
+            // SAFETY: the layout is not empty.
+            let base = NonNull::new(unsafe { alloc_zeroed(layout) }).expect("memory for a test");
+            let levers = Arc::new(Levers::default());
+            let heap = Heap {
+                base,
+                layout,
+                levers: Arc::clone(&levers),
+            };
+            (heap, levers)
+        }
+    }
+
+    // SAFETY: the allocation lives as long as `Heap` and is aligned as asked.
+    unsafe impl Memory for Heap {
+        fn base(&self) -> NonNull<u8> {
+            self.base
+        }
+
+        fn len(&self) -> usize {
+            self.layout.size()
+        }
+
+        fn populate(&self, at: usize, len: usize) -> Result<(), Exhausted> {
+            assert!(at + len <= self.len());
+            if self.levers.exhausted.load(Ordering::Relaxed) {
+                return Err(Exhausted);
+            }
+            self.levers.populated.fetch_add(len, Ordering::Relaxed);
+            Ok(())
+        }
+
+        fn release(&self, at: usize, len: usize) {
+            assert!(at + len <= self.len());
+            // SAFETY: in bounds; the arena releases only what nobody can read.
+            unsafe { self.base.as_ptr().add(at).write_bytes(POISON, len) };
+            self.levers.populated.fetch_sub(len, Ordering::Relaxed);
+            self.levers.releases.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    impl Drop for Heap {
+        fn drop(&mut self) {
+            // SAFETY: allocated in `new` with this layout.
+            unsafe { dealloc(self.base.as_ptr(), self.layout) };
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Values above a quarter of a block: chunks over several blocks, each a record of its own.
+//!
+//! The client's item holds the chunks' name, their number and the length of the whole; a chunk's key is
+//! that name and its place among them. Chunks have an index of their own, whose locks are taken one at a
+//! time and under their item's, never the other way round. A chunk that was lost makes the whole a miss.
+
+use std::sync::atomic::Ordering;
+
+use sublet_types::{Second, TenantId};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::record::{Fields, HEAD_BYTES, Record, Role};
+use super::slot::Slot;
+use super::table::Table;
+use super::{Items, Moment};
+use crate::api::{Marks, Reading, Value};
+
+/// Chunks that a block holds.
+pub(super) const CHUNKS_PER_BLOCK: u32 = 8;
+
+const CHUNK_KEY_BYTES: usize = 12;
+pub(super) const NAMES_BYTES: usize = 20;
+
+/// What a large item's record holds in the place of its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Names {
+    /// Bytes of the whole value.
+    pub(super) total: u64,
+    /// Drawn once for each large value.
+    name: u64,
+    pub(super) chunks: u32,
+}
+
+impl Names {
+    pub(super) fn to_bytes(self) -> [u8; NAMES_BYTES] {
+        let mut bytes = [0; NAMES_BYTES];
+        bytes[..8].copy_from_slice(&self.total.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.name.to_le_bytes());
+        bytes[16..].copy_from_slice(&self.chunks.to_le_bytes());
+        bytes
+    }
+
+    fn read(bytes: &[u8]) -> Option<Names> {
+        let (total, rest) = bytes.split_first_chunk::<8>()?;
+        let (name, rest) = rest.split_first_chunk::<8>()?;
+        let chunks = rest.first_chunk::<4>()?;
+        Some(Names {
+            total: u64::from_le_bytes(*total),
+            name: u64::from_le_bytes(*name),
+            chunks: u32::from_le_bytes(*chunks),
+        })
+    }
+
+    /// The key of the chunk at `place`.
+    pub(super) fn chunk_key(&self, place: u32) -> [u8; CHUNK_KEY_BYTES] {
+        let mut key = [0; CHUNK_KEY_BYTES];
+        key[..8].copy_from_slice(&self.name.to_le_bytes());
+        key[8..].copy_from_slice(&place.to_le_bytes());
+        key
+    }
+}
+
+/// The fields of a chunk's record. It expires with its item.
+pub(super) fn chunk_fields<'a>(key: &'a [u8], item: &Fields<'_>) -> Fields<'a> {
+    Fields {
+        key,
+        role: Role::Chunk,
+        marks: Marks::default(),
+        expiry: item.expiry,
+        flags: 0,
+        cas: None,
+    }
+}
+
+impl Items {
+    /// The longest record, key and all.
+    pub(super) fn whole_max(&self) -> usize {
+        self.arena.block_bytes() / 4
+    }
+
+    /// The length of chunks, chosen so that a block holds eight of them and their heads.
+    pub(super) fn chunk_len(&self) -> usize {
+        let head_max = HEAD_BYTES + 1 + 4 + CHUNK_KEY_BYTES;
+        self.arena.block_bytes() / CHUNKS_PER_BLOCK as usize - 1 - head_max
+    }
+
+    /// Names for the chunks of a value of `total` bytes.
+    pub(super) fn new_names(&self, total: usize) -> Names {
+        Names {
+            total: total as u64,
+            name: self.chunk_names.fetch_add(1, Ordering::Relaxed),
+            chunks: total.div_ceil(self.chunk_len()) as u32,
+        }
+    }
+
+    pub(super) fn hash_of_chunk(&self, key: &[u8]) -> u64 {
+        xxh3_64_with_seed(key, !self.seed)
+    }
+
+    /// The index in which records of a role are found. `None` if there was never one of them.
+    pub(super) fn table_of(&self, role: Role) -> Option<&Table> {
+        match role {
+            Role::Chunk => self.chunks.get(),
+            Role::Plain | Role::Large => Some(&self.table),
+        }
+    }
+
+    /// The index of chunks; it is made for the first one. `None` if there is no block for it.
+    pub(super) fn chunk_table(&self, now: Second) -> Option<&Table> {
+        if let Some(table) = self.chunks.get() {
+            return Some(table);
+        }
+        let block = self.index_block(now)?;
+        let table = Table::new(&self.arena, block, self.arena.blocks().count());
+        if self.chunks.set(table).is_err() {
+            // Another thread made it at the same moment; ours was never used.
+            self.arena.retire(&[block]);
+        }
+        self.chunks.get()
+    }
+
+    /// The hash by which a record is found.
+    pub(super) fn hash_of_record(&self, tenant: TenantId, record: &Record<'_>) -> u64 {
+        match record.fields.role {
+            Role::Chunk => self.hash_of_chunk(record.fields.key),
+            Role::Plain | Role::Large => self.hash(tenant, record.fields.key),
+        }
+    }
+
+    fn chunk_of(&self, slot: Slot, key: &[u8]) -> Option<Record<'_>> {
+        self.block_of(slot)?;
+        let place = slot.place();
+        let record = self.record_at(place.block, place.at)?;
+        (record.fields.role == Role::Chunk && record.fields.key == key).then_some(record)
+    }
+
+    /// The value of a record: its own, or that of its chunks if all are there.
+    pub(super) fn value<'a>(
+        &'a self,
+        record: &Record<'a>,
+        moment: Moment,
+        reading: Reading,
+    ) -> Option<Value<'a>> {
+        if record.fields.role != Role::Large {
+            return Some(Value::Whole(record.value));
+        }
+        let names = Names::read(record.value)?;
+        let chunks = self.chunks.get()?;
+        let mut pieces = Vec::with_capacity(names.chunks as usize);
+        for place in 0..names.chunks {
+            let key = names.chunk_key(place);
+            let is_it = |slot| self.chunk_of(slot, &key);
+            let (cell, chunk) = chunks.find(self.hash_of_chunk(&key), is_it)?;
+            if reading == Reading::Use {
+                self.note_use(cell, moment);
+            }
+            pieces.push(chunk.value);
+        }
+        let total: usize = pieces.iter().map(|piece| piece.len()).sum();
+        (total as u64 == names.total).then_some(Value::Chunks(pieces))
+    }
+
+    /// Takes the chunks of an item out of the index, if it has any.
+    pub(super) fn unlink_chunks(&self, record: &Record<'_>) {
+        if record.fields.role != Role::Large {
+            return;
+        }
+        let (Some(names), Some(chunks)) = (Names::read(record.value), self.chunks.get()) else {
+            return;
+        };
+        for place in 0..names.chunks {
+            let key = names.chunk_key(place);
+            let hash = self.hash_of_chunk(&key);
+            let mut held = chunks.lock(hash);
+            if let Some((cell, chunk)) = held.find(hash, |slot| self.chunk_of(slot, &key)) {
+                self.unlink(&mut held, cell, &chunk);
+            }
+        }
+    }
+}

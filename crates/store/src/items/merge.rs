@@ -1,0 +1,425 @@
+//! Eviction: the hand goes round the ring of full segments, copies what is hot out of the one it points
+//! at, and gives the block up.
+//!
+//! ```text
+//!   oldest ─► [S][S][S][T]│[S][S][S][S] ◄─ newest
+//!                         ▲ hand          T: what survived the segments before the hand
+//! ```
+//!
+//! Segcache's merge with SIEVE's hand: survivors keep their place behind the hand, new segments join in
+//! front of it. What survives is decided by hits since the hand last came by, against a bar that moves so
+//! that at most a part of what is worked through is kept: so every segment worked through frees most of
+//! a block. The work is done in small steps by whoever needs room: no thread of its own, no pause.
+
+use std::sync::atomic::Ordering;
+
+use sublet_types::Second;
+
+use super::Items;
+use super::record::{Fields, Record};
+use super::segments::Ring;
+use super::slot::{Place, Slot};
+use super::table::Held;
+use crate::arena::{BlockId, Claimant, PinSlot};
+use crate::tenants::Tenant;
+
+/// At most one byte in so many that the hand passes is kept: freeing a block then costs the work of
+/// 1 + 1/(n−1) blocks.
+const KEPT_ONE_IN: u64 = 3;
+
+/// Bytes after which what the hand saw counts half, in blocks.
+const WINDOW_BLOCKS: u64 = 8;
+
+/// Segments looked at to find a dead one, or one that is mostly dead, at the most.
+const CANDIDATES_MAX: usize = 512;
+
+/// Which items survive their segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bar {
+    /// Those hit as often as the moving bar demands.
+    Moving,
+    /// All live ones: the segment is mostly dead, and only the dead go.
+    Live,
+    /// Those hit at least so often.
+    Hits(u32),
+}
+
+/// A segment that is being worked through.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Source {
+    pub(super) block: BlockId,
+    /// Where the next record begins.
+    at: u32,
+    bar: Bar,
+}
+
+impl Source {
+    pub(super) fn new(block: BlockId, bar: Bar) -> Source {
+        Source { block, at: 0, bar }
+    }
+}
+
+/// How much of what the hand lately saw was kept.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    seen: u64,
+    kept: u64,
+    /// Hits that an item needs to survive.
+    bar: u32,
+}
+
+impl Default for Window {
+    fn default() -> Window {
+        Window {
+            seen: 0,
+            kept: 0,
+            bar: 1,
+        }
+    }
+}
+
+impl Window {
+    /// Whether an item of `len` bytes with so many hits survives. An item that was never hit does not.
+    fn keeps(&mut self, hits: u32, len: u64) -> bool {
+        self.seen += len;
+        let within = self.kept * KEPT_ONE_IN <= self.seen;
+        let keeps = hits > self.bar || (hits == self.bar && within);
+        self.kept += if keeps { len } else { 0 };
+        keeps
+    }
+
+    /// Moves the bar, and lets the past fade.
+    fn turn(&mut self, block_bytes: u64) {
+        let share = self.kept * KEPT_ONE_IN;
+        if share > self.seen {
+            self.bar += 1;
+        } else if share * 2 < self.seen && self.bar > 1 {
+            self.bar -= 1;
+        }
+        if self.seen > WINDOW_BLOCKS * block_bytes {
+            self.seen /= 2;
+            self.kept /= 2;
+        }
+    }
+}
+
+/// What working through segments came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Yield {
+    /// Bytes of records worked through.
+    pub(super) worked: u64,
+    /// Blocks given up.
+    pub(super) blocks: u32,
+    pub(super) items_lost: u64,
+    pub(super) bytes_lost: u64,
+    pub(super) bytes_kept: u64,
+}
+
+/// How far a step came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// Its budget is used up.
+    Budget,
+    /// Nothing is left in the segment.
+    End,
+    /// What must survive finds no room.
+    Stuck,
+}
+
+/// One tenant's segments at work under the hand.
+pub(super) struct Hand<'a> {
+    items: &'a Items,
+    tenant: &'a Tenant,
+    pub(super) ring: &'a mut Ring,
+    /// Whose step it is: the caller, pinned.
+    me: &'a PinSlot,
+    now: Second,
+    pub(super) done: Yield,
+}
+
+impl<'a> Hand<'a> {
+    pub(super) fn new(
+        items: &'a Items,
+        tenant: &'a Tenant,
+        ring: &'a mut Ring,
+        me: &'a PinSlot,
+        now: Second,
+    ) -> Hand<'a> {
+        Hand {
+            items,
+            tenant,
+            ring,
+            me,
+            now,
+            done: Yield::default(),
+        }
+    }
+
+    /// Passes about `budget` bytes of records, or fewer if `blocks` blocks are given up before.
+    pub(super) fn evict(&mut self, budget: u64, blocks: u32) {
+        let until = self.done.worked + budget;
+        while self.done.worked < until && self.done.blocks < blocks {
+            let Some(source) = self.ring.source.or_else(|| self.next_source()) else {
+                return;
+            };
+            if !self.step(source, until) {
+                return;
+            }
+        }
+    }
+
+    /// Works through one segment to its end. Says whether it could be given up.
+    pub(super) fn empty(&mut self, block: BlockId, bar: Bar) -> bool {
+        self.step(Source::new(block, bar), u64::MAX)
+    }
+
+    /// Works at a segment until `until` bytes are done in all. Says whether to go on.
+    fn step(&mut self, mut source: Source, until: u64) -> bool {
+        let reach = self.work_through(&mut source, until);
+        self.ring.source = (reach == Reach::Budget).then_some(source);
+        if reach == Reach::End {
+            self.ring.window.turn(self.items.arena.block_bytes() as u64);
+            self.give_up(source.block);
+        }
+        reach != Reach::Stuck
+    }
+
+    /// The segment to work through next. Segments that are dead as a whole are dropped on the way.
+    fn next_source(&mut self) -> Option<Source> {
+        let dropped = self.drop_dead();
+        if dropped > 0 {
+            return None;
+        }
+        if let Some(sparse) = self.sparsest() {
+            return Some(Source::new(sparse, Bar::Live));
+        }
+        if !self.items.evicts || self.ring.blocks.is_empty() {
+            return None;
+        }
+        self.ring.hand %= self.ring.blocks.len();
+        let block = self.ring.blocks[self.ring.hand];
+        self.items
+            .arena
+            .is_complete(block, self.me)
+            .then(|| Source::new(block, Bar::Moving))
+    }
+
+    fn candidates(&self) -> impl Iterator<Item = BlockId> {
+        let from = self.ring.hand.min(self.ring.blocks.len());
+        let round = self
+            .ring
+            .blocks
+            .range(from..)
+            .chain(self.ring.blocks.range(..from));
+        round.take(CANDIDATES_MAX).copied()
+    }
+
+    /// Drops the segments of which everything was flushed or has expired, in constant time for each.
+    /// Returns how many.
+    pub(super) fn drop_dead(&mut self) -> u32 {
+        let dead: Vec<BlockId> = self
+            .candidates()
+            .filter(|block| self.is_dead(*block))
+            .collect();
+        for block in &dead {
+            let flushed = self.is_flushed(*block);
+            let (items, _) = self.drop_whole(*block);
+            if !flushed {
+                self.tenant.tally.reclaimed.add(u64::from(items));
+            }
+        }
+        dead.len() as u32
+    }
+
+    fn is_flushed(&self, block: BlockId) -> bool {
+        self.tenant
+            .segments
+            .is_flushed(self.items.arena.block(block).sequence())
+    }
+
+    fn is_dead(&self, block: BlockId) -> bool {
+        self.is_flushed(block) || self.items.arena.block(block).is_expired(self.now)
+    }
+
+    /// Drops a segment with all that it holds; returns the items and bytes that were in it.
+    pub(super) fn drop_whole(&mut self, block: BlockId) -> (u32, u32) {
+        self.ring.remove(block);
+        self.tenant.lost_block();
+        let lost = self.items.arena.drop_block(block);
+        self.items.sweeper.note_stale(lost.0);
+        self.done.blocks += 1;
+        lost
+    }
+
+    /// The segment with the fewest live bytes, if working through it costs less than what it frees.
+    fn sparsest(&self) -> Option<BlockId> {
+        let arena = &self.items.arena;
+        let live = |block: &BlockId| arena.block(*block).live_bytes.load(Ordering::Relaxed);
+        let sparsest = self.candidates().min_by_key(live)?;
+        let second = self
+            .candidates()
+            .filter(|block| *block != sparsest)
+            .map(|block| live(&block))
+            .min();
+        let size = arena.block_bytes() as u32;
+        // Without eviction nothing but the dead can go: a tenth of them is worth the work.
+        let most = if self.items.evicts {
+            size / 2
+        } else {
+            size / 10 * 9
+        };
+        // Into a new target it pays only together with another segment.
+        let room = self
+            .ring
+            .target
+            .map(|target| size - arena.block(target).filled.load(Ordering::Relaxed));
+        let pays = live(&sparsest) == 0
+            || room.is_some_and(|room| live(&sparsest) <= room)
+            || second.is_some_and(|second| second < most);
+        (pays && live(&sparsest) < most && arena.is_complete(sparsest, self.me)).then_some(sparsest)
+    }
+
+    fn work_through(&mut self, source: &mut Source, until: u64) -> Reach {
+        let generation = self.items.arena.block(source.block).generation();
+        while self.done.worked < until {
+            let Some((record, next)) = self.items.walk(source.block, source.at) else {
+                return Reach::End;
+            };
+            let len = record.len() as u32;
+            let place = Place::new(source.block, next - len, generation);
+            if !self.decide(place, &record, source.bar) {
+                return Reach::Stuck;
+            }
+            self.done.worked += u64::from(len);
+            source.at = next;
+        }
+        Reach::Budget
+    }
+
+    /// Keeps a record or lets it go. Says whether that could be done.
+    fn decide(&mut self, place: Place, record: &Record<'_>, bar: Bar) -> bool {
+        let items = self.items;
+        let hash = items.hash_of_record(self.tenant.id, record);
+        let Some(table) = items.table_of(record.fields.role) else {
+            return true;
+        };
+        let mut held = table.lock(hash);
+        let Some((cell, ())) = held.find(hash, |slot| (slot.place() == place).then_some(())) else {
+            return true; // dead: replaced or deleted since
+        };
+        let len = record.len() as u64;
+        let flushed = self.is_flushed(place.block);
+        let dead = flushed || record.fields.expiry.is_past(self.now);
+        if !dead && self.keeps(bar, cell.slot.hits(), len) {
+            if self.carry(&held, hash, place, record, bar) {
+                self.done.bytes_kept += len;
+                return true;
+            }
+            if bar == Bar::Live {
+                return false;
+            }
+        }
+        let slot = held.remove(cell);
+        items.arena.block(place.block).lose(len as u32);
+        let tally = &self.tenant.tally;
+        if !dead {
+            self.done.items_lost += 1;
+            self.done.bytes_lost += len;
+            items.evicted(self.tenant.id, slot);
+        } else if !flushed {
+            tally.reclaimed.add(1);
+            tally.expired_unfetched.add(u64::from(!slot.fetched()));
+        }
+        true
+    }
+
+    fn keeps(&mut self, bar: Bar, hits: u32, len: u64) -> bool {
+        match bar {
+            Bar::Moving => self.ring.window.keeps(hits, len),
+            Bar::Live => true,
+            Bar::Hits(least) => hits >= least,
+        }
+    }
+
+    /// Copies a record into the survivors' segment and lets its slot name the copy. Says whether there
+    /// was room.
+    fn carry(
+        &mut self,
+        held: &Held<'_>,
+        hash: u64,
+        place: Place,
+        record: &Record<'_>,
+        bar: Bar,
+    ) -> bool {
+        let items = self.items;
+        // A reader may mark the slot while the record is copied; then it is copied once more, since the
+        // copy may lack a cas unique that was just told.
+        while let Some((cell, ())) = held.find(hash, |slot| (slot.place() == place).then_some(())) {
+            let mut fields = record.fields;
+            if cell.slot.told() && fields.cas.is_none() {
+                fields.cas = Some(items.implied_cas(place));
+            }
+            let Some(copy) = self.copy(place.block, hash, &fields, record.value) else {
+                return false;
+            };
+            let hits = if bar == Bar::Live {
+                cell.slot.hits()
+            } else {
+                cell.slot.hits() / 2
+            };
+            let moved = copy.with_hits(hits).with_fetched(cell.slot.fetched());
+            let moved = if cell.slot.told() {
+                moved.with_told()
+            } else {
+                moved
+            };
+            if cell.exchange(moved).is_ok() {
+                let len = fields.record_len(record.value.len());
+                items.arena.block(copy.place().block).gain(len as u32);
+                items.arena.block(place.block).lose(record.len() as u32);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Writes a record into the survivors' segment.
+    fn copy(
+        &mut self,
+        source: BlockId,
+        hash: u64,
+        fields: &Fields<'_>,
+        value: &[u8],
+    ) -> Option<Slot> {
+        let arena = &self.items.arena;
+        let len = fields.record_len(value.len()) as u32;
+        let class = arena.block(source).class.load(Ordering::Relaxed);
+        let of_class = |block: &BlockId| arena.block(*block).class.load(Ordering::Relaxed) == class;
+        let here = self
+            .ring
+            .target
+            .filter(of_class)
+            .and_then(|target| arena.claim(target, len));
+        let claim = match here {
+            Some(claim) => claim,
+            None => {
+                self.ring.settle_target(arena);
+                let opened = arena.block(source).opened();
+                let target = arena.take(Claimant::Tenant(self.tenant.id), 0, opened)?;
+                self.tenant.gained_block();
+                arena.block(target).class.store(class, Ordering::Relaxed);
+                self.ring.target = Some(target);
+                arena.claim(target, len)?
+            }
+        };
+        Some(self.items.fill(claim, hash, fields, &[value], value.len()))
+    }
+
+    /// Gives up a segment in which nothing is alive any more.
+    fn give_up(&mut self, block: BlockId) {
+        self.ring.remove(block);
+        self.tenant.lost_block();
+        self.items.arena.retire(&[block]);
+        self.done.blocks += 1;
+    }
+}

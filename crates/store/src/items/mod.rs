@@ -1,0 +1,372 @@
+//! The items engine: variable-size values in append-only segments of one block each.
+//!
+//! Segcache (Yang, Yue, Vinayak, NSDI '21) is the model: segments by time to live, a hash index of 8-byte
+//! slots, eviction by merging segments so that what is hot survives. Blocks, tenants and lock-free reads
+//! are ours. A record never changes once it is published, so a reader needs no lock: it finds a slot,
+//! sees that the block's generation holds, and copies under its pin.
+
+mod entry;
+mod large;
+mod merge;
+mod record;
+mod room;
+mod segments;
+mod shrink;
+mod slot;
+mod sweep;
+mod table;
+mod tally;
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use sublet_types::{Second, TenantId};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::api::{Absence, Item, Lookup, Reading, StoreSettings, Value};
+use crate::arena::{Arena, Block, BlockId, Claimant, PinSlot, RECORDS_BEGIN};
+use crate::tenants::{Tenant, Tenants};
+pub use entry::Entry;
+use merge::Hand;
+use record::{HEAD_BYTES, Head, Record, Role};
+pub(crate) use segments::{RESERVE_BLOCKS, Segments};
+pub(crate) use shrink::{Loss, Shrink};
+use slot::{HITS_MAX, Place, Slot};
+use sweep::Sweeper;
+use table::{Cell, Judge, Table};
+pub(crate) use tally::Tally;
+
+pub(crate) use slot::BLOCKS_MAX;
+
+/// Hits up to here are counted one by one, further ones ever more rarely: a slot has six bits for them.
+const HITS_EXACT: u32 = 8;
+
+/// The engine: index and segments over one arena.
+pub(crate) struct Items {
+    pub(crate) arena: Arena,
+    pub(crate) tenants: Tenants,
+    table: Table,
+    /// The index of large values' chunks.
+    chunks: OnceLock<Table>,
+    seed: u64,
+    item_max: u64,
+    evicts: bool,
+    chunk_names: AtomicU64,
+    sweeper: Sweeper,
+    /// The last second whose chores were done.
+    last_chores: AtomicU32,
+}
+
+/// When, and with what luck, something happens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) now: Second,
+    /// A number that differs from call to call.
+    pub(crate) luck: u64,
+}
+
+impl Items {
+    pub(crate) fn new(arena: Arena, index: BlockId, settings: &StoreSettings) -> Items {
+        let blocks = arena.blocks().count();
+        Items {
+            table: Table::new(&arena, index, blocks),
+            chunks: OnceLock::new(),
+            arena,
+            tenants: Tenants::new(),
+            seed: settings.seed,
+            item_max: settings.item_max.0,
+            evicts: settings.evicts,
+            chunk_names: AtomicU64::new(1),
+            sweeper: Sweeper::default(),
+            last_chores: AtomicU32::new(0),
+        }
+    }
+
+    /// Blocks that the index holds.
+    pub(crate) fn index_blocks(&self) -> usize {
+        self.tables().map(Table::blocks).sum()
+    }
+
+    fn tables(&self) -> impl Iterator<Item = &Table> {
+        std::iter::once(&self.table).chain(self.chunks.get())
+    }
+
+    fn hash(&self, tenant: TenantId, key: &[u8]) -> u64 {
+        xxh3_64_with_seed(key, self.seed ^ u64::from(tenant.0) << 48)
+    }
+
+    /// Looks an item up. The caller is pinned.
+    pub(crate) fn read<R>(
+        &self,
+        tenant: &Tenant,
+        key: &[u8],
+        moment: Moment,
+        reading: Reading,
+        visit: impl FnOnce(&Item<'_>) -> R,
+    ) -> Lookup<R> {
+        let hash = self.hash(tenant.id, key);
+        let Some((cell, record)) = self
+            .table
+            .find(hash, |slot| self.record_of(slot, tenant.id, key))
+        else {
+            return Lookup::Miss(Absence::Unknown);
+        };
+        if let Some(absence) = self.absence(tenant, cell.slot, &record, moment.now) {
+            self.forget(tenant, hash, key, cell.slot, absence);
+            return Lookup::Miss(absence);
+        }
+        let Some(value) = self.value(&record, moment, reading) else {
+            self.forget(tenant, hash, key, cell.slot, Absence::Unknown);
+            return Lookup::Miss(Absence::Unknown);
+        };
+        let cas = || self.tell(tenant.id, hash, cell, &record);
+        let answer = visit(&self.item(cell.slot, &record, value, &cas));
+        if reading == Reading::Use {
+            self.note_use(cell, moment);
+        }
+        Lookup::Hit(answer)
+    }
+
+    fn item<'a>(
+        &'a self,
+        slot: Slot,
+        record: &Record<'a>,
+        value: Value<'a>,
+        cas: &'a dyn Fn() -> u64,
+    ) -> Item<'a> {
+        let fields = &record.fields;
+        let block = self.arena.block(slot.place().block);
+        Item {
+            key: fields.key,
+            value,
+            flags: fields.flags,
+            expiry: fields.expiry,
+            marks: fields.marks,
+            cas,
+            fetched: slot.fetched(),
+            last_access: if slot.fetched() {
+                block.last_hit()
+            } else {
+                block.opened()
+            },
+        }
+    }
+
+    /// The block that a slot names, if the slot is not stale.
+    fn block_of(&self, slot: Slot) -> Option<&Block> {
+        let place = slot.place();
+        let block = self.arena.block(place.block);
+        place.is_of(block.generation()).then_some(block)
+    }
+
+    /// The record of a slot, if it is this tenant's client item of this key.
+    fn record_of(&self, slot: Slot, tenant: TenantId, key: &[u8]) -> Option<Record<'_>> {
+        let place = slot.place();
+        if !self.block_of(slot)?.is_owned_by(tenant) {
+            return None;
+        }
+        let head = Head::read(
+            *self
+                .arena
+                .bytes(place.block, place.at, HEAD_BYTES)?
+                .first_chunk()?,
+        );
+        let whole = self.arena.bytes(place.block, place.at, head.record_len())?;
+        if !head.has_key(&whole[HEAD_BYTES..], key) {
+            return None;
+        }
+        Record::read(whole).filter(|record| record.fields.role != Role::Chunk)
+    }
+
+    /// The record at a place, whatever it is.
+    fn record_at(&self, block: BlockId, at: u32) -> Option<Record<'_>> {
+        let head = Head::read(*self.arena.bytes(block, at, HEAD_BYTES)?.first_chunk()?);
+        Record::read(self.arena.bytes(block, at, head.record_len())?)
+    }
+
+    /// Why a record that was found is no answer, if it is none.
+    fn absence(
+        &self,
+        tenant: &Tenant,
+        slot: Slot,
+        record: &Record<'_>,
+        now: Second,
+    ) -> Option<Absence> {
+        let block = self.arena.block(slot.place().block);
+        if tenant.segments.is_flushed(block.sequence()) {
+            Some(Absence::Flushed)
+        } else if record.fields.expiry.is_past(now) {
+            Some(Absence::Expired)
+        } else {
+            None
+        }
+    }
+
+    /// Removes a slot that turned out to lead to nothing, unless it has changed since.
+    fn forget(&self, tenant: &Tenant, hash: u64, key: &[u8], slot: Slot, absence: Absence) {
+        let mut held = self.table.lock(hash);
+        let same = |other: Slot| {
+            let record = self.record_of(other, tenant.id, key)?;
+            other.has_same_place(slot).then_some(record)
+        };
+        if let Some((cell, record)) = held.find(hash, same) {
+            if absence == Absence::Expired {
+                tenant.tally.reclaimed.add(1);
+                tenant
+                    .tally
+                    .expired_unfetched
+                    .add(u64::from(!cell.slot.fetched()));
+            }
+            self.unlink_chunks(&record);
+            self.unlink(&mut held, cell, &record);
+        }
+    }
+
+    /// The lasting cas unique of an item that was found at `cell`.
+    ///
+    /// An item that nobody asked for its unique has none of its own: its place is as good. Once told, the
+    /// slot says so, and whoever moves the record writes the unique into it.
+    fn tell<'a>(
+        &'a self,
+        tenant: TenantId,
+        hash: u64,
+        mut cell: Cell<'a>,
+        record: &Record<'a>,
+    ) -> u64 {
+        let mut here = *record;
+        loop {
+            if let Some(cas) = here.fields.cas {
+                return cas;
+            }
+            let implied = self.implied_cas(cell.slot.place());
+            if cell.slot.told() {
+                return implied;
+            }
+            match cell.exchange(cell.slot.with_told()) {
+                Ok(()) => return implied,
+                Err(changed) if changed.has_same_place(cell.slot) => cell.slot = changed,
+                Err(_) => {
+                    // Moved or replaced. The same bytes elsewhere are the same item to any client;
+                    // otherwise the old unique is right: it is out of date and will lose.
+                    let again = |slot: Slot| self.record_of(slot, tenant, record.fields.key);
+                    match self.table.find(hash, again) {
+                        Some((moved, found)) if is_same(&found, record) => {
+                            (cell, here) = (moved, found)
+                        }
+                        _ => return implied,
+                    }
+                }
+            }
+        }
+    }
+
+    /// The cas unique of a record that has none written into it: no two records ever share it.
+    fn implied_cas(&self, place: Place) -> u64 {
+        self.arena.block(place.block).sequence() << 21 | u64::from(place.at)
+    }
+
+    /// Counts a use, for eviction.
+    fn note_use(&self, cell: Cell<'_>, moment: Moment) {
+        let slot = cell.slot;
+        self.arena.block(slot.place().block).hit(moment.now);
+        let hits = slot.hits();
+        let counts = hits < HITS_EXACT || (hits < HITS_MAX && moment.luck % u64::from(hits) == 0);
+        if counts || !slot.fetched() {
+            // Lost if the slot changes at this moment: one hit of an estimate.
+            let _ = cell.exchange(slot.with_hits(hits + u32::from(counts)).with_fetched(true));
+        }
+    }
+
+    /// Visits a tenant's items in one bucket of the index and says which bucket is next.
+    pub(crate) fn scan(
+        &self,
+        tenant: &Tenant,
+        bucket: u64,
+        now: Second,
+        visit: &mut dyn FnMut(&Item<'_>),
+    ) -> Option<u64> {
+        let buckets = self.table.buckets();
+        if bucket >= buckets {
+            return None;
+        }
+        self.table.visit(bucket, |slot| {
+            let place = slot.place();
+            if !self
+                .block_of(slot)
+                .is_some_and(|block| block.is_owned_by(tenant.id))
+            {
+                return;
+            }
+            let Some(record) = self.record_at(place.block, place.at) else {
+                return;
+            };
+            if record.fields.role == Role::Chunk
+                || self.absence(tenant, slot, &record, now).is_some()
+            {
+                return;
+            }
+            let moment = Moment { now, luck: 0 };
+            let Some(value) = self.value(&record, moment, Reading::Peek) else {
+                return;
+            };
+            let cas = || record.fields.cas.unwrap_or_else(|| self.implied_cas(place));
+            visit(&self.item(slot, &record, value, &cas));
+        });
+        Some(bucket + 1)
+    }
+
+    /// Whether this second's chores are still to be done; from now on they are somebody's.
+    pub(crate) fn is_new_second(&self, now: Second) -> bool {
+        self.last_chores.fetch_max(now.0, Ordering::Relaxed) < now.0
+    }
+
+    /// Drops the segments that were dead at `then`. The caller is pinned.
+    pub(crate) fn drop_expired(&self, me: &PinSlot, then: Second) {
+        for tenant in self.tenants.iter() {
+            if let Some(mut ring) = tenant.segments.try_ring() {
+                Hand::new(self, tenant, &mut ring, me, then).drop_dead();
+            }
+        }
+    }
+
+    /// Lets past hits count half.
+    pub(crate) fn cool(&self) {
+        for (_, block) in self.arena.blocks() {
+            block
+                .heat
+                .store(block.heat.load(Ordering::Relaxed) / 2, Ordering::Relaxed);
+        }
+    }
+
+    /// Where the next record after `at` begins, and the record at `at`. For walks through full segments.
+    fn walk(&self, block: BlockId, at: u32) -> Option<(Record<'_>, u32)> {
+        let at = at.max(RECORDS_BEGIN);
+        let filled = self.arena.block(block).filled.load(Ordering::Acquire);
+        if at >= filled {
+            return None;
+        }
+        let record = self.record_at(block, at)?;
+        Some((record, at + record.len() as u32))
+    }
+}
+
+/// Whether two records are the same to a client.
+fn is_same(a: &Record<'_>, b: &Record<'_>) -> bool {
+    a.value == b.value && a.fields.flags == b.fields.flags
+}
+
+impl Judge for Items {
+    fn hash_of(&self, slot: Slot) -> Option<u64> {
+        let tenant = match self.block_of(slot)?.owner() {
+            Claimant::Tenant(tenant) => tenant,
+            Claimant::None => return None,
+        };
+        let place = slot.place();
+        let record = self.record_at(place.block, place.at)?;
+        Some(self.hash_of_record(tenant, &record))
+    }
+
+    fn is_stale(&self, slot: Slot) -> bool {
+        self.block_of(slot).is_none()
+    }
+}

@@ -1,0 +1,101 @@
+//! Making room: who gives way when a block is needed, and a little work ahead so that nobody waits.
+
+use sublet_types::Second;
+
+use super::Items;
+use super::merge::{Hand, Yield};
+use super::segments::{RESERVE_BLOCKS, Ring};
+use crate::arena::PinSlot;
+use crate::tenants::Tenant;
+
+/// Free blocks below which every write also works at the next ones.
+const AHEAD_BLOCKS: u32 = RESERVE_BLOCKS as u32 + 2;
+
+/// Bytes that the hand passes for each byte written ahead of need. At most a third of them is kept, so this
+/// frees more than was written.
+const WORK_FOR_EACH_BYTE: u64 = 2;
+
+/// Bytes that the hand passes in any case.
+const WORK_MIN: u64 = 256;
+
+impl Items {
+    /// Whether a tenant can have so many blocks more at once.
+    pub(crate) fn has_room(&self, tenant: &Tenant, blocks: u32) -> bool {
+        self.arena.ready() >= blocks + RESERVE_BLOCKS as u32
+            && !tenant.is_at_ceiling(blocks, self.arena.block_bytes())
+    }
+
+    /// Makes some room for `tenant`, growing where the arena may, evicting where it may not. Says whether
+    /// that came to anything. The caller is pinned and holds no lock.
+    pub(crate) fn make_room(
+        &self,
+        tenant: &Tenant,
+        blocks: u32,
+        me: &PinSlot,
+        now: Second,
+    ) -> bool {
+        let at_ceiling = tenant.is_at_ceiling(blocks, self.arena.block_bytes());
+        if !at_ceiling && self.arena.may_grow() && matches!(self.arena.grow(), Ok(true)) {
+            return true;
+        }
+        let giver = if at_ceiling {
+            tenant
+        } else {
+            self.tenants.gives_way(tenant, self.arena.block_bytes())
+        };
+        if u64::from(blocks) + RESERVE_BLOCKS as u64 + self.index_blocks() as u64
+            > u64::from(self.arena.limit())
+        {
+            return false; // not even an empty arena has room for it
+        }
+        let mut ring = giver.segments.ring();
+        let mut done = self.work(
+            giver,
+            &mut ring,
+            me,
+            now,
+            2 * self.arena.block_bytes() as u64,
+            blocks,
+        );
+        if done.blocks == 0 && done.worked == 0 && self.evicts {
+            // Nothing is full: what is open must do.
+            giver.segments.close_all(&self.arena, &mut ring);
+            done = self.work(giver, &mut ring, me, now, u64::MAX, 1);
+        }
+        self.arena.settle();
+        done.blocks > 0 || done.worked > 0 || self.arena.in_limbo() > 0
+    }
+
+    /// Works ahead of need after `written` bytes, so that room is there when it is wanted. Never waits.
+    pub(crate) fn work_ahead(&self, tenant: &Tenant, me: &PinSlot, written: u64, now: Second) {
+        if !self.evicts || self.arena.ready() >= AHEAD_BLOCKS || self.arena.may_grow() {
+            return;
+        }
+        let giver = self.tenants.gives_way(tenant, self.arena.block_bytes());
+        if let Some(mut ring) = giver.segments.try_ring() {
+            let wanted = AHEAD_BLOCKS - self.arena.ready().min(AHEAD_BLOCKS - 1);
+            self.work(
+                giver,
+                &mut ring,
+                me,
+                now,
+                WORK_MIN + WORK_FOR_EACH_BYTE * written,
+                wanted,
+            );
+        }
+    }
+
+    fn work(
+        &self,
+        tenant: &Tenant,
+        ring: &mut Ring,
+        me: &PinSlot,
+        now: Second,
+        budget: u64,
+        blocks: u32,
+    ) -> Yield {
+        let mut hand = Hand::new(self, tenant, ring, me, now);
+        hand.evict(budget, blocks);
+        hand.done
+    }
+}

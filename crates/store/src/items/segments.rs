@@ -1,0 +1,179 @@
+//! A tenant's segments: the blocks that it appends to, and those that are full.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+use sublet_types::{Bytes, Expiry, Second};
+
+use super::merge::{Source, Window};
+use crate::arena::{Arena, BlockId, Claim, Claimant};
+use crate::tenants::Tenant;
+
+/// Open segments of a tenant: items of like time to live die together. The first is for those that never
+/// expire.
+pub(crate) const CLASSES: usize = 8;
+
+/// Longest times to live of classes 1 to 6, seconds; longer ones go into class 7.
+const CLASS_BOUNDS: [u32; CLASSES - 2] = [60, 600, 3600, 6 * 3600, 24 * 3600, 7 * 24 * 3600];
+
+/// A smaller tenant has one class only: open segments would be too large a part of it.
+const ONE_CLASS_BELOW: Bytes = Bytes::mib(64);
+
+/// Blocks of the free list that only eviction and the index may take, so that they always can.
+pub(crate) const RESERVE_BLOCKS: usize = 2;
+
+/// The segments of one tenant.
+#[derive(Default)]
+pub(crate) struct Segments {
+    open: [Mutex<Option<BlockId>>; CLASSES],
+    /// Full segments that the ring has not taken in yet.
+    arrivals: Mutex<Vec<BlockId>>,
+    ring: Mutex<Ring>,
+    /// Segments with a lower sequence were flushed.
+    flushed_before: AtomicU64,
+}
+
+/// Full segments in the order of their age, and the hand that goes round them.
+#[derive(Default)]
+pub(crate) struct Ring {
+    pub(super) blocks: VecDeque<BlockId>,
+    pub(super) hand: usize,
+    /// The segment that survivors are copied into.
+    pub(super) target: Option<BlockId>,
+    /// The segment that is being worked through.
+    pub(super) source: Option<Source>,
+    pub(super) window: Window,
+}
+
+impl Segments {
+    /// The class of an item that expires at `expiry`.
+    pub(super) fn class_of(
+        tenant: &Tenant,
+        block_bytes: usize,
+        expiry: Expiry,
+        now: Second,
+    ) -> usize {
+        let held = u64::from(tenant.held()) * block_bytes as u64;
+        match expiry {
+            Expiry::At(second) if held >= ONE_CLASS_BELOW.0 => {
+                let ttl = second.0.saturating_sub(now.0);
+                1 + CLASS_BOUNDS
+                    .iter()
+                    .position(|bound| ttl <= *bound)
+                    .unwrap_or(CLASS_BOUNDS.len())
+            }
+            _ => 0,
+        }
+    }
+
+    /// A place for `len` bytes in the tenant's open segment of that class; a new segment if that is full.
+    /// `None` if there is no block for it.
+    pub(super) fn claim(
+        tenant: &Tenant,
+        arena: &Arena,
+        class: usize,
+        len: u32,
+        now: Second,
+    ) -> Option<Claim> {
+        let segments = &tenant.segments;
+        let mut open = segments.open[class].lock();
+        if let Some(block) = *open {
+            if let Some(claim) = arena.claim(block, len) {
+                return Some(claim);
+            }
+            arena.close(block);
+            segments.arrivals.lock().push(block);
+            *open = None;
+        }
+        if tenant.is_at_ceiling(1, arena.block_bytes()) {
+            return None;
+        }
+        let block = arena.take(Claimant::Tenant(tenant.id), RESERVE_BLOCKS, now)?;
+        tenant.gained_block();
+        arena
+            .block(block)
+            .class
+            .store(class as u8, Ordering::Relaxed);
+        *open = Some(block);
+        arena.claim(block, len)
+    }
+
+    /// The ring, with all full segments in it.
+    pub(super) fn ring(&self) -> MutexGuard<'_, Ring> {
+        let mut ring = self.ring.lock();
+        self.take_in(&mut ring);
+        ring
+    }
+
+    /// The ring, unless another thread works on it.
+    pub(super) fn try_ring(&self) -> Option<MutexGuard<'_, Ring>> {
+        let mut ring = self.ring.try_lock()?;
+        self.take_in(&mut ring);
+        Some(ring)
+    }
+
+    fn take_in(&self, ring: &mut Ring) {
+        ring.blocks.extend(self.arrivals.lock().drain(..));
+    }
+
+    /// Closes every open segment, the survivors' too.
+    pub(super) fn close_all(&self, arena: &Arena, ring: &mut Ring) {
+        for open in &self.open {
+            let closing = open.lock().take();
+            closing.iter().for_each(|block| arena.close(*block));
+            ring.blocks.extend(closing);
+        }
+        self.take_in(ring);
+        ring.settle_target(arena);
+    }
+
+    /// Hides all that was stored so far.
+    pub(crate) fn flush(&self, arena: &Arena) {
+        let mut ring = self.ring();
+        // With all classes locked nobody opens a segment: what is stored later has a higher sequence.
+        let mut open: Vec<_> = self.open.iter().map(|open| open.lock()).collect();
+        let closing: Vec<BlockId> = open.iter_mut().filter_map(|open| open.take()).collect();
+        closing.iter().for_each(|block| arena.close(*block));
+        ring.blocks.extend(closing);
+        self.take_in(&mut ring);
+        ring.settle_target(arena);
+        self.flushed_before
+            .store(arena.next_sequence(), Ordering::SeqCst);
+    }
+
+    /// The sequence below which segments were flushed.
+    pub(super) fn flushed_before(&self) -> u64 {
+        self.flushed_before.load(Ordering::Acquire)
+    }
+
+    /// Whether everything in a block of this sequence was flushed.
+    pub(crate) fn is_flushed(&self, sequence: u64) -> bool {
+        sequence < self.flushed_before()
+    }
+}
+
+impl Ring {
+    /// Puts the survivors' segment into the ring, just behind the hand.
+    pub(super) fn settle_target(&mut self, arena: &Arena) {
+        if let Some(target) = self.target.take() {
+            arena.close(target);
+            let at = self.hand.min(self.blocks.len());
+            self.blocks.insert(at, target);
+            self.hand = at + 1;
+        }
+    }
+
+    /// Takes a block out of the ring.
+    pub(super) fn remove(&mut self, block: BlockId) {
+        if let Some(at) = self.blocks.iter().position(|other| *other == block) {
+            self.blocks.remove(at);
+            if at < self.hand {
+                self.hand -= 1;
+            }
+        }
+        if self.source.is_some_and(|source| source.block == block) {
+            self.source = None;
+        }
+    }
+}

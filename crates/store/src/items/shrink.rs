@@ -1,0 +1,205 @@
+//! Giving blocks back: ordered, where what is hot survives, and fast, where whole blocks go.
+
+use std::sync::atomic::Ordering;
+
+use sublet_types::{ReleaseMode, Second};
+
+use super::Items;
+use super::merge::{Bar, Hand};
+use super::segments::Ring;
+use super::slot::HITS_MAX;
+use crate::arena::{BlockId, PinSlot};
+use crate::tenants::Tenant;
+
+/// Segments looked into to learn how hits are spread, for each so many that are to go.
+const SAMPLE_ONE_IN: usize = 4;
+
+/// Segments looked into, at the least and at the most.
+const SAMPLE_MIN: usize = 4;
+const SAMPLE_MAX: usize = 32;
+
+/// What a release must know of its surroundings.
+pub(crate) struct Shrink<'a> {
+    pub(crate) items: &'a Items,
+    pub(crate) me: &'a PinSlot,
+    /// Lets go of what was seen, so that blocks given up can be reused for survivors.
+    pub(crate) renew_pin: &'a dyn Fn(),
+    pub(crate) now: Second,
+    pub(crate) luck: u64,
+}
+
+/// What shrinking a tenant cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Loss {
+    pub(crate) blocks: u32,
+    pub(crate) items: u64,
+    pub(crate) bytes: u64,
+    pub(crate) bytes_kept: u64,
+}
+
+impl Loss {
+    pub(crate) fn add(&mut self, other: Loss) {
+        self.blocks += other.blocks;
+        self.items += other.items;
+        self.bytes += other.bytes;
+        self.bytes_kept += other.bytes_kept;
+    }
+}
+
+impl Shrink<'_> {
+    /// Makes a tenant give up `blocks` blocks, or all it has. They go to the free list.
+    pub(crate) fn tenant(&mut self, tenant: &Tenant, blocks: u32, mode: ReleaseMode) -> Loss {
+        let held = tenant.held();
+        let mut ring = tenant.segments.ring();
+        tenant.segments.close_all(&self.items.arena, &mut ring);
+        let mut loss = Loss::default();
+        match mode {
+            ReleaseMode::Ordered => self.ordered(tenant, &mut ring, blocks, &mut loss),
+            ReleaseMode::Fast | ReleaseMode::Scra | ReleaseMode::Random => {
+                self.drop_dead(tenant, &mut ring);
+                let order = self.whole_order(&ring, mode);
+                self.drop_all(tenant, &mut ring, order, blocks, &mut loss);
+            }
+        }
+        loss.blocks = held.saturating_sub(tenant.held());
+        loss
+    }
+
+    fn hand<'a>(&'a self, tenant: &'a Tenant, ring: &'a mut Ring) -> Hand<'a> {
+        Hand::new(self.items, tenant, ring, self.me, self.now)
+    }
+
+    fn drop_dead(&self, tenant: &Tenant, ring: &mut Ring) {
+        let mut hand = self.hand(tenant, ring);
+        while hand.drop_dead() > 0 {}
+    }
+
+    fn heat(&self, block: BlockId) -> u32 {
+        self.items.arena.block(block).heat.load(Ordering::Relaxed)
+    }
+
+    /// The order in which whole blocks go.
+    fn whole_order(&mut self, ring: &Ring, mode: ReleaseMode) -> Vec<BlockId> {
+        let mut order: Vec<BlockId> = ring.blocks.iter().copied().collect();
+        match mode {
+            ReleaseMode::Random => self.shuffle(&mut order),
+            ReleaseMode::Scra => {
+                let mut least_hit = order.clone();
+                least_hit.sort_by_key(|block| self.heat(*block));
+                // Twice each: a block that went as the oldest is passed over as the least hit.
+                order = order
+                    .into_iter()
+                    .zip(least_hit)
+                    .flat_map(|(old, cold)| [old, cold])
+                    .collect();
+            }
+            ReleaseMode::Fast | ReleaseMode::Ordered => {
+                order.sort_by_key(|block| self.heat(*block))
+            }
+        }
+        order
+    }
+
+    fn shuffle(&mut self, order: &mut [BlockId]) {
+        for at in (1..order.len()).rev() {
+            // xorshift64: luck, not secrecy
+            self.luck ^= self.luck << 13;
+            self.luck ^= self.luck >> 7;
+            self.luck ^= self.luck << 17;
+            order.swap(at, self.luck as usize % (at + 1));
+        }
+    }
+
+    fn drop_all(
+        &self,
+        tenant: &Tenant,
+        ring: &mut Ring,
+        order: Vec<BlockId>,
+        blocks: u32,
+        loss: &mut Loss,
+    ) {
+        let until = tenant.held().saturating_sub(blocks);
+        let mut gone = std::collections::HashSet::new();
+        let mut hand = self.hand(tenant, ring);
+        for block in order {
+            if tenant.held() <= until {
+                return;
+            }
+            if gone.insert(block) {
+                let (items, bytes) = hand.drop_whole(block);
+                loss.items += u64::from(items);
+                loss.bytes += u64::from(bytes);
+            }
+        }
+    }
+
+    /// Expired first, then the least hit: what is hit more often than what must go is copied together.
+    fn ordered(&self, tenant: &Tenant, ring: &mut Ring, blocks: u32, loss: &mut Loss) {
+        let until = tenant.held().saturating_sub(blocks);
+        self.drop_dead(tenant, ring);
+        let mut bar = self.bar(tenant, ring, tenant.held().saturating_sub(until));
+        let mut hand = self.hand(tenant, ring);
+        while tenant.held() > until && bar <= HITS_MAX + 1 {
+            let mut order: Vec<BlockId> = hand.ring.blocks.iter().copied().collect();
+            order.sort_by_key(|block| self.heat(*block));
+            for block in order {
+                if tenant.held() <= until {
+                    break;
+                }
+                if self.items.arena.is_complete(block, self.me) {
+                    hand.empty(block, Bar::Hits(bar));
+                    (self.renew_pin)();
+                }
+            }
+            hand.ring.settle_target(&self.items.arena);
+            bar += 1;
+        }
+        loss.items += hand.done.items_lost;
+        loss.bytes += hand.done.bytes_lost;
+        loss.bytes_kept += hand.done.bytes_kept;
+    }
+
+    /// The hits from which items may stay if `blocks` blocks are to go, by a sample of segments.
+    fn bar(&self, tenant: &Tenant, ring: &Ring, blocks: u32) -> u32 {
+        let wanted = (blocks as usize / SAMPLE_ONE_IN).clamp(SAMPLE_MIN, SAMPLE_MAX);
+        let stride = ring.blocks.len().div_ceil(wanted).max(1);
+        let mut spread = [0u64; HITS_MAX as usize + 1];
+        let mut looked = 0;
+        for block in ring.blocks.iter().step_by(stride) {
+            self.count_hits(tenant, *block, &mut spread);
+            looked += 1;
+        }
+        let room = looked as u64 * self.items.arena.block_bytes() as u64;
+        let stays = ring.blocks.len().saturating_sub(blocks as usize) as u64;
+        let mut keepable = room * stays / ring.blocks.len().max(1) as u64;
+        for hits in (0..=HITS_MAX).rev() {
+            match keepable.checked_sub(spread[hits as usize]) {
+                Some(left) => keepable = left,
+                None => return hits + 1,
+            }
+        }
+        0
+    }
+
+    fn count_hits(
+        &self,
+        tenant: &Tenant,
+        block: BlockId,
+        spread: &mut [u64; HITS_MAX as usize + 1],
+    ) {
+        let mut at = 0;
+        while let Some((record, next)) = self.items.walk(block, at) {
+            let here = next - record.len() as u32;
+            let named = |slot: super::Slot| {
+                let place = slot.place();
+                (place.block == block && place.at == here).then_some(slot.hits())
+            };
+            let hash = self.items.hash_of_record(tenant.id, &record);
+            let table = self.items.table_of(record.fields.role);
+            if let Some((_, hits)) = table.and_then(|table| table.find(hash, named)) {
+                spread[hits as usize] += record.len() as u64;
+            }
+            at = next;
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Sweeping: slots of dropped blocks are removed from the index in small steps, and the index is brought
+//! to the size that its items need.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use sublet_types::Second;
+
+use super::table::Table;
+use super::{Items, RESERVE_BLOCKS};
+use crate::arena::Claimant;
+
+/// Buckets swept or merged in one step: under a millisecond.
+const STEP_BUCKETS: u64 = 2048;
+
+/// Where the sweep is.
+#[derive(Default)]
+pub(crate) struct Sweeper {
+    /// Slots that were made stale and not yet swept, at the most.
+    stale: AtomicU64,
+    /// The next bucket of the sweep under way: of the items' index, then of the chunks'.
+    cursor: Mutex<Option<(usize, u64)>>,
+}
+
+impl Sweeper {
+    /// Hears that so many slots became stale.
+    pub(super) fn note_stale(&self, slots: u32) {
+        self.stale
+            .fetch_add(u64::from(slots.max(1)), Ordering::Relaxed);
+    }
+}
+
+impl Items {
+    /// One step of whatever the index needs. Says whether there is more to do. The caller is pinned.
+    pub(crate) fn tidy_index(&self, now: Second) -> bool {
+        self.sweep_step()
+            || self
+                .tables()
+                .any(|table| table.is_sparse() && self.merge_step(table, now))
+    }
+
+    /// Merges some buckets. Says whether that went well.
+    fn merge_step(&self, table: &Table, now: Second) -> bool {
+        let block = || self.arena.take(Claimant::None, RESERVE_BLOCKS, now);
+        let buckets = STEP_BUCKETS.min(table.buckets() / 4);
+        (0..buckets).all(|_| table.merge(&self.arena, self, block).is_ok())
+    }
+
+    fn sweep_step(&self) -> bool {
+        let mut cursor = self.sweeper.cursor.lock();
+        let (mut nth, mut bucket) = match *cursor {
+            Some(place) => place,
+            None if self.sweeper.stale.swap(0, Ordering::Relaxed) == 0 => return false,
+            None => {
+                self.arena.sweep_begins();
+                (0, 0)
+            }
+        };
+        for _ in 0..STEP_BUCKETS {
+            let Some(table) = self.tables().nth(nth) else {
+                self.arena.sweep_ends();
+                *cursor = None;
+                return self.sweeper.stale.load(Ordering::Relaxed) > 0;
+            };
+            bucket += 1;
+            if bucket > table.sweep(bucket - 1, self) {
+                (nth, bucket) = (nth + 1, 0);
+            }
+        }
+        *cursor = Some((nth, bucket));
+        true
+    }
+}

@@ -1,0 +1,30 @@
+//! What befell a tenant's items, counted since the start.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A tenant's counters that only the engine can move.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// Items evicted to make room.
+    pub(crate) evictions: Count,
+    /// Of these, never hit.
+    pub(crate) evicted_unfetched: Count,
+    /// Expired items whose memory was taken back.
+    pub(crate) reclaimed: Count,
+    /// Of these, never hit.
+    pub(crate) expired_unfetched: Count,
+}
+
+/// A counter.
+#[derive(Debug, Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    pub(crate) fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}

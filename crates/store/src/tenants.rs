@@ -1,0 +1,298 @@
+//! Who owns blocks, and who must give way (Mortar §5.2).
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use sublet_types::{Bytes, TenantId, TenantName, TenantSettings, Weight};
+
+use crate::api::TenantError;
+use crate::items::{Segments, Tally};
+
+/// The most tenants of a daemon.
+pub const TENANTS_MAX: usize = 1024;
+
+/// All tenants, by number.
+pub(crate) struct Tenants {
+    places: Box<[OnceLock<Tenant>]>,
+    count: AtomicUsize,
+    adding: Mutex<()>,
+}
+
+/// One tenant and what it holds.
+pub(crate) struct Tenant {
+    pub(crate) id: TenantId,
+    name: TenantName,
+    weight: AtomicU32,
+    /// In bytes; 0 for none.
+    floor: AtomicU64,
+    /// In bytes; `u64::MAX` for none.
+    ceiling: AtomicU64,
+    /// Blocks it owns.
+    held: AtomicU32,
+    pub(crate) segments: Segments,
+    pub(crate) tally: Tally,
+}
+
+impl Tenants {
+    pub(crate) fn new() -> Tenants {
+        Tenants {
+            places: (0..TENANTS_MAX).map(|_| OnceLock::new()).collect(),
+            count: AtomicUsize::new(0),
+            adding: Mutex::new(()),
+        }
+    }
+
+    pub(crate) fn add(&self, settings: TenantSettings) -> Result<TenantId, TenantError> {
+        check(&settings)?;
+        let _adding = self.adding.lock();
+        if self.by_name(&settings.name).is_some() {
+            return Err(TenantError::Exists);
+        }
+        let place = self.count.load(Ordering::Acquire);
+        let free = self
+            .places
+            .get(place)
+            .ok_or(TenantError::TooMany(TENANTS_MAX))?;
+        let id = TenantId(place as u16);
+        free.get_or_init(|| Tenant::new(id, settings));
+        self.count.store(place + 1, Ordering::Release);
+        Ok(id)
+    }
+
+    pub(crate) fn get(&self, id: TenantId) -> Option<&Tenant> {
+        self.places.get(id.0 as usize)?.get()
+    }
+
+    pub(crate) fn by_name(&self, name: &TenantName) -> Option<&Tenant> {
+        self.iter().find(|tenant| tenant.name == *name)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Tenant> {
+        let count = self.count.load(Ordering::Acquire);
+        self.places[..count].iter().filter_map(OnceLock::get)
+    }
+
+    fn weights(&self) -> u64 {
+        self.iter().map(|tenant| u64::from(tenant.weight().0)).sum()
+    }
+
+    /// Mortar's fairness of a tenant: (held ÷ capacity) ÷ (weight ÷ sum of weights). Over 1, it holds
+    /// more than its weighted share.
+    pub(crate) fn fairness(&self, tenant: &Tenant, capacity_blocks: u32) -> f64 {
+        let share = f64::from(tenant.weight().0) / self.weights().max(1) as f64;
+        f64::from(tenant.held()) / f64::from(capacity_blocks.max(1)) / share
+    }
+
+    /// Who gives way when `putter` needs a block: the tenant with the largest fairness, if it is ahead
+    /// of the putter by more than a block; else the putter itself. Nobody is brought below its floor for
+    /// another.
+    pub(crate) fn gives_way<'a>(&'a self, putter: &'a Tenant, block_bytes: usize) -> &'a Tenant {
+        let ahead = self
+            .iter()
+            .filter(|tenant| tenant.is_above_floor(block_bytes))
+            .max_by(|a, b| a.per_weight(0).total_cmp(&b.per_weight(0)));
+        match ahead {
+            Some(tenant) if tenant.per_weight(0) > putter.per_weight(1) => tenant,
+            _ => putter,
+        }
+    }
+
+    /// Who gives the next block back to the host: the tenant with the largest fairness above its floor;
+    /// where all are at their floors, the largest of all, for the host's need comes first.
+    pub(crate) fn gives_back(
+        &self,
+        held: impl Fn(&Tenant) -> u32,
+        block_bytes: usize,
+    ) -> Option<&Tenant> {
+        let order = |tenant: &&Tenant| {
+            let blocks = held(tenant);
+            let above =
+                u64::from(blocks) * block_bytes as u64 > tenant.floor().map_or(0, |floor| floor.0);
+            (above, f64::from(blocks) / f64::from(tenant.weight().0))
+        };
+        self.iter()
+            .filter(|tenant| held(tenant) > 0)
+            .max_by(|a, b| {
+                let (a, b) = (order(a), order(b));
+                a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+            })
+    }
+}
+
+impl Tenant {
+    fn new(id: TenantId, settings: TenantSettings) -> Tenant {
+        let tenant = Tenant {
+            id,
+            name: settings.name.clone(),
+            weight: AtomicU32::new(0),
+            floor: AtomicU64::new(0),
+            ceiling: AtomicU64::new(0),
+            held: AtomicU32::new(0),
+            segments: Segments::default(),
+            tally: Tally::default(),
+        };
+        tenant.grant(&settings);
+        tenant
+    }
+
+    fn grant(&self, settings: &TenantSettings) {
+        self.weight.store(settings.weight.0, Ordering::Relaxed);
+        self.floor
+            .store(settings.floor.map_or(0, |floor| floor.0), Ordering::Relaxed);
+        self.ceiling.store(
+            settings.ceiling.map_or(u64::MAX, |ceiling| ceiling.0),
+            Ordering::Relaxed,
+        );
+    }
+
+    /// Takes over weight, floor and ceiling. The name stays.
+    pub(crate) fn set(&self, settings: &TenantSettings) -> Result<(), TenantError> {
+        check(settings)?;
+        self.grant(settings);
+        Ok(())
+    }
+
+    pub(crate) fn settings(&self) -> TenantSettings {
+        let ceiling = self.ceiling.load(Ordering::Relaxed);
+        TenantSettings {
+            name: self.name.clone(),
+            weight: self.weight(),
+            floor: self.floor(),
+            ceiling: (ceiling != u64::MAX).then_some(Bytes(ceiling)),
+        }
+    }
+
+    pub(crate) fn weight(&self) -> Weight {
+        Weight(self.weight.load(Ordering::Relaxed))
+    }
+
+    fn floor(&self) -> Option<Bytes> {
+        let floor = self.floor.load(Ordering::Relaxed);
+        (floor != 0).then_some(Bytes(floor))
+    }
+
+    /// Blocks it owns.
+    pub(crate) fn held(&self) -> u32 {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn gained_block(&self) {
+        self.held.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn lost_block(&self) {
+        self.held.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Blocks held for each unit of weight, had it `more` blocks: fairness but for a common factor.
+    fn per_weight(&self, more: u32) -> f64 {
+        f64::from(self.held() + more) / f64::from(self.weight().0)
+    }
+
+    fn is_above_floor(&self, block_bytes: usize) -> bool {
+        u64::from(self.held()) * block_bytes as u64 > self.floor().map_or(0, |floor| floor.0)
+    }
+
+    /// Whether so many more blocks would be over its ceiling. It may always have what it asks for at
+    /// once, if it holds nothing.
+    pub(crate) fn is_at_ceiling(&self, more: u32, block_bytes: usize) -> bool {
+        let next = u64::from(self.held() + more) * block_bytes as u64;
+        self.held() > 0 && next > self.ceiling.load(Ordering::Relaxed)
+    }
+}
+
+fn check(settings: &TenantSettings) -> Result<(), TenantError> {
+    if settings.weight.0 == 0 {
+        return Err(TenantError::NoWeight);
+    }
+    match (settings.floor, settings.ceiling) {
+        (Some(floor), Some(ceiling)) if floor > ceiling => Err(TenantError::FloorAboveCeiling),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(name: &str, weight: u32) -> TenantSettings {
+        TenantSettings {
+            name: name.parse().expect("a name"),
+            weight: Weight(weight),
+            floor: None,
+            ceiling: None,
+        }
+    }
+
+    fn hold(tenants: &Tenants, id: TenantId, blocks: u32) {
+        let tenant = tenants.get(id).expect("a tenant");
+        tenant.held.store(blocks, Ordering::Relaxed);
+    }
+
+    const BLOCK: usize = 2 << 20;
+
+    #[test]
+    fn who_is_over_its_weighted_share_gives_way() {
+        let tenants = Tenants::new();
+        let light = tenants.add(settings("light", 100)).expect("added");
+        let heavy = tenants.add(settings("heavy", 300)).expect("added");
+        hold(&tenants, light, 50);
+        hold(&tenants, heavy, 50);
+        let (light, heavy) = (
+            tenants.get(light).expect("there"),
+            tenants.get(heavy).expect("there"),
+        );
+        assert_eq!(tenants.fairness(light, 100), 2.0);
+        assert!((tenants.fairness(heavy, 100) - 2.0 / 3.0).abs() < 1e-9);
+        assert_eq!(tenants.gives_way(heavy, BLOCK).id, light.id);
+        assert_eq!(tenants.gives_way(light, BLOCK).id, light.id);
+        light.held.store(25, Ordering::Relaxed);
+        heavy.held.store(75, Ordering::Relaxed);
+        assert_eq!(
+            tenants.gives_way(heavy, BLOCK).id,
+            heavy.id,
+            "at equal fairness one's own go first"
+        );
+        assert_eq!(tenants.gives_way(light, BLOCK).id, light.id);
+    }
+
+    #[test]
+    fn a_floor_holds_against_other_tenants_and_not_against_the_host() {
+        let tenants = Tenants::new();
+        let floored = TenantSettings {
+            floor: Some(Bytes(50 * BLOCK as u64)),
+            ..settings("floored", 1)
+        };
+        let floored = tenants.add(floored).expect("added");
+        let other = tenants.add(settings("other", 1000)).expect("added");
+        hold(&tenants, floored, 50);
+        hold(&tenants, other, 10);
+        let putter = tenants.get(other).expect("there");
+        assert_eq!(tenants.gives_way(putter, BLOCK).id, other);
+        hold(&tenants, other, 0);
+        let giver = tenants.gives_back(Tenant::held, BLOCK).expect("somebody");
+        assert_eq!(giver.id, floored);
+    }
+
+    #[test]
+    fn wrong_settings_are_refused() {
+        let tenants = Tenants::new();
+        assert_eq!(tenants.add(settings("none", 0)), Err(TenantError::NoWeight));
+        let crossed = TenantSettings {
+            floor: Some(Bytes(2)),
+            ceiling: Some(Bytes(1)),
+            ..settings("crossed", 1)
+        };
+        assert_eq!(tenants.add(crossed), Err(TenantError::FloorAboveCeiling));
+        assert!(tenants.add(settings("a", 1)).is_ok());
+        assert_eq!(tenants.add(settings("a", 1)), Err(TenantError::Exists));
+        for n in 1..TENANTS_MAX {
+            assert!(tenants.add(settings(&format!("t{n}"), 1)).is_ok());
+        }
+        assert_eq!(
+            tenants.add(settings("one-too-many", 1)),
+            Err(TenantError::TooMany(TENANTS_MAX))
+        );
+    }
+}

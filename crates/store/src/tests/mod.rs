@@ -1,0 +1,309 @@
+//! The whole store against oracles.
+
+mod hammer;
+mod model;
+mod shares;
+
+use std::sync::Arc;
+
+use sublet_types::{Bytes, Expiry, Second, TenantId, TenantSettings, Weight};
+
+use crate::api::*;
+use crate::arena::fake::{Heap, Levers};
+use crate::store::{Store, Worker};
+
+/// Blocks of tests: small, so that much happens in little memory.
+const BLOCK: usize = 64 << 10;
+
+fn store(blocks: usize, evicts: bool) -> (Arc<Store>, Arc<Levers>) {
+    let (heap, levers) = Heap::new(blocks * BLOCK, BLOCK);
+    let settings = StoreSettings {
+        capacity: Bytes((blocks * BLOCK) as u64),
+        limit: Bytes((blocks * BLOCK) as u64),
+        item_max: Bytes::mib(1),
+        seed: 7,
+        evicts,
+    };
+    let store = Store::over(Box::new(heap), BLOCK, settings).expect("memory for a test");
+    (store, levers)
+}
+
+fn tenant(store: &Store, name: &str, weight: u32) -> TenantId {
+    let settings = TenantSettings {
+        name: name.parse().expect("a name"),
+        weight: Weight(weight),
+        floor: None,
+        ceiling: None,
+    };
+    store.add_tenant(settings).expect("added")
+}
+
+fn put(
+    worker: &Worker,
+    tenant: TenantId,
+    key: &[u8],
+    value: &[u8],
+    now: Second,
+) -> Result<u64, Refused> {
+    put_until(worker, tenant, key, value, Expiry::Never, now)
+}
+
+fn put_until(
+    worker: &Worker,
+    tenant: TenantId,
+    key: &[u8],
+    value: &[u8],
+    expiry: Expiry,
+    now: Second,
+) -> Result<u64, Refused> {
+    let new = NewItem {
+        flags: 5,
+        expiry,
+        marks: Marks::default(),
+        cas: NewCas::Told,
+        value: &[value],
+    };
+    worker.update(tenant, key, now, |entry| entry.store(&new))
+}
+
+fn get(worker: &Worker, tenant: TenantId, key: &[u8], now: Second) -> Option<Vec<u8>> {
+    let read = worker.read(tenant, key, now, Reading::Use, |item| {
+        let mut value = Vec::new();
+        item.value().copy_to(&mut value);
+        value
+    });
+    match read {
+        Lookup::Hit(value) => Some(value),
+        Lookup::Miss(_) => None,
+    }
+}
+
+/// A value that says which key and version it is of, in every byte of a length that differs.
+fn self_describing(key: u32, version: u32, len: usize) -> Vec<u8> {
+    let word = [key.to_le_bytes(), version.to_le_bytes()].concat();
+    word.iter().copied().cycle().take(len).collect()
+}
+
+const NOW: Second = Second(2);
+
+#[test]
+fn what_is_stored_is_read() {
+    let (store, _) = store(16, true);
+    let ann = tenant(&store, "ann", 100);
+    let worker = store.worker().expect("a worker");
+    let cas = put(&worker, ann, b"k", b"hello", NOW).expect("room");
+    let seen = worker.read(ann, b"k", NOW, Reading::Use, |item| {
+        (item.flags(), item.cas(), item.fetched(), item.value().len())
+    });
+    assert_eq!(seen, Lookup::Hit((5, cas, false, 5)));
+    let fetched = worker.read(ann, b"k", NOW, Reading::Peek, |item| item.fetched());
+    assert_eq!(fetched, Lookup::Hit(true));
+}
+
+#[test]
+fn nobody_reads_what_is_not_theirs() {
+    let (store, _) = store(16, true);
+    let (ann, ben) = (tenant(&store, "ann", 100), tenant(&store, "ben", 100));
+    let worker = store.worker().expect("a worker");
+    put(&worker, ann, b"k", b"ann's", NOW).expect("room");
+    assert_eq!(get(&worker, ben, b"k", NOW), None);
+    put(&worker, ben, b"k", b"ben's", NOW).expect("room");
+    assert_eq!(get(&worker, ann, b"k", NOW), Some(b"ann's".to_vec()));
+    worker.flush(ben);
+    assert_eq!(get(&worker, ann, b"k", NOW), Some(b"ann's".to_vec()));
+    assert_eq!(get(&worker, ben, b"k", NOW), None);
+}
+
+#[test]
+fn a_miss_says_why_once() {
+    let (store, _) = store(16, true);
+    let ann = tenant(&store, "ann", 100);
+    let worker = store.worker().expect("a worker");
+    let look = |key: &[u8], now| worker.read(ann, key, now, Reading::Use, |_| ());
+    put_until(&worker, ann, b"short", b"v", Expiry::At(Second(5)), NOW).expect("room");
+    put(&worker, ann, b"long", b"v", NOW).expect("room");
+    assert_eq!(look(b"short", Second(4)), Lookup::Hit(()));
+    assert_eq!(look(b"short", Second(5)), Lookup::Miss(Absence::Expired));
+    assert_eq!(look(b"short", Second(5)), Lookup::Miss(Absence::Unknown));
+    worker.flush(ann);
+    assert_eq!(look(b"long", NOW), Lookup::Miss(Absence::Flushed));
+    assert_eq!(look(b"long", NOW), Lookup::Miss(Absence::Unknown));
+    put(&worker, ann, b"after", b"v", NOW).expect("room");
+    assert_eq!(look(b"after", NOW), Lookup::Hit(()));
+}
+
+#[test]
+fn large_values_come_back_whole_and_go_whole() {
+    let (store, _) = store(64, true);
+    let ann = tenant(&store, "ann", 100);
+    let worker = store.worker().expect("a worker");
+    for len in [BLOCK / 4 - 64, BLOCK / 4, BLOCK, 1_000_000] {
+        let value = self_describing(1, len as u32, len);
+        put(&worker, ann, b"large", &value, NOW).expect("room");
+        assert!(
+            get(&worker, ann, b"large", NOW) == Some(value),
+            "lost one of {len} bytes"
+        );
+    }
+    put(&worker, ann, b"large", b"small", NOW).expect("room");
+    let figures = store.tenant_figures(ann).expect("a tenant");
+    assert_eq!(
+        figures.items, 1,
+        "the chunks went with the value that they were of"
+    );
+    assert_eq!(
+        put(&worker, ann, b"large", &vec![0; 1 << 20], NOW),
+        Err(Refused::TooLarge)
+    );
+    assert_eq!(get(&worker, ann, b"large", NOW), Some(b"small".to_vec()));
+}
+
+#[test]
+fn without_eviction_nothing_is_lost_and_what_is_deleted_makes_room() {
+    let (store, _) = store(16, false);
+    let ann = tenant(&store, "ann", 100);
+    let worker = store.worker().expect("a worker");
+    let value = self_describing(1, 1, 1000);
+    let mut stored = 0u32;
+    while put(&worker, ann, &stored.to_le_bytes(), &value, NOW).is_ok() {
+        stored += 1;
+        assert!(stored < 16 * 65, "more than there is memory for");
+    }
+    assert!(stored > 8 * 60, "only {stored} stored");
+    for key in 0..stored {
+        assert!(
+            get(&worker, ann, &key.to_le_bytes(), NOW).is_some(),
+            "lost {key}"
+        );
+    }
+    for key in (0..stored).step_by(2) {
+        worker
+            .update(ann, &key.to_le_bytes(), NOW, |entry| entry.remove())
+            .expect("removed");
+    }
+    for key in (0..stored / 2).step_by(2) {
+        put(&worker, ann, &key.to_le_bytes(), &value, NOW).expect("room again");
+    }
+    for key in (1..stored).step_by(2) {
+        assert!(
+            get(&worker, ann, &key.to_le_bytes(), NOW).is_some(),
+            "lost {key}"
+        );
+    }
+}
+
+#[test]
+fn what_is_read_often_survives() {
+    let (store, _) = store(32, true);
+    let ann = tenant(&store, "ann", 100);
+    let worker = store.worker().expect("a worker");
+    let hot: Vec<[u8; 5]> = (0..100u8).map(|n| [b'h', b'o', b't', 0, n]).collect();
+    for key in &hot {
+        put(&worker, ann, key, &[1; 200], NOW).expect("room");
+    }
+    for cold in 0..100_000u32 {
+        put(&worker, ann, &cold.to_le_bytes(), &[2; 200], NOW).expect("room");
+        if cold % 10 == 0 {
+            get(&worker, ann, &hot[cold as usize / 10 % 100], NOW);
+        }
+    }
+    let kept = hot
+        .iter()
+        .filter(|key| get(&worker, ann, *key, NOW).is_some())
+        .count();
+    assert_eq!(kept, 100);
+    let figures = store.tenant_figures(ann).expect("a tenant");
+    assert!(figures.evictions > 80_000 && figures.evicted_unfetched <= figures.evictions);
+}
+
+#[test]
+fn a_told_cas_lasts_until_the_value_changes() {
+    let (store, _) = store(32, true);
+    let ann = tenant(&store, "ann", 100);
+    let worker = store.worker().expect("a worker");
+    let cas_of = |key: &[u8]| worker.read(ann, key, NOW, Reading::Use, |item| item.cas());
+    let plain = NewItem {
+        flags: 0,
+        expiry: Expiry::Never,
+        marks: Marks::default(),
+        cas: NewCas::Fresh,
+        value: &[b"value"],
+    };
+    worker
+        .update(ann, b"k", NOW, |entry| entry.store(&plain))
+        .expect("room");
+    let Lookup::Hit(told) = cas_of(b"k") else {
+        panic!("just stored");
+    };
+    for cold in 0..50_000u32 {
+        put(&worker, ann, &cold.to_le_bytes(), &[2; 200], NOW).expect("room");
+        if cold % 100 == 0 {
+            assert_eq!(cas_of(b"k"), Lookup::Hit(told), "moved {cold} items later");
+        }
+    }
+    worker
+        .update(ann, b"k", NOW, |entry| entry.store(&plain))
+        .expect("room");
+    let Lookup::Hit(newer) = cas_of(b"k") else {
+        panic!("just stored");
+    };
+    assert!(newer > told);
+}
+
+#[test]
+fn release_gives_memory_back_and_ordered_keeps_the_hot() {
+    use sublet_types::ReleaseMode::{Fast, Ordered, Random, Scra};
+    for mode in [Ordered, Fast, Scra, Random] {
+        let (store, levers) = store(256, true);
+        let ann = tenant(&store, "ann", 100);
+        let worker = store.worker().expect("a worker");
+        for key in 0..60_000u32 {
+            put(
+                &worker,
+                ann,
+                &key.to_le_bytes(),
+                &self_describing(key, 0, 200),
+                NOW,
+            )
+            .expect("room");
+        }
+        let present: Vec<u32> = (0..60_000u32)
+            .filter(|key| {
+                worker.read(ann, &key.to_le_bytes(), NOW, Reading::Peek, |_| ()) == Lookup::Hit(())
+            })
+            .collect();
+        let hot: Vec<u32> = present.iter().copied().step_by(10).collect();
+        for _ in 0..3 {
+            for key in &hot {
+                get(&worker, ann, &key.to_le_bytes(), NOW);
+            }
+        }
+        let before = levers.populated.load(std::sync::atomic::Ordering::Relaxed);
+        store.set_limit(Bytes((128 * BLOCK) as u64));
+        let release = Release {
+            amount: Bytes((128 * BLOCK) as u64),
+            mode,
+            tenant: None,
+        };
+        let released = worker.release(release, NOW);
+        let after = levers.populated.load(std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(before - after, 128 * BLOCK, "{mode:?}");
+        assert_eq!(released.bytes, Bytes((128 * BLOCK) as u64), "{mode:?}");
+        assert_eq!(store.figures().held, Bytes(after as u64), "{mode:?}");
+        let kept = hot
+            .iter()
+            .filter(|key| get(&worker, ann, &key.to_le_bytes(), NOW).is_some())
+            .count();
+        let share = kept as f64 / hot.len() as f64;
+        match mode {
+            Ordered => assert!(share > 0.95, "{share}"),
+            _ => assert!((0.2..0.9).contains(&share), "{mode:?} {share}"),
+        }
+        for key in 0..60_000u32 {
+            if let Some(value) = get(&worker, ann, &key.to_le_bytes(), NOW) {
+                assert_eq!(value, self_describing(key, 0, 200), "{mode:?}");
+            }
+        }
+        while worker.upkeep(NOW) {}
+    }
+}
