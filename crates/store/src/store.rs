@@ -101,10 +101,10 @@ impl Store {
             .collect()
     }
 
-    /// One tenant, now.
-    pub fn tenant_figures(&self, id: TenantId) -> Option<TenantFigures> {
-        let tenant = self.items.tenants.get(id)?;
-        Some(self.figures_of(tenant, &self.live()))
+    /// One tenant, now. Its number is one that [`add_tenant`](Store::add_tenant) gave.
+    pub fn tenant_figures(&self, id: TenantId) -> TenantFigures {
+        let tenant = self.items.tenants.get(id).expect("a tenant of this store");
+        self.figures_of(tenant, &self.live())
     }
 
     /// Live items and bytes of each tenant.

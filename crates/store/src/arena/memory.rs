@@ -15,6 +15,7 @@ pub struct Exhausted;
 ///
 /// `base` must stay valid for reads and writes of `len` bytes, aligned to a block, for as long as the
 /// value lives, and belong to nobody else.
+#[expect(clippy::len_without_is_empty, reason = "no arena is empty")]
 pub unsafe trait Memory: Send + Sync {
     /// Where the range begins.
     fn base(&self) -> NonNull<u8>;

@@ -76,11 +76,8 @@ impl Items {
                 // A flush came in between: what was looked at may be gone.
                 None => {}
                 Some(Hindrance::Refused(why)) => return Err(why),
-                Some(Hindrance::NoRoom(blocks)) => {
-                    if !make_room(blocks) {
-                        return Err(Refused::NoMemory);
-                    }
-                }
+                Some(Hindrance::NoRoom(blocks)) if make_room(blocks) => {}
+                Some(Hindrance::NoRoom(_)) => return Err(Refused::NoMemory),
             }
         }
         Err(Refused::NoMemory)

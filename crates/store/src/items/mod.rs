@@ -270,7 +270,8 @@ impl Items {
         let slot = cell.slot;
         self.arena.block(slot.place().block).hit(moment.now);
         let hits = slot.hits();
-        let counts = hits < HITS_EXACT || (hits < HITS_MAX && moment.luck % u64::from(hits) == 0);
+        let counts =
+            hits < HITS_EXACT || (hits < HITS_MAX && moment.luck.is_multiple_of(u64::from(hits)));
         if counts || !slot.fetched() {
             // Lost if the slot changes at this moment: one hit of an estimate.
             let _ = cell.exchange(slot.with_hits(hits + u32::from(counts)).with_fetched(true));
