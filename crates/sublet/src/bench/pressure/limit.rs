@@ -12,7 +12,7 @@ use super::super::progress::Progress;
 use super::super::report::{Goal, Measured, Report, Row};
 use super::daemon::Daemon;
 use super::eater::{Eater, Pages};
-use super::touch::Pairs;
+use super::touch::{Pairs, touch_before};
 use super::{PressureError, Scale};
 
 const SETTLING: Duration = Duration::from_secs(1);
@@ -44,6 +44,7 @@ pub(super) fn run(
         let at_limit = group.times_at_limit();
         for pair in 0..scale.pairs {
             progress.say(format!("{name}, pair {} of {}", pair + 1, scale.pairs));
+            touch_before(scale)?;
             let daemon = group.within(|| Daemon::start(None))??;
             daemon.fill()?;
             thread::sleep(SETTLING);

@@ -159,9 +159,6 @@ fn try_all(args: &Args, progress: &Progress) -> Result<Report, PressureError> {
     let (_swap, note) = Swap::on();
     report.notes.push(note);
     if tries(Part::Touch) {
-        if !args.small {
-            touch::touch_all(progress)?;
-        }
         touch::run(&scale, progress, &mut report)?;
     }
     if tries(Part::Files) {

@@ -28,10 +28,14 @@ const SETTLING: Duration = Duration::from_secs(1);
 /// How long the watch goes on after the memory was taken.
 const AFTERWARDS: Duration = Duration::from_millis(500);
 
-/// In a virtual machine, the first touch of memory is ten times as slow as all later ones.
-pub(super) fn touch_all(progress: &Progress) -> Result<(), PressureError> {
-    progress.say("touching all memory once");
-    let amount = figures()?.available - UNTOUCHED;
+/// In a virtual machine, the first touch of memory is ten times as slow as all later ones, and so is the
+/// first after a long time: so each pair of runs begins with memory that was touched just now.
+pub(super) fn touch_before(scale: &Scale) -> Result<(), PressureError> {
+    let available = figures()?.available - UNTOUCHED;
+    let amount = match scale.arena {
+        Some(arena) => available.min(arena + scale.take * 2),
+        None => available,
+    };
     Eater::start(amount, Pages::Huge)?.take()?;
     thread::sleep(SETTLING);
     Ok(())
@@ -49,6 +53,7 @@ pub(super) fn run(
         let mut pairs = Pairs::default();
         for pair in 0..scale.pairs {
             progress.say(format!("{name}, pair {} of {}", pair + 1, scale.pairs));
+            touch_before(scale)?;
             pairs.with(scale, pages)?;
             pairs.without(scale, pages)?;
             progress.step();
