@@ -87,7 +87,8 @@ def test_sasl_plain(nodes, tmp_path, monkeypatch):
     assert client.get("k") == "1"
     client.disconnect_all()
     stranger = bmemcached.Client((node.name,), socket_timeout=20)
-    assert not stranger.get("k")
+    with pytest.raises(bmemcached.exceptions.MemcachedException, match="32"):
+        stranger.get("k")
     stranger.disconnect_all()
 
 

@@ -38,8 +38,9 @@ pub(super) fn version(out: &mut Vec<u8>) -> Ran {
 
 /// Answers verbosity.
 pub(super) fn verbosity(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+    let whole = words;
     match words.next().and_then(numbers::unsigned_32) {
-        None => say(out, BAD_FORMAT),
+        None => answer(out, &whole, BAD_FORMAT),
         Some(level) => {
             turn.face.set_verbosity(level);
             answer(out, &words, OK)

@@ -12,11 +12,17 @@ use super::{BAD_FORMAT, NO_MEMORY, NOT_A_NUMBER, Turn, answer, say};
 
 const NOT_FOUND: &[u8] = b"NOT_FOUND\r\n";
 
+/// Words after delete's key: a time, which has no meaning any more, `noreply`, and one to spare.
+const DELETE_WORDS_MAX: usize = 3;
+
 /// Answers delete.
 pub(super) fn delete(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
     let Some(key) = words.next().and_then(Key::new) else {
         return say(out, BAD_FORMAT);
     };
+    if words.count() > DELETE_WORDS_MAX {
+        return say(out, BAD_FORMAT);
+    }
     let reply = match operate::delete(turn, &key, None, Command::Delete) {
         Deleted::Done => b"DELETED\r\n".as_slice(),
         Deleted::NotFound | Deleted::Exists => NOT_FOUND,
