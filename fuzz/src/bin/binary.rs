@@ -20,14 +20,21 @@ fn frames(input: &[u8]) -> Vec<u8> {
         let key = KEYS[usize::from(*key) % KEYS.len()].as_bytes();
         let extras = extras % 25;
         let body = usize::from(extras) + key.len() + usize::from(*value);
-        let body = if off % 16 == 15 { body.wrapping_sub(1) } else { body };
+        let body = if off % 16 == 15 {
+            body.wrapping_sub(1)
+        } else {
+            body
+        };
         said.extend_from_slice(&[0x80, opcode % 0x26, 0, key.len() as u8, extras, 0, 0, 0]);
         said.extend_from_slice(&(body as u32).to_be_bytes());
         said.extend_from_slice(&[*off, 1, 2, 3]);
         said.extend_from_slice(&u64::from(*cas).to_be_bytes());
         said.extend((0..extras).map(|n| if n % 4 == 3 { *expiry } else { 0 }));
         said.extend_from_slice(key);
-        said.extend(std::iter::repeat_n(b'0' + filling % 10, usize::from(*value)));
+        said.extend(std::iter::repeat_n(
+            b'0' + filling % 10,
+            usize::from(*value),
+        ));
     }
     said
 }
