@@ -177,6 +177,29 @@ fn every_listener_has_its_own_rule() {
 }
 
 #[test]
+fn without_an_authority_nobody_can_prove_who_he_is() {
+    let papers = Papers::new();
+    let list = format!(
+        "ssl_chain_cert={},ssl_key={}",
+        papers.path("host").display(),
+        papers.path("host.key").display(),
+    );
+    let started = start_as(&["-Z", "-o", &list, "-p", "-1", "-l", "mtls:127.0.0.1"]);
+    for (certificate, version) in [
+        (None, &TLS13),
+        (Some("client"), &TLS13),
+        (Some("client"), &TLS12),
+    ] {
+        let caller = Caller {
+            papers: &papers,
+            certificate,
+            version,
+        };
+        assert!(caller.connect(started.ports[0]).is_err());
+    }
+}
+
+#[test]
 fn a_required_certificate_must_be_of_the_right_authority() {
     let (papers, strangers) = (Papers::new(), Papers::new());
     let started = papers.start(&["-l", "127.0.0.1"], ",ssl_verify_mode=2");

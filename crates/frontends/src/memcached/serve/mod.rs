@@ -7,6 +7,7 @@ mod connection;
 mod endpoints;
 mod floor;
 mod listen;
+mod nobody;
 mod seat;
 mod socket;
 mod tls;

@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::RwLock;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{
     NoServerSessionStorage, ServerSessionMemoryCache, VerifierBuilderError, WebPkiClientVerifier,
 };
@@ -17,6 +19,7 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{HandshakeKind, RootCertStore, ServerConfig, ServerConnection};
 
 use super::listen::Transport;
+use super::nobody::Nobody;
 use super::socket;
 use crate::memcached::face::Figures;
 use crate::memcached::settings::{ClientCertificate, TlsSettings, TlsVersion};
@@ -70,8 +73,7 @@ pub struct Tls {
 struct Configs {
     asked: Arc<ServerConfig>,
     anyone: Arc<ServerConfig>,
-    /// None where no authority is known: then nobody can prove who he is.
-    mutual: Option<Arc<ServerConfig>>,
+    mutual: Arc<ServerConfig>,
 }
 
 impl Tls {
@@ -103,7 +105,7 @@ impl Tls {
             Transport::Plain => None,
             Transport::Tls => Some(Arc::clone(&configs.asked)),
             Transport::TlsAnyone => Some(Arc::clone(&configs.anyone)),
-            Transport::TlsMutual => configs.mutual.clone(),
+            Transport::TlsMutual => Some(Arc::clone(&configs.mutual)),
         }
     }
 }
@@ -111,14 +113,15 @@ impl Tls {
 impl Configs {
     fn load(settings: &TlsSettings) -> Result<Configs, TlsError> {
         let authorities = settings.client_ca.as_deref().map(authorities).transpose()?;
-        let mutual = match &authorities {
-            Some(known) => Some(config(settings, ClientCertificate::Required, Some(known))?),
-            None => None,
+        let known = authorities.as_ref();
+        let asked = match (settings.client_certificate, known) {
+            (ClientCertificate::Unasked, _) | (_, Some(_)) => settings.client_certificate,
+            (_, None) => return Err(TlsError::NoAuthority),
         };
         Ok(Configs {
-            asked: config(settings, settings.client_certificate, authorities.as_ref())?,
+            asked: config(settings, asked, known)?,
             anyone: config(settings, ClientCertificate::Unasked, None)?,
-            mutual,
+            mutual: config(settings, ClientCertificate::Required, known)?,
         })
     }
 }
@@ -142,21 +145,7 @@ fn config(
         .map_err(unusable)?;
     let builder = match asked {
         ClientCertificate::Unasked => builder.with_no_client_auth(),
-        ClientCertificate::Asked | ClientCertificate::Required => {
-            let roots = Arc::clone(authorities.ok_or(TlsError::NoAuthority)?);
-            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
-            let verifier = match asked {
-                ClientCertificate::Asked => verifier.allow_unauthenticated(),
-                _ => verifier,
-            };
-            let path = || settings.client_ca.clone().unwrap_or_default();
-            builder.with_client_cert_verifier(verifier.build().map_err(|source| {
-                TlsError::BadAuthority {
-                    path: path(),
-                    source,
-                }
-            })?)
-        }
+        _ => builder.with_client_cert_verifier(verifier(settings, asked, authorities, provider)?),
     };
     let chain = certificates(&settings.chain)?;
     let key = private_key(settings.key.as_deref().unwrap_or(&settings.chain))?;
@@ -168,6 +157,28 @@ fn config(
         config.send_tls13_tickets = 0;
     }
     Ok(Arc::new(config))
+}
+
+fn verifier(
+    settings: &TlsSettings,
+    asked: ClientCertificate,
+    authorities: Option<&Arc<RootCertStore>>,
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    let Some(roots) = authorities else {
+        let algorithms = provider.signature_verification_algorithms;
+        let schemes = algorithms.supported_schemes();
+        return Ok(Arc::new(Nobody { schemes }));
+    };
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::clone(roots), provider);
+    let builder = match asked {
+        ClientCertificate::Asked => builder.allow_unauthenticated(),
+        ClientCertificate::Unasked | ClientCertificate::Required => builder,
+    };
+    builder.build().map_err(|source| TlsError::BadAuthority {
+        path: settings.client_ca.clone().unwrap_or_default(),
+        source,
+    })
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::super::face::VERSION;
+use super::super::settings::TlsSettings;
 use super::super::turn::Turn;
 use super::{Rows, put, write_all};
 
@@ -163,13 +164,17 @@ fn tls(turn: Turn<'_>, rows: &mut dyn Rows) {
     let clock = turn.tenancy.clock();
     let figures = &turn.face.figures;
     let read = load(&figures.ssl_certs_read_unix);
+    let resumes = |tls: &TlsSettings| tls.resumes;
+    if turn.face.settings.tls.as_ref().is_some_and(resumes) {
+        let made = load(&figures.ssl_new_sessions);
+        write_all(rows, "", &[("ssl_new_sessions", made)]);
+    }
     write_all(
         rows,
         "",
         &[
             ("ssl_handshake_errors", load(&figures.ssl_handshake_errors)),
             ("ssl_proto_errors", load(&figures.ssl_proto_errors)),
-            ("ssl_new_sessions", load(&figures.ssl_new_sessions)),
             (
                 "time_since_server_cert_refresh",
                 clock.unix(clock.now()).saturating_sub(read),
