@@ -134,7 +134,7 @@ fn recover(
     rig.release(Bytes(rig.held().0 / 2), mode);
     let mut window = Window::new(keys / 20);
     let (mut points, mut recovered) = (Vec::new(), None);
-    let watched = 6 * keys;
+    let watched = 2 * keys;
     for request in 1..=watched {
         let Some(rate) = window.push(ask(&mut rig)?) else {
             continue;
