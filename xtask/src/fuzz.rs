@@ -20,7 +20,7 @@ const INSTRUMENT: &str = "--cfg fuzzing -Cpasses=sancov-module \
     -Copt-level=3 -Cdebug-assertions -Coverflow-checks -Ccodegen-units=1";
 
 /// Largest input that is tried, in bytes.
-const INPUT_MAX: &str = "-max_len=8192";
+const INPUT_MAX: &str = "-max_len=4096";
 
 /// A single input may take this long, in seconds.
 const INPUT_SECONDS_MAX: &str = "-timeout=10";

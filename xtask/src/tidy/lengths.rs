@@ -6,6 +6,9 @@ use super::source::{Kind, Source, Token};
 /// Lines of a function, from its `fn` to its last bracket.
 const FUNCTION_LINES_MAX: usize = 70;
 
+/// The same for a test, which may hold a long conversation.
+const TEST_LINES_MAX: usize = 120;
+
 /// Lines of a file before its tests.
 const FILE_LINES_MAX: usize = 800;
 
@@ -42,11 +45,13 @@ fn long_functions(source: &Source) -> Vec<Complaint> {
             continue;
         };
         let lines = end + 1 - token.line;
-        if lines > FUNCTION_LINES_MAX {
-            let what = format!(
-                "`{}` has {lines} lines, {FUNCTION_LINES_MAX} at most",
-                name.text
-            );
+        let most = if token.is_test {
+            TEST_LINES_MAX
+        } else {
+            FUNCTION_LINES_MAX
+        };
+        if lines > most {
+            let what = format!("`{}` has {lines} lines, {most} at most", name.text);
             complaints.push(Complaint::new(
                 &source.path,
                 token.line,
