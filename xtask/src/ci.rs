@@ -68,6 +68,8 @@ fn steps(against: Option<&Path>) -> Vec<Step> {
     let mut steps = vec![fmt(), tidy(), clippy(), test(), doc(), build()];
     steps.extend(clients(against));
     steps.push(conformance(against));
+    steps.push(packaging());
+    steps.push(pressure());
     steps.extend(fuzz());
     steps
 }
@@ -182,6 +184,22 @@ fn conformance(against: Option<&Path>) -> Step {
             against,
         )],
     }
+}
+
+/// What the package is made of.
+fn packaging() -> Step {
+    let line = Line::new(root().join("tests/packaging/run"));
+    step("packaging", 5, vec![suite(line, None)])
+}
+
+/// A program that takes memory beside a small arena: it must come to no harm. Times are not judged here.
+fn pressure() -> Step {
+    let sublet = Line::new(root().join("target/release/sublet"));
+    step(
+        "pressure",
+        5,
+        vec![sublet.args(["bench", "pressure", "--small"])],
+    )
 }
 
 /// Seconds that each fuzz target gets.

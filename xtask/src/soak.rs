@@ -49,6 +49,20 @@ fn steps(minutes: u64) -> Vec<Step> {
     vec![
         step("fuzz", fuzz::TARGETS.map(fuzz).to_vec()),
         step("clients", vec![build, random]),
+        step("deb", deb()),
+    ]
+}
+
+/// The Debian package, with the tool that makes it.
+fn deb() -> Vec<Line> {
+    let tools = root().join("target/tools");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::iter::once(tools.join("bin")).chain(std::env::split_paths(&path));
+    let path = std::env::join_paths(folders).unwrap_or(path.clone());
+    let install = Line::new("cargo").args(["install", "--locked", "cargo-deb", "--root"]);
+    vec![
+        install.args([&tools]),
+        Line::new(root().join("packaging/build-deb")).env("PATH", path),
     ]
 }
 
