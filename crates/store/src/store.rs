@@ -7,7 +7,7 @@ use sublet_types::{BLOCK_BYTES, Bytes, Second, TenantId, TenantName, TenantSetti
 
 use crate::api::*;
 use crate::arena::{Arena, Claimant, Mapped, Memory, PinSlot};
-use crate::items::{BLOCKS_MAX, Entry, Items, Loss, Moment, RESERVE_BLOCKS, Shrink};
+use crate::items::{BLOCKS_MAX, Entry, Items, Loss, Moment, Shrink};
 use crate::tenants::Tenant;
 
 /// Seconds after which heat counts half.
@@ -335,7 +335,7 @@ impl Worker {
         let missing = || wanted.saturating_sub(arena.left() - before);
         let mut total = Loss::default();
         if release.tenant.is_none() {
-            arena.give_back(missing() as usize, RESERVE_BLOCKS);
+            arena.give_back(missing() as usize, arena.reserve());
         }
         for _ in 0..ROUNDS_MAX {
             let missed = missing();
@@ -344,7 +344,7 @@ impl Worker {
             }
             let loss = self.shrink(release, missed as u32, now);
             total.add(loss);
-            arena.give_back(missing() as usize, RESERVE_BLOCKS);
+            arena.give_back(missing() as usize, arena.reserve());
             if missing() == missed {
                 if loss.blocks == 0 && arena.in_limbo() == 0 {
                     break;
@@ -428,7 +428,7 @@ impl Worker {
     fn return_surplus(&self) {
         let arena = &self.items().arena;
         let surplus = arena.ready().saturating_sub(self.store.blocks(FREE_KEPT));
-        arena.give_back(surplus as usize / SURPLUS_ONE_IN, RESERVE_BLOCKS);
+        arena.give_back(surplus as usize / SURPLUS_ONE_IN, arena.reserve());
     }
 }
 

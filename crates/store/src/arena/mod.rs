@@ -29,6 +29,9 @@ use wear::Wear;
 /// How far ahead of use the arena is populated, bytes.
 const AHEAD_MAX: u64 = 64 << 20;
 
+/// Below so many blocks an arena keeps a smaller reserve: every block counts.
+const SMALL_ARENA_BLOCKS: u32 = 64;
+
 /// The memory that the daemon holds.
 pub(crate) struct Arena {
     memory: Box<dyn Memory>,
@@ -121,6 +124,15 @@ impl Arena {
     pub(crate) fn set_limit(&self, limit: Bytes) {
         let blocks = (limit.0 / self.block_bytes as u64).min(self.blocks.len() as u64);
         self.limit.store(blocks as u32, Ordering::Relaxed);
+    }
+
+    /// Blocks of the free list that only eviction and the index may take, so that they always can.
+    pub(crate) fn reserve(&self) -> usize {
+        if self.limit() < SMALL_ARENA_BLOCKS {
+            1
+        } else {
+            2
+        }
     }
 
     /// Blocks backed by memory.

@@ -29,7 +29,7 @@ use crate::tenants::{Tenant, Tenants};
 pub use entry::Entry;
 use merge::Hand;
 use record::{HEAD_BYTES, Head, Record, Role};
-pub(crate) use segments::{RESERVE_BLOCKS, Segments};
+pub(crate) use segments::Segments;
 pub(crate) use shrink::{Loss, Shrink};
 use slot::{HITS_MAX, Place, Slot};
 use sweep::Sweeper;

@@ -4,12 +4,9 @@ use sublet_types::Second;
 
 use super::Items;
 use super::merge::{Hand, Yield};
-use super::segments::{RESERVE_BLOCKS, Ring};
+use super::segments::Ring;
 use crate::arena::PinSlot;
 use crate::tenants::Tenant;
-
-/// Free blocks below which every write also works at the next ones.
-const AHEAD_BLOCKS: u32 = RESERVE_BLOCKS as u32 + 2;
 
 /// Bytes that the hand passes for each byte written ahead of need. At most a third of them is kept, so this
 /// frees more than was written.
@@ -21,7 +18,7 @@ const WORK_MIN: u64 = 256;
 impl Items {
     /// Whether a tenant can have so many blocks more at once.
     pub(crate) fn has_room(&self, tenant: &Tenant, blocks: u32) -> bool {
-        self.arena.ready() >= blocks + RESERVE_BLOCKS as u32
+        self.arena.ready() >= blocks + self.arena.reserve() as u32
             && !tenant.is_at_ceiling(blocks, self.arena.block_bytes())
     }
 
@@ -43,7 +40,7 @@ impl Items {
         } else {
             self.tenants.gives_way(tenant, self.arena.block_bytes())
         };
-        if u64::from(blocks) + RESERVE_BLOCKS as u64 + self.index_blocks() as u64
+        if u64::from(blocks) + (self.arena.reserve() + self.index_blocks()) as u64
             > u64::from(self.arena.limit())
         {
             return false; // not even an empty arena has room for it
@@ -68,19 +65,20 @@ impl Items {
 
     /// Works ahead of need after `written` bytes, so that room is there when it is wanted. Never waits.
     pub(crate) fn work_ahead(&self, tenant: &Tenant, me: &PinSlot, written: u64, now: Second) {
-        if !self.evicts || self.arena.ready() >= AHEAD_BLOCKS || self.arena.may_grow() {
+        // So many free blocks that whoever needs one next need not wait for it.
+        let short = (2 * self.arena.reserve() as u32).saturating_sub(self.arena.ready());
+        if !self.evicts || short == 0 || self.arena.may_grow() {
             return;
         }
         let giver = self.tenants.gives_way(tenant, self.arena.block_bytes());
         if let Some(mut ring) = giver.segments.try_ring() {
-            let wanted = AHEAD_BLOCKS - self.arena.ready().min(AHEAD_BLOCKS - 1);
             self.work(
                 giver,
                 &mut ring,
                 me,
                 now,
                 WORK_MIN + WORK_FOR_EACH_BYTE * written,
-                wanted,
+                short,
             );
         }
     }

@@ -20,9 +20,6 @@ const CLASS_BOUNDS: [u32; CLASSES - 2] = [60, 600, 3600, 6 * 3600, 24 * 3600, 7 
 /// A smaller tenant has one class only: open segments would be too large a part of it.
 const ONE_CLASS_BELOW: Bytes = Bytes::mib(64);
 
-/// Blocks of the free list that only eviction and the index may take, so that they always can.
-pub(crate) const RESERVE_BLOCKS: usize = 2;
-
 /// The segments of one tenant.
 #[derive(Default)]
 pub(crate) struct Segments {
@@ -89,7 +86,7 @@ impl Segments {
         if tenant.is_at_ceiling(1, arena.block_bytes()) {
             return None;
         }
-        let block = arena.take(Claimant::Tenant(tenant.id), RESERVE_BLOCKS, now)?;
+        let block = arena.take(Claimant::Tenant(tenant.id), arena.reserve(), now)?;
         tenant.gained_block();
         arena
             .block(block)

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use sublet_types::Second;
 
+use super::Items;
 use super::table::Table;
-use super::{Items, RESERVE_BLOCKS};
 use crate::arena::Claimant;
 
 /// Buckets swept or merged in one step: under a millisecond.
@@ -41,7 +41,7 @@ impl Items {
 
     /// Merges some buckets. Says whether that went well.
     fn merge_step(&self, table: &Table, now: Second) -> bool {
-        let block = || self.arena.take(Claimant::None, RESERVE_BLOCKS, now);
+        let block = || self.arena.take(Claimant::None, self.arena.reserve(), now);
         let buckets = STEP_BUCKETS.min(table.buckets() / 4);
         (0..buckets).all(|_| table.merge(&self.arena, self, block).is_ok())
     }
