@@ -5,6 +5,9 @@
 //! holds the new epoch. Either the retirer sees the pin, or the reader sees that the block is gone: the
 //! fences on both sides forbid the third case.
 
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, Ordering, fence};
+#[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crossbeam_utils::CachePadded;
@@ -31,12 +34,16 @@ pub(crate) struct PinSlot(usize);
 
 impl Epochs {
     pub(crate) fn new() -> Epochs {
+        Epochs::with_slots(WORKERS_MAX)
+    }
+
+    fn with_slots(count: usize) -> Epochs {
         Epochs {
             now: CachePadded::new(AtomicU64::new(1)),
-            slots: (0..WORKERS_MAX)
+            slots: (0..count)
                 .map(|_| CachePadded::new(AtomicU64::new(FREE)))
                 .collect(),
-            vacant: Mutex::new((0..WORKERS_MAX).rev().collect()),
+            vacant: Mutex::new((0..count).rev().collect()),
         }
     }
 
@@ -89,7 +96,50 @@ impl Epochs {
     }
 }
 
-#[cfg(test)]
+/// Every order in which a reader and whoever drops a block can meet.
+/// Run with `RUSTFLAGS="--cfg loom" cargo test -p sublet-store --lib --release epochs::orders`.
+#[cfg(all(test, loom))]
+mod orders {
+    use loom::sync::Arc;
+
+    use super::*;
+
+    const WRITTEN: u64 = 1;
+    const REUSED: u64 = 2;
+
+    #[test]
+    fn a_pinned_reader_never_sees_a_block_reused() {
+        loom::model(|| {
+            let epochs = Arc::new(Epochs::with_slots(2));
+            let generation = Arc::new(AtomicU64::new(0));
+            let content = Arc::new(AtomicU64::new(WRITTEN));
+            let slot = epochs.enroll().expect("a slot");
+            let reader = {
+                let (epochs, generation, content) =
+                    (epochs.clone(), generation.clone(), content.clone());
+                loom::thread::spawn(move || {
+                    epochs.pin(&slot);
+                    if generation.load(Ordering::Acquire) == 0 {
+                        assert_eq!(
+                            content.load(Ordering::Relaxed),
+                            WRITTEN,
+                            "reused under a pin"
+                        );
+                    }
+                    epochs.unpin(&slot);
+                })
+            };
+            generation.fetch_add(1, Ordering::AcqRel);
+            let dropped = epochs.advance();
+            if epochs.oldest() >= dropped {
+                content.store(REUSED, Ordering::Relaxed);
+            }
+            reader.join().expect("no panic");
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
@@ -109,7 +159,7 @@ mod tests {
     #[test]
     fn slots_are_bounded_and_come_back() {
         let epochs = Epochs::new();
-        let slots: Vec<PinSlot> = (0..WORKERS_MAX)
+        let slots: Vec<PinSlot> = (0..count)
             .map(|_| epochs.enroll().expect("a slot"))
             .collect();
         assert_eq!(epochs.enroll(), Err(TooManyWorkers));
