@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn slots_are_bounded_and_come_back() {
         let epochs = Epochs::new();
-        let slots: Vec<PinSlot> = (0..count)
+        let slots: Vec<PinSlot> = (0..WORKERS_MAX)
             .map(|_| epochs.enroll().expect("a slot"))
             .collect();
         assert_eq!(epochs.enroll(), Err(TooManyWorkers));
