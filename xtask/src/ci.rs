@@ -65,7 +65,7 @@ fn asked_for(words: &[&str]) -> Option<Asked> {
 
 /// Every step, cheap ones first.
 fn steps(against: Option<&Path>) -> Vec<Step> {
-    let mut steps = vec![fmt(), tidy(), clippy(), test(), doc(), build()];
+    let mut steps = vec![fmt(), tidy(), clippy(), test(), models(), doc(), build()];
     steps.extend(clients(against));
     steps.push(conformance(against));
     steps.push(packaging());
@@ -114,6 +114,22 @@ fn test() -> Step {
         20,
         vec![cargo(["test", "--workspace", "--locked", "--no-fail-fast"])],
     )
+}
+
+/// What is lock-free, in every order in which threads can meet.
+fn models() -> Step {
+    let line = cargo([
+        "test",
+        "--package",
+        "sublet-store",
+        "--lib",
+        "--release",
+        "--locked",
+        "--target-dir",
+        "target/loom",
+        "orders",
+    ]);
+    step("models", 10, vec![line.env("RUSTFLAGS", "--cfg loom")])
 }
 
 fn doc() -> Step {
