@@ -1,3 +1,4 @@
+import os
 import subprocess
 
 import pymemcache
@@ -10,6 +11,8 @@ from node import Node
 def pytest_sessionstart(session):
     if not node_module.PROGRAM:
         pytest.exit("NODE_PROGRAM is not set: the path of the program under test", returncode=2)
+    if not os.access(node_module.PROGRAM, os.X_OK):
+        pytest.exit(f"NODE_PROGRAM is no program: {node_module.PROGRAM}", returncode=2)
 
 
 @pytest.fixture
