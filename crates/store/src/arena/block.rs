@@ -113,19 +113,19 @@ impl Block {
         )
     }
 
-    /// One more live item of `bytes`.
-    pub(crate) fn gain(&self, bytes: u32) {
-        self.live_items.fetch_add(1, Ordering::AcqRel);
+    /// A live record of `bytes` more, which is so many items to a client: one, or none if it is a chunk.
+    pub(crate) fn gain(&self, items: u32, bytes: u32) {
+        self.live_items.fetch_add(items, Ordering::AcqRel);
         self.live_bytes.fetch_add(bytes, Ordering::AcqRel);
     }
 
-    /// One live item of `bytes` fewer. The caller is pinned and saw the slot's generation hold.
-    pub(crate) fn lose(&self, bytes: u32) {
+    /// A live record fewer. The caller is pinned and saw the slot's generation hold.
+    pub(crate) fn lose(&self, items: u32, bytes: u32) {
         let fewer = |by: u32| move |n: u32| n.checked_sub(by);
         // A drop may have taken the count to zero in between; then there is nothing left to lose.
         let _ = self
             .live_items
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer(1));
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer(items));
         let _ = self
             .live_bytes
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer(bytes));

@@ -311,10 +311,14 @@ impl<'a> Entry<'a> {
             .ok_or(Hindrance::NoRoom(1))?;
         let hash = self.items.hash_of_chunk(fields.key);
         let len = fields.record_len(len) as u32;
-        if self
-            .items
-            .link(&mut table.lock(hash), hash, slot, len, self.now)
-        {
+        if self.items.link(
+            &mut table.lock(hash),
+            hash,
+            slot,
+            Role::Chunk,
+            len,
+            self.now,
+        ) {
             self.items.grow_index(table, self.now);
         }
         Ok(())
@@ -327,16 +331,16 @@ impl<'a> Entry<'a> {
                 self.items.unlink_chunks(&record);
                 // A hot key stays hot when it is written; whether it was read since is another matter.
                 self.held.replace(cell, slot.with_hits(cell.slot.hits()));
-                self.items.arena.block(slot.place().block).gain(len);
+                self.items.arena.block(slot.place().block).gain(1, len);
                 self.items
                     .arena
                     .block(cell.slot.place().block)
-                    .lose(record.len() as u32);
+                    .lose(1, record.len() as u32);
             }
             None => {
-                self.grows = self
-                    .items
-                    .link(&mut self.held, self.hash, slot, len, self.now)
+                self.grows =
+                    self.items
+                        .link(&mut self.held, self.hash, slot, Role::Plain, len, self.now)
             }
         }
         self.current = None;
@@ -367,8 +371,16 @@ impl Items {
 
     /// Enters a new slot into the index, and says whether the index should grow. Where it cannot, the
     /// least used item of the chain gives way.
-    fn link(&self, held: &mut Held<'_>, hash: u64, slot: Slot, len: u32, now: Second) -> bool {
-        self.arena.block(slot.place().block).gain(len);
+    fn link(
+        &self,
+        held: &mut Held<'_>,
+        hash: u64,
+        slot: Slot,
+        role: Role,
+        len: u32,
+        now: Second,
+    ) -> bool {
+        self.arena.block(slot.place().block).gain(role.items(), len);
         if let Ok(grows) = held.insert(&self.arena, hash, slot, self, || self.index_block(now)) {
             return grows;
         }
@@ -382,8 +394,13 @@ impl Items {
             .block_of(cell.slot)
             .and_then(|_| self.record_at(place.block, place.at))
         {
-            self.arena.block(place.block).lose(record.len() as u32);
-            self.count_eviction(place.block, cell.slot);
+            let items = record.fields.role.items();
+            self.arena
+                .block(place.block)
+                .lose(items, record.len() as u32);
+            if let Claimant::Tenant(tenant) = self.arena.block(place.block).owner() {
+                self.evicted(tenant, record.fields.role, cell.slot);
+            }
         }
         false
     }
@@ -402,18 +419,12 @@ impl Items {
         held.remove(cell);
         self.arena
             .block(cell.slot.place().block)
-            .lose(record.len() as u32);
-    }
-
-    fn count_eviction(&self, block: BlockId, slot: Slot) {
-        if let Claimant::Tenant(tenant) = self.arena.block(block).owner() {
-            self.evicted(tenant, slot);
-        }
+            .lose(record.fields.role.items(), record.len() as u32);
     }
 
     /// Counts an eviction.
-    pub(super) fn evicted(&self, tenant: TenantId, slot: Slot) {
-        if let Some(tenant) = self.tenants.get(tenant) {
+    pub(super) fn evicted(&self, tenant: TenantId, role: Role, slot: Slot) {
+        if let Some(tenant) = self.tenants.get(tenant).filter(|_| role != Role::Chunk) {
             tenant.tally.evictions.add(1);
             tenant
                 .tally

@@ -320,12 +320,16 @@ impl<'a> Hand<'a> {
             }
         }
         let slot = held.remove(cell);
-        items.arena.block(place.block).lose(len as u32);
+        let role = record.fields.role;
+        items
+            .arena
+            .block(place.block)
+            .lose(role.items(), len as u32);
         let tally = &self.tenant.tally;
         if !dead {
-            self.done.items_lost += 1;
+            self.done.items_lost += u64::from(role.items());
             self.done.bytes_lost += len;
-            items.evicted(self.tenant.id, slot);
+            items.evicted(self.tenant.id, role, slot);
         } else if !flushed {
             tally.reclaimed.add(1);
             tally.expired_unfetched.add(u64::from(!slot.fetched()));
@@ -375,8 +379,14 @@ impl<'a> Hand<'a> {
             };
             if cell.exchange(moved).is_ok() {
                 let len = fields.record_len(record.value.len());
-                items.arena.block(copy.place().block).gain(len as u32);
-                items.arena.block(place.block).lose(record.len() as u32);
+                items
+                    .arena
+                    .block(copy.place().block)
+                    .gain(fields.role.items(), len as u32);
+                items
+                    .arena
+                    .block(place.block)
+                    .lose(fields.role.items(), record.len() as u32);
                 return true;
             }
         }

@@ -39,6 +39,13 @@ pub(crate) enum Role {
     Chunk,
 }
 
+impl Role {
+    /// How many items it is to a client.
+    pub(crate) fn items(self) -> u32 {
+        u32::from(self != Role::Chunk)
+    }
+}
+
 /// A record before it is written, or after it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fields<'a> {
