@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use sublet_store::{
-    Entry, Item, Lookup, Reading, Refused, Store, TenantFigures, TooManyWorkers, Worker,
+    Ear, Entry, Item, Lookup, Reading, Refused, Store, TenantFigures, TooManyWorkers, Worker,
 };
 use sublet_types::{Expiry, Second, TenantId};
 
@@ -339,6 +339,11 @@ impl Tenancy {
     /// Hides everything the tenant stored so far.
     pub fn flush(&self) {
         self.worker.flush(self.tenant);
+    }
+
+    /// Hears of each of the tenant's items that is evicted; see [`Store::listen`].
+    pub fn listen(&self) -> Option<Ear> {
+        self.store().listen(self.tenant)
     }
 
     /// Visits a part of the tenant's items; see [`Worker::scan`].

@@ -137,7 +137,7 @@ pub struct TenantFigures {
     pub evictions: u64,
     /// Of these, items that no read ever hit.
     pub evicted_unfetched: u64,
-    /// Expired items whose memory was taken back, since the start.
+    /// Expired and flushed items whose memory was taken back, since the start.
     pub reclaimed: u64,
     /// Of these, items that no read ever hit.
     pub expired_unfetched: u64,

@@ -7,7 +7,7 @@ use sublet_types::{BLOCK_BYTES, Bytes, Second, TenantId, TenantName, TenantSetti
 
 use crate::api::*;
 use crate::arena::{Arena, Claimant, Mapped, Memory, PinSlot};
-use crate::items::{BLOCKS_MAX, Entry, Items, Loss, Moment, Shrink};
+use crate::items::{BLOCKS_MAX, Ear, Entry, Items, Loss, Moment, Shrink};
 use crate::tenants::Tenant;
 
 /// Seconds after which heat counts half.
@@ -27,7 +27,7 @@ const ROUNDS_MAX: u32 = 10_000;
 
 /// The store, shared by all threads.
 pub struct Store {
-    items: Items,
+    pub(crate) items: Items,
 }
 
 impl Store {
@@ -167,6 +167,12 @@ impl Store {
             used: Bytes(live.iter().map(|(_, bytes)| bytes).sum()),
             items: live.iter().map(|(items, _)| items).sum(),
         }
+    }
+
+    /// Hears of each item of a tenant that is evicted from now on, for as long as the ear lives. Nothing
+    /// is heard of blocks that are released whole. `None` if there is no such tenant.
+    pub fn listen(self: &Arc<Self>, tenant: TenantId) -> Option<Ear> {
+        Ear::open(self, tenant)
     }
 
     /// Says how much the arena may hold from now on. Gives nothing back by itself: see

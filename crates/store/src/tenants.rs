@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use sublet_types::{Bytes, TenantId, TenantName, TenantSettings, Weight};
 
 use crate::api::TenantError;
-use crate::items::{Segments, Tally};
+use crate::items::{Audience, Segments, Tally};
 
 /// The most tenants of a daemon.
 pub const TENANTS_MAX: usize = 1024;
@@ -32,6 +32,7 @@ pub(crate) struct Tenant {
     held: AtomicU32,
     pub(crate) segments: Segments,
     pub(crate) tally: Tally,
+    pub(crate) audience: Audience,
 }
 
 impl Tenants {
@@ -131,6 +132,7 @@ impl Tenant {
             held: AtomicU32::new(0),
             segments: Segments::default(),
             tally: Tally::default(),
+            audience: Audience::default(),
         };
         tenant.grant(&settings);
         tenant

@@ -107,6 +107,8 @@ pub(super) enum Ending {
     Normal,
     /// The client broke the protocol.
     Error,
+    /// The client was idle for too long.
+    Idle,
 }
 
 impl Ending {
@@ -115,6 +117,7 @@ impl Ending {
         match self {
             Ending::Normal => "normal",
             Ending::Error => "error",
+            Ending::Idle => "idle_timeout",
         }
     }
 }

@@ -185,10 +185,21 @@ impl Session {
         }
     }
 
+    /// Hears that the connection is closed because it was idle.
+    pub fn note_idle(&mut self) {
+        self.ending = Ending::Idle;
+    }
+
     /// Runs complete requests of `input`, appending their replies to `out`.
     pub fn advance(&mut self, input: &[u8], out: &mut Vec<u8>, tenancy: &Tenancy) -> Advance {
         if let Between::Watch(feed) = &self.between {
-            return watch(feed, input, out);
+            if out.is_empty() {
+                feed.take(&self.face.watchers, tenancy.clock(), out);
+            }
+            return Advance {
+                consumed: input.len(),
+                next: Next::Watch,
+            };
         }
         let (face, peer) = (Arc::clone(&self.face), Arc::clone(&self.peer));
         let unsent = out.len();
@@ -480,16 +491,6 @@ impl Drop for Session {
         self.face
             .observed(&self.peer, || Event::Closed(self.ending));
         self.face.connections.leave(&self.peer);
-    }
-}
-
-fn watch(feed: &Feed, input: &[u8], out: &mut Vec<u8>) -> Advance {
-    if out.is_empty() {
-        feed.take(out);
-    }
-    Advance {
-        consumed: input.len(),
-        next: Next::Watch,
     }
 }
 

@@ -1,18 +1,20 @@
 //! `watch`: lines about what others do, for those who asked.
 //!
-//! Fetches, stores, deletes and connections are told. `evictions`, `sysevents` and the proxy's kinds are accepted, and nothing is told of
-//! them: the store drops whole blocks at a time and lists no keys.
+//! Fetches, stores, deletes, evictions and connections are told. `rawcmds`, `sysevents` and the proxy's kinds are accepted, and nothing is
+//! told of them; nor of items that went with whole blocks when the host took memory back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
+use sublet_store::{Ear, Evicted};
 
 use super::connections::Peer;
-use super::map;
 use super::observe::{Event, FetchStatus};
 use super::operate::{Deleted, Mode};
+use super::{map, numbers};
+use crate::tenancy::{Clock, Tenancy};
 
 /// How often a watching connection is given the lines that came up.
 pub const WATCH_INTERVAL: Duration = Duration::from_millis(50);
@@ -32,6 +34,7 @@ impl Kinds {
     const STORES: Kinds = Kinds(2);
     const DELETES: Kinds = Kinds(4);
     const CONNECTIONS: Kinds = Kinds(8);
+    const EVICTIONS: Kinds = Kinds(16);
     const NONE: Kinds = Kinds(0);
 
     /// The kind of this name.
@@ -41,8 +44,8 @@ impl Kinds {
             b"mutations" => Kinds::STORES,
             b"deletions" => Kinds::DELETES,
             b"connevents" => Kinds::CONNECTIONS,
-            b"rawcmds" | b"evictions" | b"sysevents" | b"proxyreqs" | b"proxyevents"
-            | b"proxyuser" => Kinds::NONE,
+            b"evictions" => Kinds::EVICTIONS,
+            b"rawcmds" | b"sysevents" | b"proxyreqs" | b"proxyevents" | b"proxyuser" => Kinds::NONE,
             _ => return None,
         })
     }
@@ -58,9 +61,10 @@ impl Kinds {
 }
 
 /// Lines that wait for one watching connection.
-#[derive(Debug)]
 pub(super) struct Feed {
     kinds: Kinds,
+    /// Where it hears of evictions, if it asked for them.
+    ear: Option<Ear>,
     waiting: Mutex<Waiting>,
 }
 
@@ -87,8 +91,11 @@ impl Feed {
     }
 
     /// Takes the lines that wait.
-    pub(super) fn take(&self, out: &mut Vec<u8>) {
+    pub(super) fn take(&self, watchers: &Watchers, clock: &Clock, out: &mut Vec<u8>) {
         out.append(&mut self.waiting.lock().lines);
+        if let Some(ear) = &self.ear {
+            watchers.tell_evictions(ear, clock, out);
+        }
     }
 }
 
@@ -101,7 +108,7 @@ struct Figures {
 }
 
 /// Everyone who watches.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Watchers {
     count: AtomicUsize,
     feeds: Mutex<Vec<Arc<Feed>>>,
@@ -129,14 +136,16 @@ impl Watchers {
         self.figures.skipped.load(Ordering::Relaxed)
     }
 
-    /// One more watches, unless there are too many.
-    pub(super) fn join(&self, kinds: Kinds) -> Option<Arc<Feed>> {
+    /// One more watches what becomes of a tenant's items, unless there are too many.
+    pub(super) fn join(&self, kinds: Kinds, tenancy: &Tenancy) -> Option<Arc<Feed>> {
         let mut feeds = self.feeds.lock();
         if feeds.len() >= WATCHERS_MAX {
             return None;
         }
+        let hears = kinds.includes(Kinds::EVICTIONS);
         let feed = Arc::new(Feed {
             kinds,
+            ear: hears.then(|| tenancy.listen()).flatten(),
             waiting: Mutex::default(),
         });
         feeds.push(Arc::clone(&feed));
@@ -158,13 +167,32 @@ impl Watchers {
         if !feeds.iter().any(|feed| feed.kinds.includes(kind)) {
             return;
         }
-        let line = self.line(peer, event);
+        let mut line = self.begin_line();
+        write_event(&mut line, peer, event);
+        line.push(b'\n');
         for feed in feeds.iter().filter(|feed| feed.kinds.includes(kind)) {
             feed.push(&line, &self.figures);
         }
     }
 
-    fn line(&self, peer: &Peer, event: &Event<'_>) -> Vec<u8> {
+    fn tell_evictions(&self, ear: &Ear, clock: &Clock, out: &mut Vec<u8>) {
+        let (heard, missed) = ear.take();
+        for evicted in &heard {
+            out.extend_from_slice(&self.begin_line());
+            write_eviction(out, clock, evicted);
+            out.push(b'\n');
+        }
+        if missed > 0 {
+            out.extend_from_slice(format!("[skipped={missed}]\n").as_bytes());
+        }
+        let figures = &self.figures;
+        figures
+            .sent
+            .fetch_add(heard.len() as u64, Ordering::Relaxed);
+        figures.skipped.fetch_add(missed, Ordering::Relaxed);
+    }
+
+    fn begin_line(&self) -> Vec<u8> {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
@@ -174,10 +202,7 @@ impl Watchers {
             now.as_secs(),
             now.subsec_micros()
         );
-        let mut line = head.into_bytes();
-        write_event(&mut line, peer, event);
-        line.push(b'\n');
-        line
+        head.into_bytes()
     }
 }
 
@@ -233,6 +258,17 @@ fn write_event(line: &mut Vec<u8>, peer: &Peer, event: &Event<'_>) {
     line.extend_from_slice(name.as_bytes());
     line.extend_from_slice(b" key=");
     map::write_uri(line, key);
+    line.extend_from_slice(rest.as_bytes());
+}
+
+fn write_eviction(line: &mut Vec<u8>, clock: &Clock, evicted: &Evicted) {
+    line.extend_from_slice(b"eviction key=");
+    map::write_uri(line, &evicted.key);
+    let fetch = if evicted.fetched { "yes" } else { "no" };
+    let ttl = numbers::ttl(clock, evicted.expiry);
+    let idle = clock.now().0.saturating_sub(evicted.last_access.0);
+    let size = evicted.value_len;
+    let rest = format!(" fetch={fetch} ttl={ttl} la={idle} clsid=1 size={size}");
     line.extend_from_slice(rest.as_bytes());
 }
 

@@ -30,6 +30,14 @@ pub(crate) enum Claimant {
 
 const NOBODY: u16 = u16::MAX;
 
+/// What a live record adds to its block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lives {
+    /// Client items: none for a chunk of one.
+    pub(crate) items: u32,
+    pub(crate) bytes: u32,
+}
+
 /// One block's facts; all of them may be read at any time.
 #[repr(align(64))]
 #[derive(Debug, Default)]
@@ -113,14 +121,14 @@ impl Block {
         )
     }
 
-    /// A live record of `bytes` more, which is so many items to a client: one, or none if it is a chunk.
-    pub(crate) fn gain(&self, items: u32, bytes: u32) {
+    /// One more live record.
+    pub(crate) fn gain(&self, Lives { items, bytes }: Lives) {
         self.live_items.fetch_add(items, Ordering::AcqRel);
         self.live_bytes.fetch_add(bytes, Ordering::AcqRel);
     }
 
-    /// A live record fewer. The caller is pinned and saw the slot's generation hold.
-    pub(crate) fn lose(&self, items: u32, bytes: u32) {
+    /// One live record fewer. The caller is pinned and saw the slot's generation hold.
+    pub(crate) fn lose(&self, Lives { items, bytes }: Lives) {
         let fewer = |by: u32| move |n: u32| n.checked_sub(by);
         // A drop may have taken the count to zero in between; then there is nothing left to lose.
         let _ = self

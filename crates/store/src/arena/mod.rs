@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use parking_lot::Mutex;
 use sublet_types::{Bytes, Second};
 
-pub(crate) use block::{Block, BlockId, Claimant, GENERATION_BITS};
+pub(crate) use block::{Block, BlockId, Claimant, GENERATION_BITS, Lives};
 pub(crate) use epochs::PinSlot;
 use epochs::{Epoch, Epochs};
 #[cfg(any(test, feature = "fake"))]

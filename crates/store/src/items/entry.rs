@@ -1,7 +1,8 @@
 //! A key's place while one update holds it: look, then store or remove.
 
-use sublet_types::{Expiry, Second, TenantId};
+use sublet_types::{Expiry, Second};
 
+use super::audience::Evicted;
 use super::large::{CHUNKS_PER_BLOCK, chunk_fields};
 use super::record::{Fields, Record, Role};
 use super::segments::Segments;
@@ -9,7 +10,7 @@ use super::slot::{Place, Slot};
 use super::table::{Cell, Held, Table};
 use super::{Items, Moment};
 use crate::api::{Absence, Item, NewCas, NewItem, Reading, Refused};
-use crate::arena::{BlockId, Claim, Claimant};
+use crate::arena::{BlockId, Claim, Claimant, Lives};
 use crate::tenants::Tenant;
 
 /// Attempts of an update to find room, each after making some.
@@ -30,7 +31,7 @@ pub struct Entry<'a> {
     tenant: &'a Tenant,
     key: &'a [u8],
     hash: u64,
-    now: Second,
+    moment: Moment,
     held: Held<'a>,
     current: Option<Item<'a>>,
     old: Option<(Cell<'a>, Record<'a>)>,
@@ -114,7 +115,7 @@ impl Items {
             tenant,
             key,
             hash,
-            now: moment.now,
+            moment,
             held,
             current,
             old,
@@ -142,6 +143,13 @@ impl<'a> Entry<'a> {
     /// Why there is none, where there is none.
     pub fn absence(&self) -> Absence {
         self.absence.unwrap_or(Absence::Unknown)
+    }
+
+    /// Counts a use of the item that is there, as a read would.
+    pub fn note_use(&mut self) {
+        if let Some((cell, _)) = &mut self.old {
+            cell.slot = self.items.note_use(*cell, self.moment);
+        }
     }
 
     /// Stores `new` in its place; returns its cas unique (0 unless `new.cas` says that it is told,
@@ -179,10 +187,8 @@ impl<'a> Entry<'a> {
         } else {
             slot
         };
-        self.publish(
-            slot,
-            fields.record_len(self.stored_len(&fields, total)) as u32,
-        );
+        let lives = fields.lives(self.stored_len(&fields, total));
+        self.publish(slot, lives, new.cas);
         Ok(match new.cas {
             NewCas::Fresh => 0,
             _ => fields
@@ -250,8 +256,14 @@ impl<'a> Entry<'a> {
     fn claim(&mut self, fields: &Fields<'_>, len: usize) -> Result<Claim, Hindrance> {
         self.written += len as u64;
         let arena = &self.items.arena;
-        let class = Segments::class_of(self.tenant, arena.block_bytes(), fields.expiry, self.now);
-        Segments::claim(self.tenant, arena, class, len as u32, self.now).ok_or(Hindrance::NoRoom(1))
+        let class = Segments::class_of(
+            self.tenant,
+            arena.block_bytes(),
+            fields.expiry,
+            self.moment.now,
+        );
+        Segments::claim(self.tenant, arena, class, len as u32, self.moment.now)
+            .ok_or(Hindrance::NoRoom(1))
     }
 
     fn fill(&self, claim: Claim, fields: &Fields<'_>, value: &[&[u8]], len: usize) -> Slot {
@@ -307,40 +319,42 @@ impl<'a> Entry<'a> {
         let slot = self.fill(claim, fields, pieces, len);
         let table = self
             .items
-            .chunk_table(self.now)
+            .chunk_table(self.moment.now)
             .ok_or(Hindrance::NoRoom(1))?;
         let hash = self.items.hash_of_chunk(fields.key);
-        let len = fields.record_len(len) as u32;
-        if self.items.link(
-            &mut table.lock(hash),
-            hash,
-            slot,
-            Role::Chunk,
-            len,
-            self.now,
-        ) {
-            self.items.grow_index(table, self.now);
+        let lives = fields.lives(len);
+        if self
+            .items
+            .link(&mut table.lock(hash), hash, slot, lives, self.moment.now)
+        {
+            self.items.grow_index(table, self.moment.now);
         }
         Ok(())
     }
 
     /// Makes the new record the item; the old one is gone with its chunks.
-    fn publish(&mut self, slot: Slot, len: u32) {
+    fn publish(&mut self, slot: Slot, lives: Lives, cas: NewCas) {
         match self.old.take() {
             Some((cell, record)) => {
                 self.items.unlink_chunks(&record);
-                // A hot key stays hot when it is written; whether it was read since is another matter.
-                self.held.replace(cell, slot.with_hits(cell.slot.hits()));
-                self.items.arena.block(slot.place().block).gain(1, len);
+                // A hot key stays hot when it is written; whether it was read since is another matter, unless
+                // it is the same value again.
+                let fetched = cas == NewCas::Keep && cell.slot.fetched();
+                let slot = slot.with_hits(cell.slot.hits()).with_fetched(fetched);
+                self.held.replace(cell, slot);
+                self.items.arena.block(slot.place().block).gain(lives);
                 self.items
                     .arena
                     .block(cell.slot.place().block)
-                    .lose(1, record.len() as u32);
+                    .lose(record.lives());
+                if self.absence.is_some() {
+                    self.tenant.tally.reclaim(1, cell.slot);
+                }
             }
             None => {
                 self.grows =
                     self.items
-                        .link(&mut self.held, self.hash, slot, Role::Plain, len, self.now)
+                        .link(&mut self.held, self.hash, slot, lives, self.moment.now)
             }
         }
         self.current = None;
@@ -371,16 +385,8 @@ impl Items {
 
     /// Enters a new slot into the index, and says whether the index should grow. Where it cannot, the
     /// least used item of the chain gives way.
-    fn link(
-        &self,
-        held: &mut Held<'_>,
-        hash: u64,
-        slot: Slot,
-        role: Role,
-        len: u32,
-        now: Second,
-    ) -> bool {
-        self.arena.block(slot.place().block).gain(role.items(), len);
+    fn link(&self, held: &mut Held<'_>, hash: u64, slot: Slot, lives: Lives, now: Second) -> bool {
+        self.arena.block(slot.place().block).gain(lives);
         if let Ok(grows) = held.insert(&self.arena, hash, slot, self, || self.index_block(now)) {
             return grows;
         }
@@ -394,13 +400,8 @@ impl Items {
             .block_of(cell.slot)
             .and_then(|_| self.record_at(place.block, place.at))
         {
-            let items = record.fields.role.items();
-            self.arena
-                .block(place.block)
-                .lose(items, record.len() as u32);
-            if let Claimant::Tenant(tenant) = self.arena.block(place.block).owner() {
-                self.evicted(tenant, record.fields.role, cell.slot);
-            }
+            self.arena.block(place.block).lose(record.lives());
+            self.count_eviction(cell.slot, &record);
         }
         false
     }
@@ -419,17 +420,31 @@ impl Items {
         held.remove(cell);
         self.arena
             .block(cell.slot.place().block)
-            .lose(record.fields.role.items(), record.len() as u32);
+            .lose(record.lives());
     }
 
-    /// Counts an eviction.
-    pub(super) fn evicted(&self, tenant: TenantId, role: Role, slot: Slot) {
-        if let Some(tenant) = self.tenants.get(tenant).filter(|_| role != Role::Chunk) {
-            tenant.tally.evictions.add(1);
+    fn count_eviction(&self, slot: Slot, record: &Record<'_>) {
+        let owner = self.arena.block(slot.place().block).owner();
+        if let Claimant::Tenant(tenant) = owner
+            && let Some(tenant) = self.tenants.get(tenant)
+        {
+            self.evicted(tenant, slot, record);
+        }
+    }
+
+    /// Counts an eviction and tells who listens.
+    pub(super) fn evicted(&self, tenant: &Tenant, slot: Slot, record: &Record<'_>) {
+        if record.fields.role == Role::Chunk {
+            return; // its item counts
+        }
+        tenant.tally.evictions.add(1);
+        let unfetched = u64::from(!slot.fetched());
+        tenant.tally.evicted_unfetched.add(unfetched);
+        if tenant.audience.listens() {
+            let last_access = self.last_access(slot);
             tenant
-                .tally
-                .evicted_unfetched
-                .add(u64::from(!slot.fetched()));
+                .audience
+                .tell(&Evicted::of(slot, record, last_access));
         }
     }
 }

@@ -40,7 +40,7 @@ impl Names {
         bytes
     }
 
-    fn read(bytes: &[u8]) -> Option<Names> {
+    pub(super) fn read(bytes: &[u8]) -> Option<Names> {
         let (total, rest) = bytes.split_first_chunk::<8>()?;
         let (name, rest) = rest.split_first_chunk::<8>()?;
         let chunks = rest.first_chunk::<4>()?;

@@ -222,11 +222,8 @@ impl<'a> Hand<'a> {
             .filter(|block| self.is_dead(*block))
             .collect();
         for block in &dead {
-            let flushed = self.is_flushed(*block);
             let (items, _) = self.drop_whole(*block);
-            if !flushed {
-                self.tenant.tally.reclaimed.add(u64::from(items));
-            }
+            self.tenant.tally.reclaimed.add(u64::from(items));
         }
         dead.len() as u32
     }
@@ -308,8 +305,7 @@ impl<'a> Hand<'a> {
             return true; // dead: replaced or deleted since
         };
         let len = record.len() as u64;
-        let flushed = self.is_flushed(place.block);
-        let dead = flushed || record.fields.expiry.is_past(self.now);
+        let dead = self.is_flushed(place.block) || record.fields.expiry.is_past(self.now);
         if !dead && self.keeps(bar, cell.slot.hits(), len) {
             if self.carry(&held, hash, place, record, bar) {
                 self.done.bytes_kept += len;
@@ -320,19 +316,14 @@ impl<'a> Hand<'a> {
             }
         }
         let slot = held.remove(cell);
-        let role = record.fields.role;
-        items
-            .arena
-            .block(place.block)
-            .lose(role.items(), len as u32);
-        let tally = &self.tenant.tally;
-        if !dead {
-            self.done.items_lost += u64::from(role.items());
+        let lives = record.lives();
+        items.arena.block(place.block).lose(lives);
+        if dead {
+            self.tenant.tally.reclaim(lives.items, slot);
+        } else {
+            self.done.items_lost += u64::from(lives.items);
             self.done.bytes_lost += len;
-            items.evicted(self.tenant.id, role, slot);
-        } else if !flushed {
-            tally.reclaimed.add(1);
-            tally.expired_unfetched.add(u64::from(!slot.fetched()));
+            items.evicted(self.tenant, slot, record);
         }
         true
     }
@@ -378,15 +369,9 @@ impl<'a> Hand<'a> {
                 moved
             };
             if cell.exchange(moved).is_ok() {
-                let len = fields.record_len(record.value.len());
-                items
-                    .arena
-                    .block(copy.place().block)
-                    .gain(fields.role.items(), len as u32);
-                items
-                    .arena
-                    .block(place.block)
-                    .lose(fields.role.items(), record.len() as u32);
+                let lives = fields.lives(record.value.len());
+                items.arena.block(copy.place().block).gain(lives);
+                items.arena.block(place.block).lose(record.lives());
                 return true;
             }
         }

@@ -5,6 +5,7 @@
 //! are ours. A record never changes once it is published, so a reader needs no lock: it finds a slot,
 //! sees that the block's generation holds, and copies under its pin.
 
+mod audience;
 mod entry;
 mod large;
 mod merge;
@@ -26,6 +27,8 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use crate::api::{Absence, Item, Lookup, Reading, StoreSettings, Value};
 use crate::arena::{Arena, Block, BlockId, Claimant, PinSlot, RECORDS_BEGIN};
 use crate::tenants::{Tenant, Tenants};
+pub(crate) use audience::Audience;
+pub use audience::{AUDIENCE_WAITING_MAX, Ear, Evicted};
 pub use entry::Entry;
 use merge::Hand;
 use record::{HEAD_BYTES, Head, Record, Role};
@@ -135,7 +138,6 @@ impl Items {
         cas: &'a dyn Fn() -> u64,
     ) -> Item<'a> {
         let fields = &record.fields;
-        let block = self.arena.block(slot.place().block);
         Item {
             key: fields.key,
             value,
@@ -144,11 +146,16 @@ impl Items {
             marks: fields.marks,
             cas,
             fetched: slot.fetched(),
-            last_access: if slot.fetched() {
-                block.last_hit()
-            } else {
-                block.opened()
-            },
+            last_access: self.last_access(slot),
+        }
+    }
+
+    /// When the item of a slot was last used or stored: its block knows, to within the block's other items.
+    fn last_access(&self, slot: Slot) -> Second {
+        let block = self.arena.block(slot.place().block);
+        match slot.fetched() {
+            true => block.last_hit(),
+            false => block.opened(),
         }
     }
 
@@ -210,12 +217,8 @@ impl Items {
             other.has_same_place(slot).then_some(record)
         };
         if let Some((cell, record)) = held.find(hash, same) {
-            if absence == Absence::Expired {
-                tenant.tally.reclaimed.add(1);
-                tenant
-                    .tally
-                    .expired_unfetched
-                    .add(u64::from(!cell.slot.fetched()));
+            if absence != Absence::Unknown {
+                tenant.tally.reclaim(1, cell.slot);
             }
             self.unlink_chunks(&record);
             self.unlink(&mut held, cell, &record);
@@ -265,17 +268,20 @@ impl Items {
         self.arena.block(place.block).sequence() << 21 | u64::from(place.at)
     }
 
-    /// Counts a use, for eviction.
-    fn note_use(&self, cell: Cell<'_>, moment: Moment) {
+    /// Counts a use, for eviction; returns the slot as it is then.
+    fn note_use(&self, cell: Cell<'_>, moment: Moment) -> Slot {
         let slot = cell.slot;
         self.arena.block(slot.place().block).hit(moment.now);
         let hits = slot.hits();
         let counts =
             hits < HITS_EXACT || (hits < HITS_MAX && moment.luck.is_multiple_of(u64::from(hits)));
-        if counts || !slot.fetched() {
-            // Lost if the slot changes at this moment: one hit of an estimate.
-            let _ = cell.exchange(slot.with_hits(hits + u32::from(counts)).with_fetched(true));
+        if !counts && slot.fetched() {
+            return slot;
         }
+        let used = slot.with_hits(hits + u32::from(counts)).with_fetched(true);
+        // Lost if the slot changes at this moment: one hit of an estimate.
+        let _ = cell.exchange(used);
+        used
     }
 
     /// Visits a tenant's items in one bucket of the index and says which bucket is next.

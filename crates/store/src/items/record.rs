@@ -13,6 +13,7 @@
 use sublet_types::{Expiry, Second};
 
 use crate::api::Marks;
+use crate::arena::Lives;
 
 /// Bytes of a head.
 pub(crate) const HEAD_BYTES: usize = 4;
@@ -62,6 +63,14 @@ impl Fields<'_> {
     /// Length of a record with a value of `value_len` bytes.
     pub(crate) fn record_len(&self, value_len: usize) -> usize {
         HEAD_BYTES + self.options_len() + self.key.len() + value_len
+    }
+
+    /// What a record with a value of `value_len` bytes adds to its block.
+    pub(crate) fn lives(&self, value_len: usize) -> Lives {
+        Lives {
+            items: self.role.items(),
+            bytes: self.record_len(value_len) as u32,
+        }
     }
 
     fn options_len(&self) -> usize {
@@ -218,6 +227,11 @@ impl<'a> Record<'a> {
             fields,
             value: rest.get(..head.value_len())?,
         })
+    }
+
+    /// What it adds to its block.
+    pub(crate) fn lives(&self) -> Lives {
+        self.fields.lives(self.value.len())
     }
 
     /// Its length in its block.

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::slot::Slot;
+
 /// A tenant's counters that only the engine can move.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
@@ -9,10 +11,20 @@ pub(crate) struct Tally {
     pub(crate) evictions: Count,
     /// Of these, never hit.
     pub(crate) evicted_unfetched: Count,
-    /// Expired items whose memory was taken back.
+    /// Expired and flushed items whose memory was taken back.
     pub(crate) reclaimed: Count,
     /// Of these, never hit.
     pub(crate) expired_unfetched: Count,
+}
+
+impl Tally {
+    /// Counts so many expired or flushed items whose memory was taken back from `slot`.
+    pub(crate) fn reclaim(&self, items: u32, slot: Slot) {
+        let items = u64::from(items);
+        self.reclaimed.add(items);
+        self.expired_unfetched
+            .add(if slot.fetched() { 0 } else { items });
+    }
 }
 
 /// A counter.

@@ -307,3 +307,58 @@ fn release_gives_memory_back_and_ordered_keeps_the_hot() {
         while worker.upkeep(NOW) {}
     }
 }
+
+#[test]
+fn who_listens_hears_of_every_eviction() {
+    let (store, _) = store(32, true);
+    let ann = tenant(&store, "ann", 100);
+    let worker = store.worker().expect("a worker");
+    let ear = store.listen(ann).expect("a tenant of this store");
+    let mut gone = std::collections::HashSet::new();
+    let mut missed_in_all = 0;
+    for key in 0..50_000u32 {
+        put(&worker, ann, &key.to_le_bytes(), &[2; 200], NOW).expect("room");
+        let (heard, missed) = ear.take();
+        missed_in_all += missed;
+        for evicted in heard {
+            assert_eq!((evicted.value_len, evicted.fetched), (200, false));
+            assert!(get(&worker, ann, &evicted.key, NOW).is_none());
+            assert!(gone.insert(evicted.key), "told twice");
+        }
+    }
+    let evictions = store.tenant_figures(ann).evictions;
+    assert_eq!(gone.len() as u64 + missed_in_all, evictions);
+    assert!(evictions > 10_000);
+}
+
+#[test]
+fn a_value_in_chunks_is_one_item() {
+    let (store, _) = store(32, true);
+    let ann = tenant(&store, "ann", 100);
+    let worker = store.worker().expect("a worker");
+    let large = vec![7; 100_000];
+    put(&worker, ann, b"large", &large, NOW).expect("room");
+    assert_eq!(store.tenant_figures(ann).items, 1);
+    for key in 0..1000u32 {
+        put(&worker, ann, &key.to_le_bytes(), &large, NOW).expect("room");
+    }
+    let figures = store.tenant_figures(ann);
+    assert!(figures.items + figures.evictions <= 1001, "{figures:?}");
+    assert!(figures.evictions > 900, "{figures:?}");
+}
+
+#[test]
+fn what_is_written_over_a_dead_item_reclaims_it() {
+    let (store, _) = store(32, true);
+    let ann = tenant(&store, "ann", 100);
+    let worker = store.worker().expect("a worker");
+    put(&worker, ann, b"key", b"flushed", NOW).expect("room");
+    store.worker().expect("a worker").flush(ann);
+    put(&worker, ann, b"key", b"alive", NOW).expect("room");
+    put(&worker, ann, b"key", b"alive again", NOW).expect("room");
+    let figures = store.tenant_figures(ann);
+    assert_eq!(
+        (figures.reclaimed, figures.expired_unfetched, figures.items),
+        (1, 1, 1)
+    );
+}

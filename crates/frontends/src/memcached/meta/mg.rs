@@ -1,6 +1,6 @@
 //! mg: get, with everything that can be known of an item.
 
-use sublet_store::{Entry, Item, Marks, NewItem, Reading};
+use sublet_store::{Absence, Entry, Item, Marks, NewItem, Reading};
 use sublet_types::Expiry;
 
 use super::super::session::Ran;
@@ -80,44 +80,43 @@ fn take_token(turn: Turn<'_>, flags: &Flags<'_>) -> bool {
     taken.unwrap_or(true)
 }
 
-/// What an update found.
-#[derive(Clone, Copy, Debug)]
-enum Found {
-    Item { size: usize },
-    Made,
-}
-
 /// Reads and changes in one.
 fn update(turn: Turn<'_>, flags: &Flags<'_>, out: &mut Vec<u8>) -> bool {
     let mark = out.len();
+    let mut made = false;
     let found = turn.tenancy.update(flags.key.bytes(), |entry| {
         out.truncate(mark);
-        if entry.current().is_some() {
-            return Some(refresh(turn, flags, entry, out));
+        made = false;
+        match flags.vivify {
+            Some(expiry) if entry.current().is_none() => {
+                made = true;
+                Ok(vivify(turn, flags, expiry, entry, out))
+            }
+            _ => refresh(turn, flags, entry, out),
         }
-        flags
-            .vivify
-            .map(|expiry| vivify(turn, flags, expiry, entry, out))
     });
-    let found = found.ok().flatten();
-    if found.is_some() && !flags.no_use {
-        // A use, which eviction hears of; the value was shown already.
+    // No memory for what is made or stored again is a miss.
+    let found = found.unwrap_or(Err(Absence::Unknown));
+    if made && found.is_ok() && !flags.no_use {
+        // A use, which eviction hears of; the reply was written already.
         let _ = turn.tenancy.read(flags.key.bytes(), Reading::Use, |_| ());
     }
-    let size = found.map(|found| match found {
-        Found::Item { size } => size,
-        Found::Made => 0,
-    });
     match flags.expiry {
-        Some(_) => operate::count_touched(turn, &flags.key, size),
-        None => operate::count_fetched(turn, &flags.key, size),
+        Some(_) => operate::count_touched(turn, &flags.key, found),
+        None => operate::count_fetched(turn, &flags.key, found),
     }
-    found.is_some()
+    found.is_ok()
 }
 
-fn refresh(turn: Turn<'_>, flags: &Flags<'_>, entry: &mut Entry<'_>, out: &mut Vec<u8>) -> Found {
+/// Shows the item and changes it as the flags ask; says how long its value is.
+fn refresh(
+    turn: Turn<'_>,
+    flags: &Flags<'_>,
+    entry: &mut Entry<'_>,
+    out: &mut Vec<u8>,
+) -> operate::Found {
     let Some(item) = entry.current() else {
-        return Found::Made;
+        return Err(entry.absence());
     };
     let size = item.value().len();
     let (marks, expiry) = (item.marks(), item.expiry());
@@ -125,13 +124,16 @@ fn refresh(turn: Turn<'_>, flags: &Flags<'_>, entry: &mut Entry<'_>, out: &mut V
     let fades = expiry != Expiry::Never && flags.recache.is_some_and(ends_soon);
     let won = !marks.token_sent && (marks.stale || fades);
     render(turn, flags, item, Shown { expiry, marks, won }, out);
+    if !flags.no_use {
+        entry.note_use();
+    }
     if won || flags.expiry.is_some() {
         operate::rewrite(entry, |new| {
             new.marks.token_sent |= won;
             new.expiry = flags.expiry.unwrap_or(new.expiry);
         });
     }
-    Found::Item { size }
+    Ok(size)
 }
 
 /// A number that grows with the end.
@@ -142,14 +144,14 @@ fn ends(expiry: Expiry) -> u64 {
     }
 }
 
-/// Makes an empty item, which this reader is to fill.
+/// Makes an empty item, which this reader is to fill; its value has no length.
 fn vivify(
     turn: Turn<'_>,
     flags: &Flags<'_>,
     expiry: Expiry,
     entry: &mut Entry<'_>,
     out: &mut Vec<u8>,
-) -> Found {
+) -> usize {
     let (token_sent, binary_key) = (true, flags.binary_key);
     let marks = Marks {
         token_sent,
@@ -172,7 +174,7 @@ fn vivify(
         cas,
     };
     made.render(out);
-    Found::Made
+    0
 }
 
 /// An item that was made for its reader, and is shown to it.

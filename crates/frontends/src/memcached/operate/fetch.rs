@@ -29,67 +29,55 @@ pub(in crate::memcached) fn read<R>(
         size = item.value().len();
         visit(item)
     });
-    let (answer, status) = match looked {
-        Lookup::Hit(answer) => (Some(answer), FetchStatus::Found),
-        Lookup::Miss(Absence::Unknown) => (None, FetchStatus::NotFound),
-        Lookup::Miss(Absence::Expired) => (None, FetchStatus::Expired),
-        Lookup::Miss(Absence::Flushed) => (None, FetchStatus::Flushed),
+    let (answer, found) = match looked {
+        Lookup::Hit(answer) => (Some(answer), Ok(size)),
+        Lookup::Miss(why) => (None, Err(why)),
     };
-    count_get(turn, status);
-    turn.face.observed(turn.peer, || Event::Fetched {
-        key: key.bytes(),
-        status,
-        size,
-    });
+    count_fetched(turn, key, found);
     answer
 }
 
-fn count_get(turn: Turn<'_>, status: FetchStatus) {
+/// What a fetch found: the length of a value, or why there is none.
+pub(in crate::memcached) type Found = Result<usize, Absence>;
+
+/// Counts a fetch.
+pub(in crate::memcached) fn count_fetched(turn: Turn<'_>, key: &Key<'_>, found: Found) {
     let counters = turn.counters();
     counters.cmd_get.bump();
-    match status {
-        FetchStatus::Found => return counters.get_hits.bump(),
-        FetchStatus::NotFound => {}
-        FetchStatus::Expired => counters.get_expired.bump(),
-        FetchStatus::Flushed => counters.get_flushed.bump(),
+    match found {
+        Ok(_) => counters.get_hits.bump(),
+        Err(_) => counters.get_misses.bump(),
     }
-    counters.get_misses.bump();
-}
-
-/// Counts a fetch that was done in an update, where the store does not say why an item is not there.
-pub(in crate::memcached) fn count_fetched(turn: Turn<'_>, key: &Key<'_>, found: Option<usize>) {
-    let status = match found {
-        Some(_) => FetchStatus::Found,
-        None => FetchStatus::NotFound,
-    };
-    count_get(turn, status);
-    let size = found.unwrap_or(0);
-    turn.face.observed(turn.peer, || Event::Fetched {
-        key: key.bytes(),
-        status,
-        size,
-    });
+    note_fetch(turn, key, found);
 }
 
 /// Counts a touch.
-pub(in crate::memcached) fn count_touched(turn: Turn<'_>, key: &Key<'_>, found: Option<usize>) {
+pub(in crate::memcached) fn count_touched(turn: Turn<'_>, key: &Key<'_>, found: Found) {
     let counters = turn.counters();
     counters.cmd_touch.bump();
+    match found {
+        Ok(_) => counters.touch_hits.bump(),
+        Err(_) => counters.touch_misses.bump(),
+    }
+    note_fetch(turn, key, found);
+}
+
+fn note_fetch(turn: Turn<'_>, key: &Key<'_>, found: Found) {
     let status = match found {
-        Some(_) => {
-            counters.touch_hits.bump();
-            FetchStatus::Found
-        }
-        None => {
-            counters.touch_misses.bump();
-            FetchStatus::NotFound
-        }
+        Ok(_) => FetchStatus::Found,
+        Err(Absence::Unknown) => FetchStatus::NotFound,
+        Err(Absence::Expired) => FetchStatus::Expired,
+        Err(Absence::Flushed) => FetchStatus::Flushed,
     };
-    let size = found.unwrap_or(0);
+    match status {
+        FetchStatus::Found | FetchStatus::NotFound => {}
+        FetchStatus::Expired => turn.counters().get_expired.bump(),
+        FetchStatus::Flushed => turn.counters().get_flushed.bump(),
+    }
     turn.face.observed(turn.peer, || Event::Fetched {
         key: key.bytes(),
         status,
-        size,
+        size: found.unwrap_or(0),
     });
 }
 
@@ -101,17 +89,22 @@ pub(in crate::memcached) fn touch<R>(
     mut visit: impl FnMut(&Item<'_>) -> R,
 ) -> Option<R> {
     let done = turn.tenancy.update(key.bytes(), |entry| {
-        let item = entry.current()?;
-        let answer = (visit(item), item.value().len());
-        rewrite(entry, |new| new.expiry = expiry);
-        Some(answer)
+        let Some(item) = entry.current() else {
+            return Err(entry.absence());
+        };
+        let (answer, size) = (visit(item), item.value().len());
+        let same = item.expiry() == expiry;
+        entry.note_use();
+        if !same {
+            rewrite(entry, |new| new.expiry = expiry);
+        }
+        Ok((answer, size))
     });
     // An item that is stored again is as large as it was; no memory for that is a miss.
-    let (answer, size) = done.ok().flatten().unzip();
-    if size.is_some() {
-        // A use, which eviction hears of; a miss by now is nobody's loss.
-        let _ = turn.tenancy.read(key.bytes(), Reading::Use, |_| ());
-    }
-    count_touched(turn, key, size);
+    let (answer, found) = match done.unwrap_or(Err(Absence::Unknown)) {
+        Ok((answer, size)) => (Some(answer), Ok(size)),
+        Err(why) => (None, Err(why)),
+    };
+    count_touched(turn, key, found);
     answer
 }

@@ -12,7 +12,7 @@ use super::turn::Turn;
 
 pub(super) use count::{Counted, Delta, Direction, Seed, count};
 pub(super) use delete::{Deleted, count_deleted, delete};
-pub(super) use fetch::{count_fetched, count_touched, get, read, touch};
+pub(super) use fetch::{Found, count_fetched, count_touched, get, read, touch};
 pub(super) use store::{Mode, Older, Store, Stored, refuse, store};
 
 /// Stores the current item again with a change to its head.

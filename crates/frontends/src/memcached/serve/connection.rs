@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use sublet_types::TenantId;
@@ -125,6 +126,15 @@ impl Connection {
     /// Nothing is under way: no reply unsent, no request half received.
     pub(super) fn is_idle(&self) -> bool {
         self.inbox.is_empty() && self.outbox.is_empty()
+    }
+
+    /// Hears that it is closed because it was idle.
+    pub(super) fn note_idle(&mut self) {
+        self.session.note_idle();
+        self.face()
+            .figures
+            .idle_kicks
+            .fetch_add(1, Ordering::Relaxed);
     }
 
     /// Memory of its buffers, bytes.

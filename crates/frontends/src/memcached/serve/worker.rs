@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use mio::unix::SourceFd;
@@ -338,8 +337,7 @@ impl Worker {
             }
         }
         for token in idle {
-            let face = self.connections[token.0].face();
-            face.figures.idle_kicks.fetch_add(1, Ordering::Relaxed);
+            self.connections[token.0].note_idle();
             self.dismiss(token);
         }
         self.sweep_at = next.map(|due| due.max(self.now + SWEEP_MIN));

@@ -127,7 +127,7 @@ pub(super) fn watch(turn: Turn<'_>, words: Words<'_>, out: &mut Vec<u8>) -> Ran 
     let Some(kinds) = kinds(words) else {
         return say(out, ERROR);
     };
-    match turn.face.watchers.join(kinds) {
+    match turn.face.watchers.join(kinds, turn.tenancy) {
         None => say(out, b"WATCHER_TOO_MANY log watcher limit reached\r\n"),
         Some(feed) => {
             out.extend_from_slice(OK);
