@@ -145,6 +145,10 @@ counters! {
     bytes_written,
     /// Turns given up after too many requests in a row.
     conn_yields,
+    /// Searches for expired items that were asked for.
+    lru_crawler_starts,
+    /// Expired and flushed items that these removed.
+    crawler_reclaimed,
 }
 
 /// A counter that one thread moves and any thread reads.
@@ -344,6 +348,12 @@ impl Tenancy {
     /// Hears of each of the tenant's items that is evicted; see [`Store::listen`].
     pub fn listen(&self) -> Option<Ear> {
         self.store().listen(self.tenant)
+    }
+
+    /// Removes what is dead from a part of the tenant's items; see [`Worker::reclaim`].
+    pub fn reclaim(&self, cursor: u64, reclaimed: &mut u64) -> Option<u64> {
+        self.worker
+            .reclaim(self.tenant, cursor, self.now(), reclaimed)
     }
 
     /// Visits a part of the tenant's items; see [`Worker::scan`].

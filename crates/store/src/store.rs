@@ -333,6 +333,20 @@ impl Worker {
         self.items().scan(tenant, cursor, now, &mut visit)
     }
 
+    /// Removes what is expired or flushed from a part of a tenant's items, counting it in `reclaimed`; returns
+    /// where to go on, or nothing at the end. Start with 0. Eviction finds such items without this.
+    pub fn reclaim(
+        &self,
+        tenant: TenantId,
+        cursor: u64,
+        now: Second,
+        reclaimed: &mut u64,
+    ) -> Option<u64> {
+        let tenant = self.items().tenants.get(tenant)?;
+        let _pin = Pin::new(self);
+        self.items().reclaim(tenant, cursor, now, reclaimed)
+    }
+
     /// Gives memory back to the kernel. Returns after the last block has left. Not within `pinned`.
     pub fn release(&self, release: Release, now: Second) -> Released {
         let arena = &self.items().arena;

@@ -322,6 +322,39 @@ impl Items {
         Some(bucket + 1)
     }
 
+    /// Removes a tenant's expired and flushed items from one bucket of the index, counting them in `reclaimed`,
+    /// and says which bucket is next.
+    pub(crate) fn reclaim(
+        &self,
+        tenant: &Tenant,
+        bucket: u64,
+        now: Second,
+        reclaimed: &mut u64,
+    ) -> Option<u64> {
+        if bucket >= self.table.buckets() {
+            return None;
+        }
+        let mut dead = Vec::new();
+        self.table.visit(bucket, |slot| {
+            let place = slot.place();
+            let is_owned = |block: &Block| block.is_owned_by(tenant.id);
+            let record = self
+                .block_of(slot)
+                .filter(|block| is_owned(block))
+                .and_then(|_| self.record_at(place.block, place.at));
+            if let Some(record) = record
+                && let Some(absence) = self.absence(tenant, slot, &record, now)
+            {
+                dead.push((record.fields.key, slot, absence));
+            }
+        });
+        *reclaimed += dead.len() as u64;
+        for (key, slot, absence) in dead {
+            self.forget(tenant, self.hash(tenant.id, key), key, slot, absence);
+        }
+        Some(bucket + 1)
+    }
+
     /// Whether this second's chores are still to be done; from now on they are somebody's.
     pub(crate) fn is_new_second(&self, now: Second) -> bool {
         self.last_chores.fetch_max(now.0, Ordering::Relaxed) < now.0

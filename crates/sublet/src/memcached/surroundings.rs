@@ -11,8 +11,9 @@ use sublet_host::lone::Lone;
 use sublet_types::{Bytes, TenantId};
 
 use super::Event;
+use super::written::MEMORY_MIN;
 
-/// `cache_memlimit` takes no less.
+/// `cache_memlimit` takes no less; less than [`MEMORY_MIN`] is treated as that.
 const LIMIT_MIN: Bytes = Bytes::mib(8);
 
 /// What a client may ask for.
@@ -30,7 +31,7 @@ impl Host for Surroundings {
         if limit > self.lone.capacity() {
             return Err(LimitRefused::TooLarge);
         }
-        self.lone.set_limit(limit);
+        self.lone.set_limit(limit.max(MEMORY_MIN));
         // Giving memory back takes milliseconds: the main thread's work, not a connection's.
         let _ = self.events.send(Event::Shrink);
         Ok(())

@@ -20,7 +20,7 @@ const ITEM_MAX_MIN: u64 = 1 << 10;
 const ITEM_MAX_MAX: u64 = 1 << 30;
 
 /// The least memory that a store works with; less is treated as this.
-const MEMORY_MIN: Bytes = Bytes::mib(16);
+pub(super) const MEMORY_MIN: Bytes = Bytes::mib(16);
 
 /// Why a command line cannot be followed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! Listings of all items: `lru_crawler metadump` and `mgdump`, `stats cachedump`.
+//! Walks through all items: `lru_crawler metadump`, `mgdump` and `crawl`, `stats cachedump`.
 
 use sublet_store::Item;
 use sublet_types::Expiry;
@@ -6,13 +6,15 @@ use sublet_types::Expiry;
 use super::super::turn::Turn;
 use super::super::{map, numbers};
 
-/// How a listing looks.
+/// What a walk through all items is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::memcached) enum Form {
     /// A line of figures for each item.
     Metadump,
     /// The mg request for each item.
     Mgdump,
+    /// Nothing is listed: what has expired is removed.
+    Crawl,
 }
 
 /// A listing on its way: it goes on part by part, and others have their turn in between.
@@ -30,17 +32,29 @@ impl Dump {
 
     /// Appends one part; returns what is still to be listed.
     pub(in crate::memcached) fn run(self, turn: Turn<'_>, out: &mut Vec<u8>) -> Option<Dump> {
-        let next = turn.tenancy.scan(self.cursor, |item| match self.form {
-            Form::Metadump => figures(turn, item, out),
-            Form::Mgdump => request(item, out),
-        });
-        match (next, self.form) {
-            (Some(cursor), _) => return Some(Dump { cursor, ..self }),
-            (None, Form::Metadump) => out.extend_from_slice(b"END\r\n"),
-            (None, Form::Mgdump) => out.extend_from_slice(b"EN\r\n"),
+        let at = self.cursor;
+        let next = match self.form {
+            Form::Metadump => turn.tenancy.scan(at, |item| figures(turn, item, out)),
+            Form::Mgdump => turn.tenancy.scan(at, |item| request(item, out)),
+            Form::Crawl => crawl(turn, at),
+        };
+        if let Some(cursor) = next {
+            return Some(Dump { cursor, ..self });
         }
+        out.extend_from_slice(match self.form {
+            Form::Metadump => b"END\r\n",
+            Form::Mgdump => b"EN\r\n",
+            Form::Crawl => b"OK\r\n",
+        });
         None
     }
+}
+
+fn crawl(turn: Turn<'_>, cursor: u64) -> Option<u64> {
+    let mut reclaimed = 0;
+    let next = turn.tenancy.reclaim(cursor, &mut reclaimed);
+    turn.counters().crawler_reclaimed.add(reclaimed);
+    next
 }
 
 fn figures(turn: Turn<'_>, item: &Item<'_>, out: &mut Vec<u8>) {

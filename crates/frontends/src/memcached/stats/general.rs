@@ -9,7 +9,7 @@ use super::{Rows, put, write_all};
 
 /// What memcached counts of parts that are not built here: its slabs, lists, crawler and buffers. Always zero, and there because
 /// programs look for it.
-const NOT_HERE: [&str; 27] = [
+const NOT_HERE: [&str; 25] = [
     "connection_structures",
     "response_obj_oom",
     "response_obj_count",
@@ -25,12 +25,10 @@ const NOT_HERE: [&str; 27] = [
     "slabs_moved",
     "slab_global_page_pool",
     "lru_crawler_running",
-    "lru_crawler_starts",
     "lru_maintainer_juggles",
     "malloc_fails",
     "log_worker_dropped",
     "evicted_active",
-    "crawler_reclaimed",
     "crawler_items_checked",
     "lrutail_reflocked",
     "moves_to_cold",

@@ -34,7 +34,7 @@ pub(super) fn write(turn: Turn<'_>, rows: &mut dyn Rows) {
                 "expired_unfetched",
                 since(figures.expired_unfetched, zero.expired_unfetched),
             ),
-            ("crawler_reclaimed", 0),
+            ("crawler_reclaimed", counters.crawler_reclaimed.get()),
             ("crawler_items_checked", 0),
             ("lrutail_reflocked", 0),
             ("moves_to_cold", 0),

@@ -1,5 +1,5 @@
 //! slabs, lru, lru_crawler: memcached's tuning. Here is one class of items, and nothing of it needs tuning: the documented answers are
-//! given. The listings of `lru_crawler` are real.
+//! given. The listings of `lru_crawler` are real, and so is its search for expired items, which is done when it is answered.
 
 use super::super::numbers::{fraction, signed_32, unsigned_32};
 use super::super::session::Ran;
@@ -101,10 +101,13 @@ pub(super) fn lru_crawler(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8
         {
             say(out, b"CLIENT_ERROR lru crawler disabled\r\n")
         }
-        (Some(b"crawl"), Some(classes)) if names_classes(classes) => say(out, OK),
+        (Some(b"crawl"), Some(classes)) if names_classes(classes) => {
+            turn.counters().lru_crawler_starts.bump();
+            Ran::Dump(Dump::new(Form::Crawl))
+        }
         (Some(b"crawl"), Some(_)) => say(out, BAD_CLASS),
-        (Some(b"metadump"), Some(which)) => dump(turn, Form::Metadump, which, out),
-        (Some(b"mgdump"), Some(which)) => dump(turn, Form::Mgdump, which, out),
+        (Some(b"metadump"), Some(which)) => metadump(turn, which, out),
+        (Some(b"mgdump"), Some(which)) => mgdump(turn, which, out),
         (Some(b"tocrawl"), Some(number)) => match unsigned_32(number) {
             Some(_) => say(out, OK),
             None => say(out, BAD_FORMAT),
@@ -140,23 +143,33 @@ fn names_classes(classes: &[u8]) -> bool {
             .all(|class| signed_32(class).is_some_and(|class| (1..=CLASS_MAX).contains(&class)))
 }
 
-fn dump(turn: Turn<'_>, form: Form, which: &[u8], out: &mut Vec<u8>) -> Ran {
-    let refusals: [&[u8]; 2] = match form {
-        Form::Metadump => [
-            b"ERROR metadump not allowed\r\n",
-            b"ERROR cannot pipeline other commands before metadump\r\n",
-        ],
-        Form::Mgdump => [
-            b"ERROR key dump not allowed\r\n",
-            b"ERROR cannot pipeline other commands before mgdump\r\n",
-        ],
-    };
+fn metadump(turn: Turn<'_>, which: &[u8], out: &mut Vec<u8>) -> Ran {
     if !turn.face.settings.dump {
-        return say(out, refusals[0]);
+        return say(out, b"ERROR metadump not allowed\r\n");
     }
     if !out.is_empty() {
-        return say(out, refusals[1]);
+        return say(
+            out,
+            b"ERROR cannot pipeline other commands before metadump\r\n",
+        );
     }
+    dump(Form::Metadump, which, out)
+}
+
+fn mgdump(turn: Turn<'_>, which: &[u8], out: &mut Vec<u8>) -> Ran {
+    if !turn.face.settings.dump {
+        return say(out, b"ERROR key dump not allowed\r\n");
+    }
+    if !out.is_empty() {
+        return say(
+            out,
+            b"ERROR cannot pipeline other commands before mgdump\r\n",
+        );
+    }
+    dump(Form::Mgdump, which, out)
+}
+
+fn dump(form: Form, which: &[u8], out: &mut Vec<u8>) -> Ran {
     if which != b"hash" && !names_classes(which) {
         return say(out, BAD_CLASS);
     }

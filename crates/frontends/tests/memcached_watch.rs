@@ -1,0 +1,93 @@
+//! What watchers hear of the store, and the search for expired items that a client may ask for.
+
+mod desk;
+
+use desk::{Client, Desk};
+use sublet_frontends::memcached::settings::Settings;
+
+const VALUE: usize = 100_000;
+
+/// More items than the desk's store holds.
+const ITEMS: usize = 800;
+
+#[test]
+fn who_watches_evictions_hears_which_items_went() {
+    let desk = Desk::new(Settings::default());
+    let (mut watcher, mut client) = (desk.connect(), desk.connect());
+    assert_eq!(watcher.send(b"watch evictions\r\n"), b"OK\r\n");
+    let value = "v".repeat(VALUE);
+    for n in 0..ITEMS {
+        client.send(format!("set key{n} 0 0 {VALUE} noreply\r\n{value}\r\n").as_bytes());
+    }
+    let lines = String::from_utf8(watcher.send(b"")).expect("text");
+    assert!(lines.lines().count() > 100, "{lines}");
+    for line in lines.lines() {
+        let told = line
+            .split(' ')
+            .find_map(|word| word.strip_prefix("key="))
+            .expect("a key");
+        assert!(line.contains(" type=eviction key="), "{line}");
+        assert!(line.contains(" fetch=no ttl=-1 la="), "{line}");
+        assert!(line.ends_with(&format!(" clsid=1 size={VALUE}")), "{line}");
+        assert_eq!(
+            client.send(format!("get {told}\r\n").as_bytes()),
+            b"END\r\n"
+        );
+    }
+    assert_eq!(watcher.send(b""), b"", "each is told once");
+    let evictions = figure(&mut client, "evictions");
+    assert_eq!(lines.lines().count() as u64, evictions);
+}
+
+#[test]
+fn nobody_hears_of_evictions_unasked() {
+    let desk = Desk::new(Settings::default());
+    let (mut watcher, mut client) = (desk.connect(), desk.connect());
+    assert_eq!(watcher.send(b"watch deletions\r\n"), b"OK\r\n");
+    let value = "v".repeat(VALUE);
+    for n in 0..ITEMS {
+        client.send(format!("set key{n} 0 0 {VALUE} noreply\r\n{value}\r\n").as_bytes());
+    }
+    assert!(figure(&mut client, "evictions") > 0);
+    assert_eq!(watcher.send(b""), b"");
+}
+
+#[test]
+fn a_crawl_removes_what_has_expired() {
+    let desk = Desk::new(Settings::default());
+    let mut client = desk.connect();
+    client.send(b"set dead 0 -1 1\r\nd\r\nset alive 0 0 1\r\na\r\n");
+    assert_eq!(figure(&mut client, "curr_items"), 2);
+    assert_eq!(client.send(b"lru_crawler crawl all\r\n"), b"OK\r\n");
+    assert_eq!(figure(&mut client, "curr_items"), 1);
+    assert_eq!(figure(&mut client, "crawler_reclaimed"), 1);
+    assert_eq!(figure(&mut client, "lru_crawler_starts"), 1);
+    assert_eq!(figure(&mut client, "get_expired"), 0);
+    client.send(b"flush_all\r\n");
+    assert_eq!(client.send(b"lru_crawler crawl 1,2\r\n"), b"OK\r\n");
+    assert_eq!(figure(&mut client, "crawler_reclaimed"), 2);
+}
+
+#[test]
+fn a_touch_says_why_it_missed_and_counts_as_a_use() {
+    let desk = Desk::new(Settings::default());
+    let mut client = desk.connect();
+    client.send(b"set dead 0 -1 1\r\nd\r\nset alive 0 0 1\r\na\r\n");
+    assert_eq!(client.send(b"touch dead 9\r\n"), b"NOT_FOUND\r\n");
+    assert_eq!(figure(&mut client, "get_expired"), 1);
+    for expiry in [0, 100, 0] {
+        let touch = format!("touch alive {expiry}\r\n");
+        assert_eq!(client.send(touch.as_bytes()), b"TOUCHED\r\n");
+        assert_eq!(client.send(b"mg alive h u\r\n"), b"HD h1\r\n");
+    }
+    assert_eq!(figure(&mut client, "touch_hits"), 3);
+}
+
+fn figure(client: &mut Client<'_>, name: &str) -> u64 {
+    let stats = String::from_utf8(client.send(b"stats\r\n")).expect("text");
+    let row = format!("STAT {name} ");
+    let value = stats.lines().find_map(|line| line.strip_prefix(&row));
+    value
+        .and_then(|value| value.parse().ok())
+        .expect("a number")
+}
