@@ -342,7 +342,7 @@ impl Tenancy {
 
     /// Hides everything the tenant stored so far.
     pub fn flush(&self) {
-        self.worker.flush(self.tenant);
+        self.worker.flush(self.tenant, self.now());
     }
 
     /// Hears of each of the tenant's items that is evicted; see [`Store::listen`].

@@ -13,7 +13,8 @@ use crate::tenants::Tenant;
 /// Seconds after which heat counts half.
 const HEAT_HALF_LIFE_SECS: u32 = 60;
 
-/// Seconds that expired segments are left alone, so that a read of them can still say why it missed.
+/// Seconds that expired and flushed segments are left alone where nobody needs room, so that a read of them
+/// can still say why it missed.
 const EXPIRED_GRACE_SECS: u32 = 30;
 
 /// Free blocks beyond this go back to the kernel, a part each second.
@@ -312,9 +313,9 @@ impl Worker {
     }
 
     /// Hides everything the tenant stored so far.
-    pub fn flush(&self, tenant: TenantId) {
+    pub fn flush(&self, tenant: TenantId, now: Second) {
         if let Some(tenant) = self.items().tenants.get(tenant) {
-            tenant.segments.flush(&self.items().arena);
+            tenant.segments.flush(&self.items().arena, now);
         }
     }
 

@@ -235,7 +235,9 @@ impl<'a> Hand<'a> {
     }
 
     fn is_dead(&self, block: BlockId) -> bool {
-        self.is_flushed(block) || self.items.arena.block(block).is_expired(self.now)
+        let facts = self.items.arena.block(block);
+        let segments = &self.tenant.segments;
+        segments.was_flushed(facts.sequence(), self.now) || facts.is_expired(self.now)
     }
 
     /// Drops a segment with all that it holds; returns the items and bytes that were in it.

@@ -1,7 +1,7 @@
 //! A tenant's segments: the blocks that it appends to, and those that are full.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use sublet_types::{Bytes, Expiry, Second};
@@ -29,6 +29,8 @@ pub(crate) struct Segments {
     ring: Mutex<Ring>,
     /// Segments with a lower sequence were flushed.
     flushed_before: AtomicU64,
+    /// The second of the last flush.
+    flushed_at: AtomicU32,
 }
 
 /// Full segments in the order of their age, and the hand that goes round them.
@@ -126,7 +128,7 @@ impl Segments {
     }
 
     /// Hides all that was stored so far.
-    pub(crate) fn flush(&self, arena: &Arena) {
+    pub(crate) fn flush(&self, arena: &Arena, now: Second) {
         let mut ring = self.ring();
         // With all classes locked nobody opens a segment: what is stored later has a higher sequence.
         let mut open: Vec<_> = self.open.iter().map(|open| open.lock()).collect();
@@ -135,8 +137,14 @@ impl Segments {
         ring.blocks.extend(closing);
         self.take_in(&mut ring);
         ring.settle_target(arena);
+        self.flushed_at.store(now.0, Ordering::Relaxed);
         self.flushed_before
             .store(arena.next_sequence(), Ordering::SeqCst);
+    }
+
+    /// Whether everything in a block of this sequence was flushed at `then` or before.
+    pub(super) fn was_flushed(&self, sequence: u64, then: Second) -> bool {
+        self.is_flushed(sequence) && self.flushed_at.load(Ordering::Relaxed) <= then.0
     }
 
     /// The sequence below which segments were flushed.

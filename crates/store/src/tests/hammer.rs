@@ -77,7 +77,7 @@ fn disturb(store: &Arc<Store>, tenants: [TenantId; 2], stop: &AtomicBool) {
         worker.release(release, NOW);
         while worker.upkeep(NOW) {}
         if round.is_multiple_of(50) {
-            worker.flush(tenants[round % 2]);
+            worker.flush(tenants[round % 2], NOW);
         }
         store.populate();
         std::thread::sleep(std::time::Duration::from_micros(300));

@@ -109,7 +109,7 @@ fn nobody_reads_what_is_not_theirs() {
     assert_eq!(get(&worker, ben, b"k", NOW), None);
     put(&worker, ben, b"k", b"ben's", NOW).expect("room");
     assert_eq!(get(&worker, ann, b"k", NOW), Some(b"ann's".to_vec()));
-    worker.flush(ben);
+    worker.flush(ben, NOW);
     assert_eq!(get(&worker, ann, b"k", NOW), Some(b"ann's".to_vec()));
     assert_eq!(get(&worker, ben, b"k", NOW), None);
 }
@@ -125,7 +125,7 @@ fn a_miss_says_why_once() {
     assert_eq!(look(b"short", Second(4)), Lookup::Hit(()));
     assert_eq!(look(b"short", Second(5)), Lookup::Miss(Absence::Expired));
     assert_eq!(look(b"short", Second(5)), Lookup::Miss(Absence::Unknown));
-    worker.flush(ann);
+    worker.flush(ann, NOW);
     assert_eq!(look(b"long", NOW), Lookup::Miss(Absence::Flushed));
     assert_eq!(look(b"long", NOW), Lookup::Miss(Absence::Unknown));
     put(&worker, ann, b"after", b"v", NOW).expect("room");
@@ -353,7 +353,7 @@ fn what_is_written_over_a_dead_item_reclaims_it() {
     let ann = tenant(&store, "ann", 100);
     let worker = store.worker().expect("a worker");
     put(&worker, ann, b"key", b"flushed", NOW).expect("room");
-    store.worker().expect("a worker").flush(ann);
+    store.worker().expect("a worker").flush(ann, NOW);
     put(&worker, ann, b"key", b"alive", NOW).expect("room");
     put(&worker, ann, b"key", b"alive again", NOW).expect("room");
     let figures = store.tenant_figures(ann);
@@ -361,4 +361,23 @@ fn what_is_written_over_a_dead_item_reclaims_it() {
         (figures.reclaimed, figures.expired_unfetched, figures.items),
         (1, 1, 1)
     );
+}
+
+#[test]
+fn a_flushed_item_says_so_while_nobody_needs_its_room() {
+    let (store, _) = store(32, true);
+    let ann = tenant(&store, "ann", 100);
+    let worker = store.worker().expect("a worker");
+    put(&worker, ann, b"key", b"value", NOW).expect("room");
+    worker.flush(ann, NOW);
+    let soon = Second(NOW.0 + 2);
+    while worker.upkeep(soon) {}
+    assert_eq!(store.tenant_figures(ann).items, 0);
+    assert!(store.tenant_figures(ann).held > Bytes::ZERO);
+    let read = |now| worker.read(ann, b"key", now, Reading::Use, |_| ());
+    assert_eq!(read(soon), Lookup::Miss(Absence::Flushed));
+    let later = Second(NOW.0 + 60);
+    while worker.upkeep(later) {}
+    assert_eq!(store.tenant_figures(ann).held, Bytes::ZERO);
+    assert_eq!(read(later), Lookup::Miss(Absence::Unknown));
 }

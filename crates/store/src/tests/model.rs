@@ -157,7 +157,7 @@ impl Pair {
                 self.agree(key, there == Ok(true), known);
             }
             Step::Flush => {
-                self.worker.flush(self.ann);
+                self.worker.flush(self.ann, self.now);
                 self.map.clear();
             }
             Step::Clock { secs } => {
@@ -335,7 +335,7 @@ proptest! {
             pair.apply(step);
         }
         pair.check_all();
-        pair.worker.flush(pair.ann);
+        pair.worker.flush(pair.ann, pair.now);
         let figures = pair.store.tenant_figures(pair.ann);
         prop_assert_eq!((figures.items, figures.used), (0, Bytes::ZERO));
     }
