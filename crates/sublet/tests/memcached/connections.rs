@@ -75,7 +75,7 @@ fn a_large_value_comes_and_goes_whole() {
 fn a_reader_that_never_reads_costs_little_and_disturbs_nobody() {
     let started = start(&["-t", "1"]);
     started.connect().set("k", &vec![b'v'; 500_000]);
-    let before = started.rss_kib();
+    let before = started.calm_rss_kib();
     let mut asking = Vec::new();
     for _ in 0..20 {
         let mut socket = started.connect().stream.into_inner();
@@ -120,7 +120,7 @@ fn a_slow_reader_gets_everything() {
 #[test]
 fn who_stops_in_mid_value_waits_alone_and_announced_bytes_cost_nothing() {
     let started = start(&["-t", "1", "-I", "16m"]);
-    let before = started.rss_kib();
+    let before = started.calm_rss_kib();
     let mut waiting = Vec::new();
     for n in 0..100 {
         let mut client = started.connect();
@@ -210,7 +210,7 @@ fn ten_thousand_connections_cost_little() {
         .expect("below the maximum");
 
     let started = start(&["-c", "10100", "-t", "2"]);
-    let before = started.rss_kib();
+    let before = started.calm_rss_kib();
     let mut sockets: Vec<TcpStream> = Vec::with_capacity(COUNT);
     for _ in 0..COUNT {
         sockets.push(TcpStream::connect(("127.0.0.1", started.ports[0])).expect("room for it"));

@@ -128,6 +128,19 @@ impl Started {
         proc_figure(self.pid(), "VmRSS:")
     }
 
+    /// Resident memory once what is populated ahead of use is there.
+    pub(crate) fn calm_rss_kib(&self) -> u64 {
+        let mut last = 0;
+        loop {
+            let now = self.rss_kib();
+            if now == last {
+                return now;
+            }
+            last = now;
+            std::thread::sleep(std::time::Duration::from_millis(300));
+        }
+    }
+
     pub(crate) fn stat(&self, name: &str) -> u64 {
         self.connect().stat(name)
     }
