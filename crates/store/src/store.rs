@@ -7,7 +7,7 @@ use sublet_types::{BLOCK_BYTES, Bytes, Second, TenantId, TenantName, TenantSetti
 
 use crate::api::*;
 use crate::arena::{Arena, Claimant, Mapped, Memory, PinSlot};
-use crate::items::{BLOCKS_MAX, Ear, Entry, Items, Loss, Moment, Shrink};
+use crate::items::{BLOCKS_MAX, Ear, Entry, Items, Loss, Moment, Room, Shrink};
 use crate::tenants::Tenant;
 
 /// Seconds after which heat counts half.
@@ -289,23 +289,23 @@ impl Worker {
             if self.items().has_room(tenant, blocks) {
                 return true;
             }
-            let worth_it = self.items().make_room(tenant, blocks, &self.slot, now);
-            self.renew_pin();
-            if !worth_it {
-                return self.items().has_room(tenant, blocks);
+            match self.items().make_room(tenant, blocks, &self.slot, now) {
+                Room::More => self.unpinned(|| self.items().arena.settle()),
+                Room::Busy(giver) => self.unpinned(|| giver.segments.await_ring()),
+                Room::None => return self.items().has_room(tenant, blocks),
             }
         }
         false
     }
 
-    /// Lets go of what this thread saw so far, so that blocks in limbo can be reused.
-    fn renew_pin(&self) {
+    /// Lets go of what this thread saw so far, so that blocks in limbo can be reused; waits meanwhile, and
+    /// lets others come to an end. Not while a caller looks at items: then nothing is waited for.
+    fn unpinned(&self, wait: impl FnOnce()) {
         if self.lent.get() == 0 && self.pins.get() > 0 {
             let epochs = self.items().arena.epochs();
             epochs.unpin(&self.slot);
-            self.items().arena.settle();
+            wait();
             if self.items().arena.ready() == 0 {
-                // Others are still reading what was evicted: let them come to an end.
                 std::thread::yield_now();
             }
             epochs.pin(&self.slot);
@@ -315,7 +315,10 @@ impl Worker {
     /// Hides everything the tenant stored so far.
     pub fn flush(&self, tenant: TenantId, now: Second) {
         if let Some(tenant) = self.items().tenants.get(tenant) {
-            tenant.segments.flush(&self.items().arena, now);
+            let _pin = Pin::new(self);
+            while !tenant.segments.try_flush(&self.items().arena, now) {
+                self.unpinned(|| tenant.segments.await_ring());
+            }
         }
     }
 
@@ -386,7 +389,7 @@ impl Worker {
     fn shrink(&self, release: Release, blocks: u32, now: Second) -> Loss {
         let in_limbo = self.items().arena.in_limbo() as u32;
         let blocks = blocks.saturating_sub(in_limbo);
-        let renew_pin = || self.renew_pin();
+        let renew_pin = || self.unpinned(|| self.items().arena.settle());
         let mut shrink = Shrink {
             items: self.items(),
             me: &self.slot,

@@ -94,6 +94,8 @@ impl Tenants {
             .filter(|tenant| tenant.is_above_floor(block_bytes))
             .max_by(|a, b| a.per_weight(0).total_cmp(&b.per_weight(0)));
         match ahead {
+            // Who has nothing yet gets its first block from whoever has most.
+            Some(tenant) if putter.held() == 0 => tenant,
             Some(tenant) if tenant.per_weight(0) > putter.per_weight(1) => tenant,
             _ => putter,
         }
@@ -196,11 +198,16 @@ impl Tenant {
         u64::from(self.held()) * block_bytes as u64 > self.floor().map_or(0, |floor| floor.0)
     }
 
-    /// Whether so many more blocks would be over its ceiling. It may always have what it asks for at
-    /// once, if it holds nothing.
+    /// Whether so many more blocks would be over its ceiling. It may always have one.
     pub(crate) fn is_at_ceiling(&self, more: u32, block_bytes: usize) -> bool {
         let next = u64::from(self.held() + more) * block_bytes as u64;
-        self.held() > 0 && next > self.ceiling.load(Ordering::Relaxed)
+        (self.held() > 0 || more > 1) && next > self.ceiling.load(Ordering::Relaxed)
+    }
+
+    /// Whether so many blocks fit under its ceiling at all.
+    pub(crate) fn may_ever_hold(&self, blocks: u32, block_bytes: usize) -> bool {
+        let wanted = u64::from(blocks) * block_bytes as u64;
+        blocks <= 1 || wanted <= self.ceiling.load(Ordering::Relaxed)
     }
 }
 

@@ -172,6 +172,6 @@ impl Block {
     /// Whether all of its items have expired.
     pub(crate) fn is_expired(&self, now: Second) -> bool {
         let last = self.last_expiry.load(Ordering::Relaxed);
-        last != u32::MAX && last <= now.0
+        last != 0 && last != u32::MAX && last <= now.0
     }
 }

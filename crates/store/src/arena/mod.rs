@@ -438,7 +438,7 @@ mod tests {
     #[test]
     fn a_worn_block_waits_for_a_sweep() {
         let (arena, _) = arena(1);
-        for _ in 0..(1 << GENERATION_BITS) - 1 {
+        for _ in 0..wear::UNSWEPT_MAX {
             if arena.ready() == 0 {
                 assert_eq!(arena.grow(), Ok(true));
             }

@@ -5,8 +5,9 @@
 
 use super::block::{BlockId, GENERATION_BITS};
 
-/// Drops of a block that may go unswept.
-const UNSWEPT_MAX: u8 = (1 << GENERATION_BITS) - 1;
+/// Drops of a block that may go unswept: one fewer than generations, and one for a slot that is published
+/// just after the sweep has passed.
+pub(super) const UNSWEPT_MAX: u8 = (1 << GENERATION_BITS) - 2;
 
 /// The wear of all blocks.
 pub(super) struct Wear {

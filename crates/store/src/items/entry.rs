@@ -23,6 +23,8 @@ enum Hindrance {
     Refused(Refused),
     /// Room for so many blocks must be made first, outside the lock.
     NoRoom(u32),
+    /// A flush came in between: what was looked at is gone.
+    Flushed,
 }
 
 /// A key's place, held by one update.
@@ -36,6 +38,8 @@ pub struct Entry<'a> {
     current: Option<Item<'a>>,
     old: Option<(Cell<'a>, Record<'a>)>,
     absence: Option<Absence>,
+    /// The tenant's last flush when the item was looked at.
+    flushed_before: u64,
     hindrance: Option<Hindrance>,
     written: u64,
     grows: bool,
@@ -65,17 +69,13 @@ impl Items {
     ) -> Result<(R, u64), Refused> {
         let hash = self.hash(tenant.id, key);
         for _ in 0..ATTEMPTS_MAX {
-            let before = tenant.segments.flushed_before();
             let attempt = self.attempt(tenant, key, hash, moment, decide);
             if attempt.grows {
                 self.grow_index(&self.table, moment.now);
             }
             match attempt.hindrance {
-                None if tenant.segments.flushed_before() == before => {
-                    return Ok((attempt.answer, attempt.written));
-                }
-                // A flush came in between: what was looked at may be gone.
-                None => {}
+                None => return Ok((attempt.answer, attempt.written)),
+                Some(Hindrance::Flushed) => {}
                 Some(Hindrance::Refused(why)) => return Err(why),
                 Some(Hindrance::NoRoom(blocks)) if make_room(blocks) => {}
                 Some(Hindrance::NoRoom(_)) => return Err(Refused::NoMemory),
@@ -93,6 +93,7 @@ impl Items {
         decide: &mut dyn FnMut(&mut Entry<'_>) -> R,
     ) -> Attempt<R> {
         let held = self.table.lock(hash);
+        let flushed_before = tenant.segments.flushed_before();
         let old = held.find(hash, |slot| self.record_of(slot, tenant.id, key));
         let absence = old
             .as_ref()
@@ -120,6 +121,7 @@ impl Items {
             current,
             old,
             absence,
+            flushed_before,
             hindrance: None,
             written: 0,
             grows: false,
@@ -182,6 +184,12 @@ impl<'a> Entry<'a> {
         } else {
             self.write_large(&mut fields, new.value, total)?
         };
+        if self.tenant.segments.flushed_before() != self.flushed_before {
+            if fields.role == Role::Large {
+                self.abandon(slot);
+            }
+            return Err(Hindrance::Flushed);
+        }
         let slot = if new.cas == NewCas::Told {
             slot.with_told()
         } else {
@@ -195,6 +203,14 @@ impl<'a> Entry<'a> {
                 .cas
                 .unwrap_or_else(|| self.items.implied_cas(slot.place())),
         })
+    }
+
+    /// Takes the chunks of a record that is not to be published out of the index.
+    fn abandon(&self, slot: Slot) {
+        let place = slot.place();
+        if let Some(record) = self.items.record_at(place.block, place.at) {
+            self.items.unlink_chunks(&record);
+        }
     }
 
     fn fields_of(&self, new: &NewItem<'_>) -> Fields<'a> {
@@ -236,7 +252,9 @@ impl<'a> Entry<'a> {
         let Some(last) = above else {
             return Ok(self.fill(claim, fields, value, len));
         };
-        // Segments of several classes are open at once: this one is older than the last item's.
+        // Segments of several classes are open at once: this one is older than the last item's. What was
+        // claimed becomes a dead record, so that whoever walks the segment finds its way.
+        self.fill(claim, fields, value, len);
         fields.cas = Some(last + 1);
         let claim = self.claim(fields, fields.record_len(len))?;
         Ok(self.fill(claim, fields, value, len))
@@ -287,6 +305,7 @@ impl<'a> Entry<'a> {
     ) -> Result<Slot, Hindrance> {
         let names = self.items.new_names(total);
         let blocks = names.chunks.div_ceil(CHUNKS_PER_BLOCK) + 1;
+        // The chunks are written under the item's stripe: others of that stripe wait for the copy.
         if !self.items.has_room(self.tenant, blocks) {
             return Err(Hindrance::NoRoom(blocks));
         }
@@ -336,12 +355,12 @@ impl<'a> Entry<'a> {
     fn publish(&mut self, slot: Slot, lives: Lives, cas: NewCas) {
         match self.old.take() {
             Some((cell, record)) => {
-                self.items.unlink_chunks(&record);
                 // A hot key stays hot when it is written; whether it was read since is another matter, unless
                 // it is the same value again.
                 let fetched = cas == NewCas::Keep && cell.slot.fetched();
                 let slot = slot.with_hits(cell.slot.hits()).with_fetched(fetched);
                 self.held.replace(cell, slot);
+                self.items.unlink_chunks(&record);
                 self.items.arena.block(slot.place().block).gain(lives);
                 self.items
                     .arena

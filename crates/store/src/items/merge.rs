@@ -113,6 +113,10 @@ pub(super) struct Yield {
     pub(super) items_lost: u64,
     pub(super) bytes_lost: u64,
     pub(super) bytes_kept: u64,
+    /// Whether what must survive found no room.
+    pub(super) stuck: bool,
+    /// Whether the next segment is still being written into.
+    pub(super) waits: bool,
 }
 
 /// How far a step came.
@@ -181,6 +185,15 @@ impl<'a> Hand<'a> {
             self.ring.window.turn(self.items.arena.block_bytes() as u64);
             self.give_up(source.block);
         }
+        if reach == Reach::Stuck && self.items.evicts {
+            // No block for survivors: then only what is hot survives, if even that.
+            self.ring.source = Some(Source {
+                bar: Bar::Moving,
+                ..source
+            });
+            return true;
+        }
+        self.done.stuck |= reach == Reach::Stuck;
         reach != Reach::Stuck
     }
 
@@ -198,10 +211,9 @@ impl<'a> Hand<'a> {
         }
         self.ring.hand %= self.ring.blocks.len();
         let block = self.ring.blocks[self.ring.hand];
-        self.items
-            .arena
-            .is_complete(block, self.me)
-            .then(|| Source::new(block, Bar::Moving))
+        let complete = self.items.arena.is_complete(block, self.me);
+        self.done.waits |= !complete;
+        complete.then(|| Source::new(block, Bar::Moving))
     }
 
     fn candidates(&self) -> impl Iterator<Item = BlockId> {
@@ -237,7 +249,8 @@ impl<'a> Hand<'a> {
     fn is_dead(&self, block: BlockId) -> bool {
         let facts = self.items.arena.block(block);
         let segments = &self.tenant.segments;
-        segments.was_flushed(facts.sequence(), self.now) || facts.is_expired(self.now)
+        segments.was_flushed(facts.sequence(), self.now)
+            || (facts.is_expired(self.now) && self.items.arena.is_complete(block, self.me))
     }
 
     /// Drops a segment with all that it holds; returns the items and bytes that were in it.
@@ -274,7 +287,7 @@ impl<'a> Hand<'a> {
             .map(|target| size - arena.block(target).filled.load(Ordering::Relaxed));
         let pays = live(&sparsest) == 0
             || room.is_some_and(|room| live(&sparsest) <= room)
-            || second.is_some_and(|second| second < most);
+            || (arena.ready() > 0 && second.is_some_and(|second| second < most));
         (pays && live(&sparsest) < most && arena.is_complete(sparsest, self.me)).then_some(sparsest)
     }
 

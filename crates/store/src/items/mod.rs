@@ -32,6 +32,7 @@ pub use audience::{AUDIENCE_WAITING_MAX, Ear, Evicted};
 pub use entry::Entry;
 use merge::Hand;
 use record::{HEAD_BYTES, Head, Record, Role};
+pub(crate) use room::Room;
 pub(crate) use segments::Segments;
 pub(crate) use shrink::{Loss, Shrink};
 use slot::{HITS_MAX, Place, Slot};
@@ -108,19 +109,27 @@ impl Items {
         visit: impl FnOnce(&Item<'_>) -> R,
     ) -> Lookup<R> {
         let hash = self.hash(tenant.id, key);
-        let Some((cell, record)) = self
-            .table
-            .find(hash, |slot| self.record_of(slot, tenant.id, key))
-        else {
-            return Lookup::Miss(Absence::Unknown);
-        };
-        if let Some(absence) = self.absence(tenant, cell.slot, &record, moment.now) {
-            self.forget(tenant, hash, key, cell.slot, absence);
-            return Lookup::Miss(absence);
-        }
-        let Some(value) = self.value(&record, moment, reading) else {
-            self.forget(tenant, hash, key, cell.slot, Absence::Unknown);
-            return Lookup::Miss(Absence::Unknown);
+        let mut missed = None;
+        let (cell, record, value) = loop {
+            let found = self
+                .table
+                .find(hash, |slot| self.record_of(slot, tenant.id, key));
+            let Some((cell, record)) = found else {
+                return Lookup::Miss(Absence::Unknown);
+            };
+            if let Some(absence) = self.absence(tenant, cell.slot, &record, moment.now) {
+                self.forget(tenant, hash, key, cell.slot, absence);
+                return Lookup::Miss(absence);
+            }
+            match self.value(&record, moment, reading) {
+                Some(value) => break (cell, record, value),
+                None if missed == Some(cell.slot.place()) => {
+                    self.forget(tenant, hash, key, cell.slot, Absence::Unknown);
+                    return Lookup::Miss(Absence::Unknown);
+                }
+                // A chunk is gone: with its item, if that was replaced at this moment.
+                None => missed = Some(cell.slot.place()),
+            }
         };
         let cas = || self.tell(tenant.id, hash, cell, &record);
         let answer = visit(&self.item(cell.slot, &record, value, &cas));

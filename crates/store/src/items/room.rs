@@ -15,6 +15,17 @@ const WORK_FOR_EACH_BYTE: u64 = 2;
 /// Bytes that the hand passes in any case.
 const WORK_MIN: u64 = 256;
 
+/// What an attempt at making room came to.
+#[derive(Clone, Copy)]
+pub(crate) enum Room<'a> {
+    /// There is more than before, or will be once the pins of this moment have ended.
+    More,
+    /// Another thread works on this tenant's segments.
+    Busy(&'a Tenant),
+    /// Nothing more can be had.
+    None,
+}
+
 impl Items {
     /// Whether a tenant can have so many blocks more at once.
     pub(crate) fn has_room(&self, tenant: &Tenant, blocks: u32) -> bool {
@@ -22,30 +33,42 @@ impl Items {
             && !tenant.is_at_ceiling(blocks, self.arena.block_bytes())
     }
 
-    /// Makes some room for `tenant`, growing where the arena may, evicting where it may not. Says whether
-    /// that came to anything. The caller is pinned and holds no lock.
-    pub(crate) fn make_room(
-        &self,
-        tenant: &Tenant,
+    /// Makes some room for `tenant`, growing where the arena may, evicting where it may not. The caller is
+    /// pinned and holds no lock.
+    pub(crate) fn make_room<'a>(
+        &'a self,
+        tenant: &'a Tenant,
         blocks: u32,
         me: &PinSlot,
         now: Second,
-    ) -> bool {
-        let at_ceiling = tenant.is_at_ceiling(blocks, self.arena.block_bytes());
+    ) -> Room<'a> {
+        let block_bytes = self.arena.block_bytes();
+        let limit = u64::from(self.arena.limit());
+        if !tenant.may_ever_hold(blocks, block_bytes)
+            || u64::from(blocks) + self.arena.reserve() as u64 > limit
+        {
+            return Room::None; // not even an empty arena has room for it
+        }
+        let at_ceiling = tenant.is_at_ceiling(blocks, block_bytes);
         if !at_ceiling && self.arena.may_grow() && matches!(self.arena.grow(), Ok(true)) {
-            return true;
+            return Room::More;
+        }
+        if u64::from(blocks) + (self.arena.reserve() + self.index_blocks()) as u64 > limit {
+            // An index that was made for more items than there may be now.
+            return if self.tidy_index(now) {
+                Room::More
+            } else {
+                Room::None
+            };
         }
         let giver = if at_ceiling {
             tenant
         } else {
             self.tenants.gives_way(tenant, self.arena.block_bytes())
         };
-        if u64::from(blocks) + (self.arena.reserve() + self.index_blocks()) as u64
-            > u64::from(self.arena.limit())
-        {
-            return false; // not even an empty arena has room for it
-        }
-        let mut ring = giver.segments.ring();
+        let Some(mut ring) = giver.segments.try_ring() else {
+            return Room::Busy(giver);
+        };
         let mut done = self.work(
             giver,
             &mut ring,
@@ -54,23 +77,33 @@ impl Items {
             2 * self.arena.block_bytes() as u64,
             blocks,
         );
-        if done.blocks == 0 && done.worked == 0 && self.evicts {
+        if ring.blocks.is_empty() && done.blocks == 0 && self.evicts {
             // Nothing is full: what is open must do.
             giver.segments.close_all(&self.arena, &mut ring);
             done = self.work(giver, &mut ring, me, now, u64::MAX, 1);
         }
         self.arena.settle();
-        done.blocks > 0 || done.worked > 0 || self.arena.in_limbo() > 0
+        let worked = done.worked > 0 && !done.stuck;
+        if done.blocks > 0 || worked || done.waits || self.arena.in_limbo() > 0 {
+            Room::More
+        } else {
+            Room::None
+        }
     }
 
     /// Works ahead of need after `written` bytes, so that room is there when it is wanted. Never waits.
     pub(crate) fn work_ahead(&self, tenant: &Tenant, me: &PinSlot, written: u64, now: Second) {
+        let at_ceiling = tenant.is_at_ceiling(1, self.arena.block_bytes());
         // So many free blocks that whoever needs one next need not wait for it.
         let short = (2 * self.arena.reserve() as u32).saturating_sub(self.arena.ready());
-        if !self.evicts || short == 0 || self.arena.may_grow() {
+        if !self.evicts || (!at_ceiling && (short == 0 || self.arena.may_grow())) {
             return;
         }
-        let giver = self.tenants.gives_way(tenant, self.arena.block_bytes());
+        let giver = if at_ceiling {
+            tenant
+        } else {
+            self.tenants.gives_way(tenant, self.arena.block_bytes())
+        };
         if let Some(mut ring) = giver.segments.try_ring() {
             self.work(
                 giver,
@@ -78,7 +111,7 @@ impl Items {
                 me,
                 now,
                 WORK_MIN + WORK_FOR_EACH_BYTE * written,
-                short,
+                short.max(1),
             );
         }
     }

@@ -127,9 +127,12 @@ impl Segments {
         ring.settle_target(arena);
     }
 
-    /// Hides all that was stored so far.
-    pub(crate) fn flush(&self, arena: &Arena, now: Second) {
-        let mut ring = self.ring();
+    /// Hides all that was stored so far. Says whether it could: not while another thread works on the
+    /// ring, for which a pinned caller must not wait.
+    pub(crate) fn try_flush(&self, arena: &Arena, now: Second) -> bool {
+        let Some(mut ring) = self.try_ring() else {
+            return false;
+        };
         // With all classes locked nobody opens a segment: what is stored later has a higher sequence.
         let mut open: Vec<_> = self.open.iter().map(|open| open.lock()).collect();
         let closing: Vec<BlockId> = open.iter_mut().filter_map(|open| open.take()).collect();
@@ -140,6 +143,13 @@ impl Segments {
         self.flushed_at.store(now.0, Ordering::Relaxed);
         self.flushed_before
             .store(arena.next_sequence(), Ordering::SeqCst);
+        true
+    }
+
+    /// Waits until nobody works on the ring. The caller is not pinned: who works on it may be waiting for
+    /// pins.
+    pub(crate) fn await_ring(&self) {
+        drop(self.ring.lock());
     }
 
     /// Whether everything in a block of this sequence was flushed at `then` or before.

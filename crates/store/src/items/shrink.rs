@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use parking_lot::MutexGuard;
 use sublet_types::{ReleaseMode, Second};
 
 use super::Items;
@@ -134,26 +135,41 @@ impl Shrink<'_> {
     }
 
     /// Expired first, then the least hit: what is hit more often than what must go is copied together.
-    fn ordered(&self, tenant: &Tenant, ring: &mut Ring, blocks: u32, loss: &mut Loss) {
+    /// Others get at the ring between two segments.
+    fn ordered(
+        &self,
+        tenant: &Tenant,
+        ring: &mut MutexGuard<'_, Ring>,
+        blocks: u32,
+        loss: &mut Loss,
+    ) {
         let until = tenant.held().saturating_sub(blocks);
         self.drop_dead(tenant, ring);
         let mut bar = self.bar(tenant, ring, tenant.held().saturating_sub(until));
-        let mut hand = self.hand(tenant, ring);
         while tenant.held() > until && bar <= HITS_MAX + 1 {
-            let mut order: Vec<BlockId> = hand.ring.blocks.iter().copied().collect();
+            let mut order: Vec<BlockId> = ring.blocks.iter().copied().collect();
             order.sort_by_key(|block| self.heat(*block));
             for block in order {
                 if tenant.held() <= until {
                     break;
                 }
-                if self.items.arena.is_complete(block, self.me) {
-                    hand.empty(block, Bar::Hits(bar));
-                    (self.renew_pin)();
-                }
+                self.empty(tenant, ring, block, bar, loss);
+                (self.renew_pin)();
+                MutexGuard::bump(ring);
             }
-            hand.ring.settle_target(&self.items.arena);
+            ring.settle_target(&self.items.arena);
             bar += 1;
         }
+    }
+
+    /// Works one segment out, if it is still there and complete.
+    fn empty(&self, tenant: &Tenant, ring: &mut Ring, block: BlockId, bar: u32, loss: &mut Loss) {
+        let complete = self.items.arena.is_complete(block, self.me);
+        if !complete || !ring.blocks.contains(&block) {
+            return;
+        }
+        let mut hand = self.hand(tenant, ring);
+        hand.empty(block, Bar::Hits(bar));
         loss.items += hand.done.items_lost;
         loss.bytes += hand.done.bytes_lost;
         loss.bytes_kept += hand.done.bytes_kept;
@@ -165,7 +181,8 @@ impl Shrink<'_> {
         let stride = ring.blocks.len().div_ceil(wanted).max(1);
         let mut spread = [0u64; HITS_MAX as usize + 1];
         let mut looked = 0;
-        for block in ring.blocks.iter().step_by(stride) {
+        let complete = |block: &&BlockId| self.items.arena.is_complete(**block, self.me);
+        for block in ring.blocks.iter().step_by(stride).filter(complete) {
             self.count_hits(tenant, *block, &mut spread);
             looked += 1;
         }

@@ -273,6 +273,9 @@ impl Table {
             .fold((0, 0), |(slots, units), extent| {
                 (slots + extent.0, units + extent.1)
             });
+        if slots > CHAIN_MAX {
+            return Err(NoBlock);
+        }
         for _ in units..units_for(slots) {
             match self.spill.alloc(arena, &mut block) {
                 Some(unit) => gathered.units.push(unit),
