@@ -19,6 +19,12 @@ pub(crate) struct BlockId(pub(crate) u32);
 /// Generation bits that a hash slot keeps. Tests keep fewer, so that generations come round often.
 pub(crate) const GENERATION_BITS: u32 = if cfg!(test) { 2 } else { 3 };
 
+/// Heat up to which each hit is counted.
+const HEAT_EXACT: u32 = 64;
+
+/// Beyond, one hit in so many is, for all of them.
+const HEAT_SAMPLE_ONE_IN: u32 = 8;
+
 /// Whether and how a block may be read for its tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claimant {
@@ -139,13 +145,19 @@ impl Block {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer(bytes));
     }
 
-    /// Notes a hit. Racing hits may be lost: heat is an estimate, and this costs two plain stores.
-    pub(crate) fn hit(&self, now: Second) {
-        self.heat.store(
-            self.heat.load(Ordering::Relaxed).saturating_add(1),
-            Ordering::Relaxed,
-        );
-        self.last_hit.store(now.0, Ordering::Relaxed);
+    /// Notes a hit; `luck` differs from call to call. Racing hits may be lost, and of many only some are
+    /// written down: heat is an estimate, and every reader reads this line.
+    pub(crate) fn hit(&self, now: Second, luck: u64) {
+        let heat = self.heat.load(Ordering::Relaxed);
+        if heat < HEAT_EXACT {
+            self.heat.store(heat + 1, Ordering::Relaxed);
+        } else if luck.is_multiple_of(u64::from(HEAT_SAMPLE_ONE_IN)) {
+            let more = heat.saturating_add(HEAT_SAMPLE_ONE_IN);
+            self.heat.store(more, Ordering::Relaxed);
+        }
+        if self.last_hit.load(Ordering::Relaxed) != now.0 {
+            self.last_hit.store(now.0, Ordering::Relaxed);
+        }
     }
 
     /// When something in it was last hit, or else when it was opened.

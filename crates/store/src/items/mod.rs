@@ -280,7 +280,9 @@ impl Items {
     /// Counts a use, for eviction; returns the slot as it is then.
     fn note_use(&self, cell: Cell<'_>, moment: Moment) -> Slot {
         let slot = cell.slot;
-        self.arena.block(slot.place().block).hit(moment.now);
+        self.arena
+            .block(slot.place().block)
+            .hit(moment.now, moment.luck);
         let hits = slot.hits();
         let counts =
             hits < HITS_EXACT || (hits < HITS_MAX && moment.luck.is_multiple_of(u64::from(hits)));

@@ -251,6 +251,36 @@ fn a_told_cas_lasts_until_the_value_changes() {
 }
 
 #[test]
+fn a_cas_that_must_be_written_hides_nothing_that_follows() {
+    let (store, _) = store(32, true);
+    let ann = tenant(&store, "ann", 100);
+    let worker = store.worker().expect("a worker");
+    let keys: Vec<[u8; 2]> = (0..200u8).map(|n| [b'k', n]).collect();
+    let new = |cas| NewItem {
+        flags: 0,
+        expiry: Expiry::Never,
+        marks: Marks::default(),
+        cas,
+        value: &[b"value"],
+    };
+    for cas in [NewCas::Is(1 << 60), NewCas::Fresh] {
+        for key in &keys {
+            worker
+                .update(ann, key, NOW, |entry| entry.store(&new(cas)))
+                .expect("room");
+        }
+    }
+    for cold in 0..50_000u32 {
+        put(&worker, ann, &cold.to_le_bytes(), &[2; 200], NOW).expect("room");
+        get(&worker, ann, &keys[cold as usize % keys.len()], NOW);
+    }
+    let there = keys
+        .iter()
+        .filter(|key| get(&worker, ann, *key, NOW).is_some());
+    assert_eq!(there.count(), keys.len());
+}
+
+#[test]
 fn release_gives_memory_back_and_ordered_keeps_the_hot() {
     use sublet_types::ReleaseMode::{Fast, Ordered, Random, Scra};
     for mode in [Ordered, Fast, Scra, Random] {
