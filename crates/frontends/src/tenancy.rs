@@ -245,9 +245,9 @@ impl Doorman {
         })
     }
 
-    /// The store's chores of a second.
-    pub fn upkeep(&self) {
-        self.worker.upkeep(self.clock.now());
+    /// The store's chores of a second; says whether there is more to do at once, see [`Worker::upkeep`].
+    pub fn upkeep(&self) -> bool {
+        self.worker.upkeep(self.clock.now())
     }
 
     /// A tenancy for `tenant`. Open one a thread and tenant, and keep it.

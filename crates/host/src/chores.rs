@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use sublet_frontends::memcached::face::Face;
@@ -21,6 +21,10 @@ const POPULATE_PAUSE_MIN: Duration = Duration::from_millis(5);
 const POPULATE_PAUSE_MAX: Duration = Duration::from_millis(50);
 
 const SECOND: Duration = Duration::from_secs(1);
+
+/// How long the store's chores go on at a stretch, and rest before the next while more is to do: half
+/// of one processor at most.
+const STRETCH: Duration = Duration::from_millis(50);
 
 /// Why the chores could not begin.
 #[derive(Debug, thiserror::Error)]
@@ -92,12 +96,34 @@ fn every_second(premises: &Premises, faces: Vec<(Arc<Face>, TenantId)>, end: &En
     };
     let open = |(face, tenant)| (face, doorman.open(tenant));
     let faces: Vec<(Arc<Face>, Tenancy)> = faces.into_iter().map(open).collect();
-    while !end.came_within(SECOND) {
-        doorman.upkeep();
+    let mut pause = SECOND;
+    while !end.came_within(pause) {
+        pause = match upkeep(&doorman, end) {
+            Backlog::None => SECOND,
+            Backlog::Some => STRETCH,
+        };
         for (face, tenancy) in &faces {
             face.tick(tenancy);
         }
     }
+}
+
+/// Whether chores are left to do.
+enum Backlog {
+    None,
+    Some,
+}
+
+/// Does the store's chores until none are left, for a stretch at most.
+fn upkeep(doorman: &Doorman, end: &End) -> Backlog {
+    let began = Instant::now();
+    while doorman.upkeep() {
+        if began.elapsed() >= STRETCH || end.came() {
+            return Backlog::Some;
+        }
+        thread::yield_now();
+    }
+    Backlog::None
 }
 
 /// The end of the chores, for threads that sleep until then.

@@ -153,7 +153,7 @@ impl Face {
         }
     }
 
-    /// The chores of a second: the tenant's flush, if it was put off and is due. Call it once a second.
+    /// The chores of a second: the tenant's flush, if it was put off and is due. Call it at least once a second.
     pub fn tick(&self, tenancy: &Tenancy) {
         let now = tenancy.clock().now();
         let mut flushes = self.flushes.lock();
