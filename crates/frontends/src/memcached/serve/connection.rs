@@ -20,6 +20,9 @@ use crate::memcached::session::{Next, Session};
 /// Reads of one connection before others get a turn: 1 MiB.
 const READS_PER_TURN: usize = 16;
 
+/// Rounds of replies that one connection's requests fill before others get a turn: about 1 MiB.
+const WRITES_PER_TURN: usize = 4;
+
 /// What a closing connection's client may still have sent: it is read, lest the kernel answers with a
 /// reset that overtakes the last reply.
 const LAST_WORDS_MAX: usize = 256 << 10;
@@ -161,7 +164,7 @@ impl Connection {
         if matches!(self.next, Next::Yield | Next::Watch) {
             self.run_inbox(desk, floor);
         }
-        let mut reads = 0;
+        let (mut reads, mut writes) = (0, 0);
         loop {
             match self.next {
                 Next::Yield => return Ok(Turn::Again),
@@ -179,7 +182,11 @@ impl Connection {
             match self.next {
                 Next::Close => return Ok(Turn::Over),
                 Next::Shutdown { graceful } => return Ok(Turn::Shutdown { graceful }),
-                Next::Write => self.run_inbox(desk, floor),
+                Next::Write if writes == WRITES_PER_TURN => return Ok(Turn::Again),
+                Next::Write => {
+                    self.run_inbox(desk, floor);
+                    writes += 1;
+                }
                 Next::Read { .. } | Next::Watch if self.readable && reads == READS_PER_TURN => {
                     return Ok(Turn::Again);
                 }
