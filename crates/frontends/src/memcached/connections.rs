@@ -1,5 +1,6 @@
 //! Who is connected: what `stats conns` shows.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -80,11 +81,11 @@ impl Peer {
 #[derive(Debug, Default)]
 pub struct Connections {
     next_id: AtomicU64,
-    peers: Mutex<Vec<Arc<Peer>>>,
+    peers: Mutex<HashMap<u64, Arc<Peer>>>,
 }
 
 impl Connections {
-    /// Enters a connection (or, without a `listener`, a listener).
+    /// Enters a connection (or, without a `listener`, a listener), until its owner has it [`leave`](Connections::leave).
     pub fn enter(
         &self,
         fd: i32,
@@ -104,22 +105,19 @@ impl Connections {
             doing: AtomicU8::new(doing as u8),
             last_request: AtomicU32::new(now.0),
         });
-        self.peers.lock().push(Arc::clone(&peer));
+        self.peers.lock().insert(peer.id, Arc::clone(&peer));
         peer
     }
 
     /// Takes a connection out.
     pub fn leave(&self, peer: &Peer) {
-        let mut peers = self.peers.lock();
-        if let Some(place) = peers.iter().position(|p| p.id == peer.id) {
-            peers.swap_remove(place);
-        }
+        self.peers.lock().remove(&peer.id);
     }
 
     /// Everyone, in the order of their file descriptors.
     pub fn all(&self) -> Vec<Arc<Peer>> {
-        let mut all = self.peers.lock().clone();
-        all.sort_by_key(|peer| peer.fd);
+        let mut all: Vec<Arc<Peer>> = self.peers.lock().values().map(Arc::clone).collect();
+        all.sort_by_key(|peer| (peer.fd, peer.id));
         all
     }
 }

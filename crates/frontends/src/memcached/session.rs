@@ -41,6 +41,11 @@ const LEADING_SPACES_MAX: usize = 100;
 pub struct Session {
     face: Arc<Face>,
     peer: Arc<Peer>,
+    exchange: Exchange,
+}
+
+/// What changes from request to request; apart from whom it is with, so that a turn borrows both.
+struct Exchange {
     speech: Speech,
     gate: Gate,
     between: Between,
@@ -157,7 +162,7 @@ enum Step {
 }
 
 impl Session {
-    /// The state of a new connection. It leaves the face's table of connections when it is dropped.
+    /// The state of a new connection. Who entered the peer in the face's table takes it out.
     pub fn new(face: Arc<Face>, peer: Arc<Peer>) -> Session {
         face.observed(&peer, || Event::Connected);
         let settings = &face.settings;
@@ -172,51 +177,59 @@ impl Session {
             Protocol::Ascii => Speech::Text,
             Protocol::Binary => Speech::Binary,
         };
-        let (between, ending) = (Between::Nothing, Ending::Normal);
-        Session {
+        let exchange = Exchange {
             speech,
             gate,
-            between,
-            ending,
+            between: Between::Nothing,
             scanned: 0,
             reserved: 0,
+            ending: Ending::Normal,
+        };
+        Session {
             face,
             peer,
+            exchange,
         }
     }
 
     /// Hears that the connection is closed because it was idle.
     pub fn note_idle(&mut self) {
-        self.ending = Ending::Idle;
+        self.exchange.ending = Ending::Idle;
     }
 
     /// Runs complete requests of `input`, appending their replies to `out`.
     pub fn advance(&mut self, input: &[u8], out: &mut Vec<u8>, tenancy: &Tenancy) -> Advance {
-        if let Between::Watch(feed) = &self.between {
+        let Session {
+            face,
+            peer,
+            exchange,
+        } = self;
+        if let Between::Watch(feed) = &exchange.between {
             if out.is_empty() {
-                feed.take(&self.face.watchers, tenancy.clock(), out);
+                feed.take(&face.watchers, tenancy.clock(), out);
             }
             return Advance {
                 consumed: input.len(),
                 next: Next::Watch,
             };
         }
-        let (face, peer) = (Arc::clone(&self.face), Arc::clone(&self.peer));
         let unsent = out.len();
         let turn = Turn {
-            face: &face,
-            peer: &peer,
+            face,
+            peer,
             tenancy,
         };
         peer.set_doing(Doing::Running);
-        let advance = tenancy.pinned(|| self.run(turn, input, out));
+        let advance = tenancy.pinned(|| exchange.run(turn, input, out));
         turn.counters().bytes_read.add(advance.consumed as u64);
         turn.counters()
             .bytes_written
             .add((out.len() - unsent) as u64);
-        self.keep_waiting(&face, input.len() - advance.consumed, advance)
+        exchange.keep_waiting(turn, input.len() - advance.consumed, advance)
     }
+}
 
+impl Exchange {
     fn run(&mut self, turn: Turn<'_>, input: &[u8], out: &mut Vec<u8>) -> Advance {
         let mut consumed = 0;
         let mut requests = 0;
@@ -267,7 +280,7 @@ impl Session {
     fn step(&mut self, turn: Turn<'_>, input: &[u8], out: &mut Vec<u8>) -> Step {
         match std::mem::replace(&mut self.between, Between::Nothing) {
             Between::Nothing => self.request(turn, input, out),
-            Between::Swallow(left) => self.swallow(left, input.len()),
+            Between::Swallow(left) => self.swallow(turn, left, input.len()),
             Between::Gather(gather) => self.gather(turn, gather, input, out),
             Between::Fetch(fetch) => self.fetch(turn, fetch, input, out),
             Between::Dump(dump) => self.dump(turn, dump, out),
@@ -375,11 +388,11 @@ impl Session {
         Step::Done(head.len())
     }
 
-    fn swallow(&mut self, left: usize, available: usize) -> Step {
+    fn swallow(&mut self, turn: Turn<'_>, left: usize, available: usize) -> Step {
         let now = left.min(available);
         if left > now {
             self.between = Between::Swallow(left - now);
-            self.peer.set_doing(Doing::Swallowing);
+            turn.peer.set_doing(Doing::Swallowing);
         }
         Step::Done(now)
     }
@@ -451,7 +464,7 @@ impl Session {
     }
 
     /// Accounts for input that stays with the loop beyond what every connection may keep, and says what the connection does now.
-    fn keep_waiting(&mut self, face: &Face, left: usize, advance: Advance) -> Advance {
+    fn keep_waiting(&mut self, turn: Turn<'_>, left: usize, advance: Advance) -> Advance {
         let needed = left.saturating_sub(WAITING_INPUT_MAX);
         let waits = matches!(advance.next, Next::Read { .. });
         let wanted = if waits {
@@ -459,9 +472,9 @@ impl Session {
         } else {
             self.reserved.min(needed)
         };
-        face.memory.give_back(self.reserved);
+        turn.face.memory.give_back(self.reserved);
         self.reserved = 0;
-        if wanted > 0 && !face.memory.take(wanted) {
+        if wanted > 0 && !turn.face.memory.take(wanted) {
             self.ending = Ending::Error;
             return Advance {
                 next: Next::Close,
@@ -470,10 +483,10 @@ impl Session {
         }
         self.reserved = wanted;
         match advance.next {
-            Next::Read { .. } if self.peer.doing() == Doing::Running => {
-                self.peer.set_doing(Doing::Reading)
+            Next::Read { .. } if turn.peer.doing() == Doing::Running => {
+                turn.peer.set_doing(Doing::Reading)
             }
-            Next::Write | Next::Close => self.peer.set_doing(Doing::Writing),
+            Next::Write | Next::Close => turn.peer.set_doing(Doing::Writing),
             _ => {}
         }
         advance
@@ -482,15 +495,14 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        match &self.between {
+        match &self.exchange.between {
             Between::Watch(feed) => self.face.watchers.leave(feed),
             Between::Gather(gather) => gather.give_back(&self.face),
             _ => {}
         }
-        self.face.memory.give_back(self.reserved);
+        self.face.memory.give_back(self.exchange.reserved);
         self.face
-            .observed(&self.peer, || Event::Closed(self.ending));
-        self.face.connections.leave(&self.peer);
+            .observed(&self.peer, || Event::Closed(self.exchange.ending));
     }
 }
 
