@@ -8,8 +8,12 @@ use super::face::Face;
 /// size. Bytes.
 pub(super) const GATHERING_MIN: usize = 64 << 20;
 
-/// What a gathering value asks for at first, bytes; then twice what it has.
+/// What a gathering value takes of the bound at first, bytes; then twice what it has.
 const FIRST_STEP: usize = 64 << 10;
+
+/// Room for a value up to this size is asked of the allocator at once, bytes: it is not copied as it
+/// grows. What has not come is address space only, and not taken of the bound.
+const WHOLE_MAX: usize = 1 << 20;
 
 /// A request's head and the part of its value that has come.
 pub(super) struct Gather {
@@ -55,7 +59,9 @@ impl Gather {
                 return None;
             }
             self.share = share;
-            self.body.reserve_exact(share - self.body.len());
+            let room = share.max(WHOLE_MAX.min(self.needed));
+            let more = room - self.body.len();
+            self.body.try_reserve_exact(more).ok()?;
         }
         self.body.extend_from_slice(&input[..taken]);
         Some(taken)
