@@ -467,6 +467,45 @@ fn touch_returns_flags_and_no_value() {
 }
 
 #[test]
+fn sizes_come_one_a_packet_and_the_next_request_waits_for_them() {
+    let desk = Desk::new(Settings {
+        track_sizes: true,
+        ..Settings::default()
+    });
+    let mut client = desk.connect();
+    let set = Ask {
+        opcode: 0x01,
+        extras: &[0; 8],
+        key: b"k",
+        value: b"a",
+        ..Ask::default()
+    };
+    let sizes = Ask {
+        opcode: 0x10,
+        key: b"sizes",
+        value: b"passed over",
+        ..Ask::default()
+    };
+    let noop = Ask {
+        opcode: 0x0a,
+        ..Ask::default()
+    };
+    let asked = [set.bytes(), sizes.bytes(), noop.bytes()].concat();
+    let replies = replies(&client.send(&asked));
+    let told: Vec<(u8, &[u8], &[u8])> = replies
+        .iter()
+        .map(|reply| (reply.opcode, reply.key.as_slice(), reply.value.as_slice()))
+        .collect();
+    let expected: [(u8, &[u8], &[u8]); 4] = [
+        (0x01, b"", b""),
+        (0x10, b"64", b"1"),
+        (0x10, b"", b""),
+        (0x0a, b"", b""),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
 fn figures_come_as_packets() {
     let desk = Desk::new(Settings::default());
     let client = &mut desk.connect();

@@ -115,7 +115,7 @@ enum Between {
     /// Keys of a get that are still to be answered.
     Fetch(Fetch),
     /// A listing that goes on.
-    Dump(Dump),
+    Dump(Box<Dump>),
     /// Lines for one who watches.
     Watch(Arc<Feed>),
 }
@@ -139,8 +139,8 @@ pub(super) enum Ran {
     Swallow { body: usize },
     /// It is done up to this byte of its head; the rest is keys still to be answered.
     Fetch(Fetch, usize),
-    /// It goes on as a listing.
-    Dump(Dump),
+    /// It goes on as a listing, with this many bytes behind its head.
+    Dump { after: usize, dump: Box<Dump> },
     /// It is done, and the client watches.
     Watch(Arc<Feed>),
     /// It is done, with this many bytes behind its head, and the client is who it says.
@@ -152,6 +152,14 @@ pub(super) enum Ran {
     Stop(Next),
     /// The client broke the protocol: close.
     Break,
+}
+
+impl Ran {
+    /// A request without anything behind its head goes on as a listing.
+    pub(super) fn dump(dump: Dump) -> Ran {
+        let dump = Box::new(dump);
+        Ran::Dump { after: 0, dump }
+    }
 }
 
 /// One request or a part of one.
@@ -354,9 +362,9 @@ impl Exchange {
                 self.between = Between::Fetch(fetch);
                 Step::Stop(done, Next::Write)
             }
-            Ran::Dump(dump) => {
+            Ran::Dump { after, dump } => {
                 self.between = Between::Dump(dump);
-                Step::Done(head.len())
+                Step::Done(head.len() + after)
             }
             Ran::Watch(feed) => {
                 self.between = Between::Watch(feed);
@@ -456,7 +464,7 @@ impl Exchange {
         }
     }
 
-    fn dump(&mut self, turn: Turn<'_>, dump: Dump, out: &mut Vec<u8>) -> Step {
+    fn dump(&mut self, turn: Turn<'_>, dump: Box<Dump>, out: &mut Vec<u8>) -> Step {
         if let Some(rest) = dump.run(turn, out) {
             self.between = Between::Dump(rest);
         }

@@ -1,6 +1,8 @@
 //! stat: a packet for each figure.
 
 use super::super::session::{After, Ran};
+use super::super::stats::dump::{Dump, Form};
+use super::super::stats::sizes::Sizes;
 use super::super::stats::{self, Group, Rows};
 use super::wire::{Packet, Status};
 use super::{Request, value};
@@ -26,6 +28,7 @@ impl Request<'_> {
             b"detail off" => face.prefixes.stop(),
             b"detail dump" => self.detail(out),
             name => match Group::named(name) {
+                Some(Group::Sizes) if face.settings.track_sizes => return self.sizes(),
                 Some(group) => stats::write(
                     self.turn,
                     group,
@@ -42,6 +45,19 @@ impl Request<'_> {
         }
         self.packet.reply(0, 0, 0, 0, out);
         done
+    }
+
+    fn sizes(&self) -> Ran {
+        let packet = self.packet.bare();
+        let tell = move |sizes: &Sizes, out: &mut Vec<u8>| {
+            let packet = &packet;
+            sizes.write(&mut Figures { packet, out });
+            packet.reply(0, 0, 0, 0, out);
+        };
+        Ran::Dump {
+            after: self.packet.value_len(),
+            dump: Box::new(Dump::new(Form::Sizes(Sizes::default(), Box::new(tell)))),
+        }
     }
 
     fn detail(&self, out: &mut Vec<u8>) {

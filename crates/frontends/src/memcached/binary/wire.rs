@@ -66,6 +66,19 @@ impl<'a> Packet<'a> {
         }
     }
 
+    /// The same without extras, key and value: enough to reply later.
+    pub(super) fn bare(&self) -> Packet<'static> {
+        Packet {
+            opcode: self.opcode,
+            cas: self.cas,
+            opaque: self.opaque,
+            key_len: 0,
+            extras_len: 0,
+            body_len: 0,
+            rest: &[],
+        }
+    }
+
     /// Whether the lengths agree with each other.
     pub(super) fn bounds(&self) -> Result<(), Status> {
         if self.key_len + self.extras_len > self.body_len {

@@ -1,13 +1,13 @@
-//! Walks through all items: `lru_crawler metadump`, `mgdump` and `crawl`, `stats cachedump`.
+//! Walks through all items: `lru_crawler metadump`, `mgdump` and `crawl`, `stats cachedump` and `sizes`.
 
 use sublet_store::Item;
 use sublet_types::Expiry;
 
 use super::super::turn::Turn;
 use super::super::{map, numbers};
+use super::sizes::Sizes;
 
 /// What a walk through all items is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::memcached) enum Form {
     /// A line of figures for each item.
     Metadump,
@@ -15,38 +15,88 @@ pub(in crate::memcached) enum Form {
     Mgdump,
     /// Nothing is listed: what has expired is removed.
     Crawl,
+    /// A line for each of some items.
+    Cachedump(Bounds),
+    /// Items are counted by size; told at the end.
+    Sizes(Sizes, Tell),
 }
 
-/// A listing on its way: it goes on part by part, and others have their turn in between.
-#[derive(Clone, Copy, Debug)]
+/// Replies with what was counted.
+pub(in crate::memcached) type Tell = Box<dyn FnOnce(&Sizes, &mut Vec<u8>) + Send>;
+
+/// A walk on its way: it goes on part by part, and others have their turn in between.
 pub(in crate::memcached) struct Dump {
     form: Form,
     cursor: u64,
 }
 
 impl Dump {
-    /// A listing that has not begun.
+    /// A walk that has not begun.
     pub(in crate::memcached) fn new(form: Form) -> Dump {
         Dump { form, cursor: 0 }
     }
 
-    /// Appends one part; returns what is still to be listed.
-    pub(in crate::memcached) fn run(self, turn: Turn<'_>, out: &mut Vec<u8>) -> Option<Dump> {
-        let at = self.cursor;
-        let next = match self.form {
-            Form::Metadump => turn.tenancy.scan(at, |item| figures(turn, item, out)),
-            Form::Mgdump => turn.tenancy.scan(at, |item| request(item, out)),
-            Form::Crawl => crawl(turn, at),
-        };
-        if let Some(cursor) = next {
-            return Some(Dump { cursor, ..self });
+    /// Appends one part; returns what is still to be done.
+    pub(in crate::memcached) fn run(
+        mut self: Box<Self>,
+        turn: Turn<'_>,
+        out: &mut Vec<u8>,
+    ) -> Option<Box<Dump>> {
+        match self.part(turn, out) {
+            Some(cursor) => {
+                self.cursor = cursor;
+                Some(self)
+            }
+            None => {
+                self.form.end(out);
+                None
+            }
         }
-        out.extend_from_slice(match self.form {
-            Form::Metadump => b"END\r\n",
-            Form::Mgdump => b"EN\r\n",
-            Form::Crawl => b"OK\r\n",
-        });
-        None
+    }
+
+    fn part(&mut self, turn: Turn<'_>, out: &mut Vec<u8>) -> Option<u64> {
+        let (at, tenancy) = (self.cursor, turn.tenancy);
+        match &mut self.form {
+            Form::Metadump => tenancy.scan(at, |item| figures(turn, item, out)),
+            Form::Mgdump => tenancy.scan(at, |item| request(item, out)),
+            Form::Crawl => crawl(turn, at),
+            Form::Cachedump(bounds) => {
+                let next = tenancy.scan(at, |item| entry(turn, item, bounds, out));
+                next.filter(|_| !bounds.are_reached())
+            }
+            Form::Sizes(sizes, _) => tenancy.scan(at, |item| sizes.count(item)),
+        }
+    }
+}
+
+impl Form {
+    fn end(self, out: &mut Vec<u8>) {
+        match self {
+            Form::Metadump | Form::Cachedump(_) => out.extend_from_slice(b"END\r\n"),
+            Form::Mgdump => out.extend_from_slice(b"EN\r\n"),
+            Form::Crawl => out.extend_from_slice(b"OK\r\n"),
+            Form::Sizes(sizes, tell) => tell(&sizes, out),
+        }
+    }
+}
+
+/// How much cachedump still lists.
+pub(in crate::memcached) struct Bounds {
+    items: u32,
+    bytes: usize,
+}
+
+impl Bounds {
+    /// Up to `limit` items (0: all).
+    pub(in crate::memcached) fn of(limit: u32) -> Bounds {
+        Bounds {
+            items: if limit == 0 { u32::MAX } else { limit },
+            bytes: CACHEDUMP_MAX,
+        }
+    }
+
+    fn are_reached(&self) -> bool {
+        self.items == 0 || self.bytes == 0
     }
 }
 
@@ -89,26 +139,20 @@ fn request(item: &Item<'_>, out: &mut Vec<u8>) {
 /// The longest listing of cachedump, bytes.
 const CACHEDUMP_MAX: usize = 2 << 20;
 
-/// Appends a line for each of up to `limit` items (0: for all) that have a plain key.
-pub(in crate::memcached) fn cachedump(turn: Turn<'_>, limit: u32, out: &mut Vec<u8>) {
-    let clock = turn.tenancy.clock();
-    let end = out.len() + CACHEDUMP_MAX;
-    let mut left = if limit == 0 { u32::MAX } else { limit };
-    let mut cursor = Some(0);
-    while let Some(at) = cursor.filter(|_| left > 0 && out.len() < end) {
-        cursor = turn.tenancy.scan(at, |item| {
-            if left == 0 || out.len() >= end || item.marks().binary_key {
-                return;
-            }
-            left -= 1;
-            let exp = match item.expiry() {
-                Expiry::Never => 0,
-                Expiry::At(second) => clock.unix(second),
-            };
-            out.extend_from_slice(b"ITEM ");
-            out.extend_from_slice(item.key());
-            let rest = format!(" [{} b; {exp} s]\r\n", item.value().len());
-            out.extend_from_slice(rest.as_bytes());
-        });
+/// Appends a line for an item that has a plain key.
+fn entry(turn: Turn<'_>, item: &Item<'_>, bounds: &mut Bounds, out: &mut Vec<u8>) {
+    if bounds.are_reached() || item.marks().binary_key {
+        return;
     }
+    let begin = out.len();
+    let exp = match item.expiry() {
+        Expiry::Never => 0,
+        Expiry::At(second) => turn.tenancy.clock().unix(second),
+    };
+    out.extend_from_slice(b"ITEM ");
+    out.extend_from_slice(item.key());
+    let rest = format!(" [{} b; {exp} s]\r\n", item.value().len());
+    out.extend_from_slice(rest.as_bytes());
+    bounds.items -= 1;
+    bounds.bytes = bounds.bytes.saturating_sub(out.len() - begin);
 }

@@ -5,7 +5,7 @@ pub(super) mod dump;
 mod general;
 mod items;
 mod settings;
-mod sizes;
+pub(super) mod sizes;
 mod slabs;
 
 use std::fmt::Display;
@@ -47,14 +47,15 @@ impl Group {
     }
 }
 
-/// Writes the figures of a group.
+/// Writes the figures of a group. The sizes of all items, where they are counted, are a
+/// [`Dump`](dump::Dump) of their own.
 pub(super) fn write(turn: Turn<'_>, group: Group, rows: &mut dyn Rows) {
     match group {
         Group::General => general::write(turn, rows),
         Group::Settings => settings::write(turn, rows),
         Group::Items => items::write(turn, rows),
         Group::Slabs => slabs::write(turn, rows),
-        Group::Sizes => sizes::write(turn, rows),
+        Group::Sizes => sizes::write_disabled(rows),
         Group::Conns => conns::write(turn, rows),
     }
 }

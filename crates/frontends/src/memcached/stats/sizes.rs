@@ -2,27 +2,33 @@
 
 use std::collections::BTreeMap;
 
+use sublet_store::Item;
+
 use super::super::numbers::item_size;
-use super::super::turn::Turn;
 use super::{Rows, put};
 
 /// Sizes are told apart in steps of so many bytes.
 const STEP: usize = 32;
 
-/// Looks at every item, so it answers only where it was asked for at the start (`-o track_sizes`).
-pub(super) fn write(turn: Turn<'_>, rows: &mut dyn Rows) {
-    if !turn.face.settings.track_sizes {
-        return put(rows, "sizes_status", "disabled");
+/// Looking at every item is offered only where it was asked for at the start (`-o track_sizes`).
+pub(super) fn write_disabled(rows: &mut dyn Rows) {
+    put(rows, "sizes_status", "disabled");
+}
+
+/// Items counted so far, each under its size rounded up.
+#[derive(Clone, Debug, Default)]
+pub(in crate::memcached) struct Sizes(BTreeMap<usize, u64>);
+
+impl Sizes {
+    pub(super) fn count(&mut self, item: &Item<'_>) {
+        let size = item_size(item.key().len(), item.flags(), item.value().len());
+        *self.0.entry(size.next_multiple_of(STEP)).or_default() += 1;
     }
-    let mut counts: BTreeMap<usize, u64> = BTreeMap::new();
-    let mut cursor = Some(0);
-    while let Some(at) = cursor {
-        cursor = turn.tenancy.scan(at, |item| {
-            let size = item_size(item.key().len(), item.flags(), item.value().len());
-            *counts.entry(size.next_multiple_of(STEP)).or_default() += 1;
-        });
-    }
-    for (size, count) in counts {
-        put(rows, &size.to_string(), count);
+
+    /// Writes a row for each size.
+    pub(in crate::memcached) fn write(&self, rows: &mut dyn Rows) {
+        for (size, count) in &self.0 {
+            put(rows, &size.to_string(), count);
+        }
     }
 }

@@ -103,7 +103,7 @@ pub(super) fn lru_crawler(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8
         }
         (Some(b"crawl"), Some(classes)) if names_classes(classes) => {
             turn.counters().lru_crawler_starts.bump();
-            Ran::Dump(Dump::new(Form::Crawl))
+            Ran::dump(Dump::new(Form::Crawl))
         }
         (Some(b"crawl"), Some(_)) => say(out, BAD_CLASS),
         (Some(b"metadump"), Some(which)) => metadump(turn, which, out),
@@ -173,5 +173,5 @@ fn dump(form: Form, which: &[u8], out: &mut Vec<u8>) -> Ran {
     if which != b"hash" && !names_classes(which) {
         return say(out, BAD_CLASS);
     }
-    Ran::Dump(Dump::new(form))
+    Ran::dump(Dump::new(form))
 }

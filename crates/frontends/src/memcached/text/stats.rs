@@ -2,7 +2,9 @@
 
 use super::super::numbers::unsigned_32;
 use super::super::session::Ran;
-use super::super::stats::{self, Group, Rows, dump};
+use super::super::stats::dump::{Bounds, Dump, Form};
+use super::super::stats::sizes::Sizes;
+use super::super::stats::{self, Group, Rows};
 use super::words::Words;
 use super::{BAD_FORMAT, ERROR, OK, Turn, say};
 
@@ -20,12 +22,21 @@ pub(super) fn run(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ra
         b"cachedump" => cachedump(turn, words, out),
         name => match Group::named(name) {
             None => say(out, ERROR),
+            Some(Group::Sizes) if turn.face.settings.track_sizes => sizes(),
             Some(group) => {
                 stats::write(turn, group, &mut Lines(out));
                 say(out, b"END\r\n")
             }
         },
     }
+}
+
+fn sizes() -> Ran {
+    let tell = |sizes: &Sizes, out: &mut Vec<u8>| {
+        sizes.write(&mut Lines(out));
+        out.extend_from_slice(b"END\r\n");
+    };
+    Ran::dump(Dump::new(Form::Sizes(Sizes::default(), Box::new(tell))))
 }
 
 fn detail(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
@@ -55,12 +66,10 @@ fn cachedump(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
     match (unsigned_32(class), unsigned_32(limit)) {
         (None, _) | (_, None) => say(out, BAD_FORMAT),
         (Some(CLASSES..), _) => say(out, b"CLIENT_ERROR Illegal slab id\r\n"),
-        (Some(class), Some(limit)) => {
-            if class == stats::CLASS {
-                dump::cachedump(turn, limit, out);
-            }
-            say(out, b"END\r\n")
+        (Some(stats::CLASS), Some(limit)) => {
+            Ran::dump(Dump::new(Form::Cachedump(Bounds::of(limit))))
         }
+        _ => say(out, b"END\r\n"),
     }
 }
 
