@@ -213,7 +213,7 @@ fn pressure() -> Step {
     let sublet = Line::new(root().join("target/release/sublet"));
     step(
         "pressure",
-        5,
+        12,
         vec![sublet.args(["bench", "pressure", "--small"])],
     )
 }
