@@ -61,6 +61,10 @@ impl Items {
                 Room::None
             };
         }
+        let coming = self.arena.ready() as usize + self.arena.in_limbo();
+        if !at_ceiling && coming >= blocks as usize + self.arena.reserve() {
+            return Room::More; // enough was given up, and is only waiting for its last readers
+        }
         let giver = if at_ceiling {
             tenant
         } else {
@@ -95,8 +99,13 @@ impl Items {
     pub(crate) fn work_ahead(&self, tenant: &Tenant, me: &PinSlot, written: u64, now: Second) {
         let at_ceiling = tenant.is_at_ceiling(1, self.arena.block_bytes());
         // So many free blocks that whoever needs one next need not wait for it.
-        let short = (2 * self.arena.reserve() as u32).saturating_sub(self.arena.ready());
+        let mut short = (2 * self.arena.reserve() as u32).saturating_sub(self.arena.ready());
         if !self.evicts || (!at_ceiling && (short == 0 || self.arena.may_grow())) {
+            return;
+        }
+        // What was given up already is only waiting for its last readers.
+        short = short.saturating_sub(self.arena.in_limbo() as u32);
+        if short == 0 && !at_ceiling {
             return;
         }
         let giver = if at_ceiling {

@@ -41,7 +41,8 @@ pub(super) fn count(
         return say(out, BAD_FORMAT);
     };
     let Some(by) = numbers::unsigned(by) else {
-        return say(out, b"CLIENT_ERROR invalid numeric delta argument\r\n");
+        let reply = b"CLIENT_ERROR invalid numeric delta argument\r\n";
+        return answer(out, &words, reply);
     };
     let delta = Delta {
         key,
@@ -74,7 +75,7 @@ pub(super) fn touch(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> 
         return say(out, BAD_FORMAT);
     };
     let Some(exptime) = numbers::signed_32(exptime) else {
-        return say(out, b"CLIENT_ERROR invalid exptime argument\r\n");
+        return answer(out, &words, b"CLIENT_ERROR invalid exptime argument\r\n");
     };
     let expiry = turn.expiry(exptime.into());
     let reply = match operate::touch(turn, &key, expiry, |_| ()) {
