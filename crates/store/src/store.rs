@@ -23,6 +23,10 @@ const FREE_KEPT: Bytes = Bytes::mib(128);
 /// The part of the surplus of free blocks that goes back in a second.
 const SURPLUS_ONE_IN: usize = 4;
 
+/// Times that a writer lets others run before it gives up hope of room: readers that hold blocks back
+/// leave after microseconds, but may be off their core for as long as the machine is busy.
+const WAITS_MAX: u32 = 1_000_000;
+
 /// Rounds of a release, each waiting for readers of the last moment, at the most.
 const ROUNDS_MAX: u32 = 10_000;
 
@@ -285,7 +289,7 @@ impl Worker {
 
     /// Makes room for so many blocks of a tenant. Says whether it is worth trying again.
     fn make_room(&self, tenant: &Tenant, blocks: u32, now: Second) -> bool {
-        for _ in 0..ROUNDS_MAX {
+        for _ in 0..WAITS_MAX {
             if self.items().has_room(tenant, blocks) {
                 return true;
             }
@@ -305,9 +309,7 @@ impl Worker {
             let epochs = self.items().arena.epochs();
             epochs.unpin(&self.slot);
             wait();
-            if self.items().arena.ready() == 0 {
-                std::thread::yield_now();
-            }
+            std::thread::yield_now();
             epochs.pin(&self.slot);
         }
     }
