@@ -95,7 +95,7 @@ pub(crate) struct Client<'a> {
 
 impl Client<'_> {
     /// Bytes of input that the session left with the loop.
-    #[allow(dead_code)]
+    #[allow(dead_code)] // shared by several test programs, not all of which ask
     pub(crate) fn kept(&self) -> usize {
         self.waiting.len()
     }
