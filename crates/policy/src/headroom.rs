@@ -20,13 +20,14 @@ pub mod signal;
 pub use files::Files;
 pub use signal::Signal;
 
-/// The fastest that one program was seen to take memory: 7 GiB a second, touching huge pages.
-pub const TAKER_BYTES_PER_SEC: u64 = 7 << 30;
+/// The fastest that one program was seen to take memory, and a little more: 18 GiB a second, touching huge pages
+/// that a virtual machine has backed already.
+pub const TAKER_BYTES_PER_SEC: u64 = 20 << 30;
 
-/// What the taker gets while the daemon notices and reacts, with room to be late on a busy host: a
-/// quarter of it passes between two looks ([`Settings`] are polled accordingly), 30 ms of the taker's
-/// speed (210 MiB) while blocks are handed back, twice that while the thread waits for a core; the rest
-/// stays free. At 1.5 GiB a prototype that looked every 10 ms never let MemAvailable under 1.3 GiB.
+/// What the taker gets while the daemon notices and reacts, with room to be late on a busy host: a quarter of it
+/// passes between two looks ([`Settings`] are polled accordingly), another while blocks are handed back (20 ms);
+/// the rest is for a thread that waits for its core, and stays free. At 1.5 GiB a prototype that looked every 10 ms
+/// never let MemAvailable under 1.3 GiB.
 pub const RESERVE_MIN: Bytes = Bytes::mib(1536);
 
 /// A twentieth of the memory: larger hosts have more cores to touch memory at once. CacheLib's memory
@@ -219,7 +220,7 @@ struct View<'a> {
     supply: Bytes,
     /// What the host can still take before it hurts.
     left: Bytes,
-    /// How fast `supply` falls, bytes a second.
+    /// How fast `supply` falls, bytes a second; zero while it only jitters.
     fall: Bytes,
     /// When `supply` last moved by more than jitter.
     moved_at: Duration,
@@ -251,7 +252,9 @@ impl<'a> View<'a> {
         if let Some(last) = last {
             let moved = Bytes(last.supply.0.abs_diff(supply.0)) > Bytes(view.dead_band().0 / 4);
             view.moved_at = if moved { host.at } else { last.moved_at };
-            view.fall = per_second(last.supply - supply, since.max(RATE_WINDOW));
+            if moved {
+                view.fall = per_second(last.supply - supply, since.max(RATE_WINDOW));
+            }
         }
         view
     }

@@ -21,8 +21,8 @@ const FOLDER: &str = "/var/tmp";
 const FILE: Bytes = Bytes::mib(64);
 const PIECE: usize = 1 << 20;
 /// Passes after the first, which reads from the disk.
-const PASSES: usize = 5;
-const PAIRS_MAX: usize = 3;
+const PASSES: usize = 10;
+const PAIRS_MAX: usize = 7;
 const SETTLING: Duration = Duration::from_secs(1);
 
 /// Why the files could not be read.

@@ -4,10 +4,12 @@
 mod daemon;
 mod eater;
 mod files;
+mod keeper;
 mod limit;
 mod swap;
 mod touch;
 mod vitals;
+mod warmth;
 
 use std::time::Duration;
 
@@ -21,8 +23,8 @@ use crate::exit::Exit;
 use daemon::{DaemonError, TetherArgs};
 use eater::{EaterArgs, EaterError, Pages};
 use files::FilesError;
+use keeper::KeepArgs;
 use limit::GroupError;
-use swap::{Swap, SwapArgs};
 
 /// What the bench has other processes do: this binary again.
 #[derive(Debug, clap::Subcommand)]
@@ -30,9 +32,9 @@ pub(crate) enum Chore {
     /// The program that takes memory
     #[command(hide = true, name = "bench-eat")]
     Eat(EaterArgs),
-    /// Has a swap file in use for as long as a bench needs it
-    #[command(hide = true, name = "bench-keep-swap")]
-    KeepSwap(SwapArgs),
+    /// Changes the host for as long as a bench needs it
+    #[command(hide = true, name = "bench-keep")]
+    Keep(KeepArgs),
     /// A command that ends when the bench does
     #[command(hide = true, name = "bench-tether")]
     Tether(TetherArgs),
@@ -43,7 +45,7 @@ impl Chore {
     pub(crate) fn run(&self) -> Exit {
         match self {
             Chore::Eat(args) => eater::eat(args),
-            Chore::KeepSwap(args) => swap::keep_swap(args),
+            Chore::Keep(args) => keeper::keep(args),
             Chore::Tether(args) => daemon::tether(args),
         }
     }
@@ -156,8 +158,10 @@ fn try_all(args: &Args, progress: &Progress) -> Result<Report, PressureError> {
     let scale = Scale::of(args)?;
     let tries = |part| args.only.is_empty() || args.only.contains(&part);
     let mut report = Report::default();
-    let (_swap, note) = Swap::on();
+    let (_swap, note) = swap::on();
     report.notes.push(note);
+    let (_warmth, note) = warmth::on();
+    report.notes.extend(note);
     if tries(Part::Touch) {
         touch::run(&scale, progress, &mut report)?;
     }
