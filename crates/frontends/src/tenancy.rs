@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use sublet_store::{
     Ear, Entry, Item, Lookup, Reading, Refused, Store, TenantFigures, TooManyWorkers, Worker,
 };
-use sublet_types::{Expiry, Second, TenantId};
+use sublet_types::{Second, TenantId};
 
 /// The daemon's clock: seconds since the store was made, and what the wall said then.
 #[derive(Clone, Copy, Debug)]
@@ -53,11 +53,6 @@ impl Clock {
     pub fn second(&self, unix: u64) -> Option<Second> {
         let since = (unix + u64::from(FIRST_SECOND)).checked_sub(self.unix_start.as_secs())?;
         Some(Second(since.min(u64::from(u32::MAX)) as u32))
-    }
-
-    /// The expiry `secs` from now.
-    pub fn expiry_in(&self, secs: u32) -> Expiry {
-        Expiry::At(Second(self.now().0.saturating_add(secs)))
     }
 }
 
@@ -317,6 +312,11 @@ impl Tenancy {
     /// This second; within [`pinned`](Tenancy::pinned) the one in which it began.
     pub fn now(&self) -> Second {
         self.second.get().unwrap_or_else(|| self.clock.now())
+    }
+
+    /// Hears which keys are asked for next; see [`Worker::expect`].
+    pub fn expect(&self, keys: &[&[u8]]) {
+        self.worker.expect(self.tenant, keys);
     }
 
     /// Looks an item up; counts nothing.

@@ -182,6 +182,12 @@ pub enum TenantError {
     NoWeight,
 }
 
+/// The smallest arena: a block each for the index, eviction and what is written, and some to choose among.
+pub const ARENA_MIN: Bytes = Bytes::mib(16);
+
+/// Keys that a worker can expect at once.
+pub const EXPECTED_MAX: usize = 16;
+
 /// The most threads that may read or write at once.
 pub const WORKERS_MAX: usize = 128;
 

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use sublet_types::{BLOCK_BYTES, Bytes, Second, TenantId, TenantName, TenantSettings};
+use sublet_types::{BLOCK_BYTES, Bytes, ReleaseMode, Second, TenantId, TenantName, TenantSettings};
 
 use crate::api::*;
 use crate::arena::{Arena, Claimant, Mapped, Memory, PinSlot};
@@ -27,6 +27,9 @@ const SURPLUS_ONE_IN: usize = 4;
 /// leave after microseconds, but may be off their core for as long as the machine is busy.
 const WAITS_MAX: u32 = 1_000_000;
 
+/// Blocks that a tenant over its lowered ceiling gives up in one call of the chores.
+const CEILING_PIECE: u32 = 32;
+
 /// Rounds of a release, each waiting for readers of the last moment, at the most.
 const ROUNDS_MAX: u32 = 10_000;
 
@@ -43,7 +46,8 @@ impl Store {
     /// The kernel refuses the address space (strict overcommit) or the first block.
     pub fn new(settings: StoreSettings) -> std::io::Result<Arc<Store>> {
         let block = BLOCK_BYTES as usize;
-        let blocks = (settings.capacity.blocks() as usize).clamp(FEWEST_BLOCKS, BLOCKS_MAX);
+        let blocks =
+            (settings.capacity.blocks() as usize).clamp(ARENA_MIN.blocks() as usize, BLOCKS_MAX);
         let memory = Mapped::reserve(blocks * block, block)?;
         Store::over(Box::new(memory), block, settings)
             .ok_or_else(|| std::io::ErrorKind::OutOfMemory.into())
@@ -160,6 +164,21 @@ impl Store {
             .min(u64::from(u32::MAX)) as u32
     }
 
+    /// What the arena may hold, now.
+    pub fn limit(&self) -> Bytes {
+        self.bytes(self.items.arena.limit())
+    }
+
+    /// What the arena holds, now.
+    pub fn held(&self) -> Bytes {
+        self.bytes(self.items.arena.held())
+    }
+
+    /// What a tenant is granted, now.
+    pub fn tenant_settings(&self, id: TenantId) -> Option<TenantSettings> {
+        self.items.tenants.get(id).map(Tenant::settings)
+    }
+
     /// The whole store, now.
     pub fn figures(&self) -> StoreFigures {
         let live = self.live();
@@ -192,9 +211,6 @@ impl Store {
         self.items.arena.populate_ahead()
     }
 }
-
-/// Blocks of the smallest arena.
-const FEWEST_BLOCKS: usize = 8;
 
 /// One thread's handle on the store.
 pub struct Worker {
@@ -242,6 +258,12 @@ impl Worker {
             now,
             luck: luck >> 33,
         }
+    }
+
+    /// Has the processor fetch what looking up these keys will touch, [`EXPECTED_MAX`] of them at the most, so
+    /// that a batch does not wait for memory once for each. Worth it for two keys and more.
+    pub fn expect(&self, tenant: TenantId, keys: &[&[u8]]) {
+        self.pinned(|| self.items().expect(tenant, keys));
     }
 
     /// Looks an item up.
@@ -368,7 +390,8 @@ impl Worker {
             if missed == 0 {
                 break;
             }
-            let loss = self.shrink(release, missed as u32, now);
+            let blocks = (missed as u32).saturating_sub(arena.in_limbo() as u32);
+            let loss = self.shrink(&self.quotas(release.tenant, blocks), release.mode, now);
             total.add(loss);
             arena.give_back(missing() as usize, arena.reserve());
             if missing() == missed {
@@ -388,9 +411,7 @@ impl Worker {
         }
     }
 
-    fn shrink(&self, release: Release, blocks: u32, now: Second) -> Loss {
-        let in_limbo = self.items().arena.in_limbo() as u32;
-        let blocks = blocks.saturating_sub(in_limbo);
+    fn shrink(&self, quotas: &[(&Tenant, u32)], mode: ReleaseMode, now: Second) -> Loss {
         let renew_pin = || self.unpinned(|| self.items().arena.settle());
         let mut shrink = Shrink {
             items: self.items(),
@@ -400,11 +421,24 @@ impl Worker {
             luck: self.moment(now).luck | 1,
         };
         let mut total = Loss::default();
-        for (tenant, quota) in self.quotas(release.tenant, blocks) {
+        for (tenant, quota) in quotas {
             let _pin = Pin::new(self);
-            total.add(shrink.tenant(tenant, quota, release.mode));
+            total.add(shrink.tenant(tenant, *quota, mode));
         }
         total
+    }
+
+    /// Brings tenants whose ceiling was lowered under it, a piece of each a call. Says whether there is more to do.
+    fn keep_ceilings(&self, now: Second) -> bool {
+        let block_bytes = self.items().arena.block_bytes();
+        let over = |tenant: &Tenant| tenant.blocks_over_ceiling(block_bytes);
+        let tenants = self.items().tenants.iter();
+        let quotas: Vec<(&Tenant, u32)> = tenants
+            .filter(|tenant| over(tenant) > 0)
+            .map(|tenant| (tenant, over(tenant).min(CEILING_PIECE)))
+            .collect();
+        self.shrink(&quotas, ReleaseMode::Ordered, now).blocks > 0
+            && quotas.iter().any(|(tenant, _)| over(tenant) > 0)
     }
 
     /// Who gives how many blocks: again and again the one with the largest fairness.
@@ -434,21 +468,20 @@ impl Worker {
         quotas
     }
 
-    /// The chores of the background: dead segments, the index's size, heat, surplus. Takes about a
+    /// The chores of the background: dead segments, the index's size, heat, surplus, lowered ceilings. Takes about a
     /// millisecond; says whether there is more to do at once. Call it at least each second.
     pub fn upkeep(&self, now: Second) -> bool {
         let more = self.pinned(|| self.items().tidy_index(now));
         if self.items().is_new_second(now) {
-            self.pinned(|| {
-                self.items()
-                    .drop_expired(&self.slot, Second(now.0.saturating_sub(EXPIRED_GRACE_SECS)))
-            });
+            let then = Second(now.0.saturating_sub(EXPIRED_GRACE_SECS));
+            self.pinned(|| self.items().drop_expired(&self.slot, then));
+            self.pinned(|| self.items().crawl(then));
             if now.0.is_multiple_of(HEAT_HALF_LIFE_SECS) {
                 self.items().cool();
             }
             self.return_surplus();
         }
-        more
+        self.keep_ceilings(now) || more
     }
 
     fn return_surplus(&self) {

@@ -204,6 +204,13 @@ impl Tenant {
         (self.held() > 0 || more > 1) && next > self.ceiling.load(Ordering::Relaxed)
     }
 
+    /// Blocks that it holds beyond its ceiling, but for the one that it may always have.
+    pub(crate) fn blocks_over_ceiling(&self, block_bytes: usize) -> u32 {
+        let allowed = self.ceiling.load(Ordering::Relaxed) / block_bytes as u64;
+        let allowed = u32::try_from(allowed).unwrap_or(u32::MAX).max(1);
+        self.held().saturating_sub(allowed)
+    }
+
     /// Whether so many blocks fit under its ceiling at all.
     pub(crate) fn may_ever_hold(&self, blocks: u32, block_bytes: usize) -> bool {
         let wanted = u64::from(blocks) * block_bytes as u64;

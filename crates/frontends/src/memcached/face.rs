@@ -130,19 +130,24 @@ pub(super) struct Zero {
     pub(super) idle_kicks: u64,
 }
 
+/// What the clients of one face may hold of values that are on their way in and of long lines.
+pub fn gathering_max(item_max: Bytes) -> Bytes {
+    Bytes(item_max.0.saturating_mul(2)).max(GATHERING_MIN)
+}
+
 /// The loudest that `verbosity` sets.
 const VERBOSITY_MAX: u32 = 2;
 
 impl Face {
     /// The face of a group of listeners that behave by `settings`.
     pub fn new(settings: Settings, host: Box<dyn Host>, passwords: Passwords) -> Face {
-        let two_items = usize::try_from(settings.item_max.saturating_mul(2)).unwrap_or(usize::MAX);
+        let gathering = gathering_max(Bytes(settings.item_max));
         Face {
             connections: Connections::default(),
             figures: Figures::default(),
             prefixes: Prefixes::new(settings.prefix_delimiter, settings.detail),
             watchers: Watchers::default(),
-            memory: Memory::new(GATHERING_MIN.max(two_items)),
+            memory: Memory::new(usize::try_from(gathering.0).unwrap_or(usize::MAX)),
             verbosity: AtomicU8::new(settings.verbosity),
             crawler: AtomicBool::new(settings.crawler),
             flushes: Mutex::default(),
@@ -168,7 +173,7 @@ impl Face {
     pub(super) fn flush(&self, tenancy: &Tenancy, delay: i64) {
         let mut flushes = self.flushes.lock();
         let tenant = tenancy.tenant();
-        match numbers::instant(tenancy.clock(), delay) {
+        match numbers::instant(tenancy.clock(), tenancy.now(), delay) {
             Some(due) => _ = flushes.insert(tenant, due),
             None => {
                 flushes.remove(&tenant);

@@ -2,11 +2,13 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use sublet_types::Bytes;
+
 use super::face::Face;
 
 /// Memory for values on their way in and for long lines, of all connections together: at least this, and two items of the largest
 /// size. Bytes.
-pub(super) const GATHERING_MIN: usize = 64 << 20;
+pub(super) const GATHERING_MIN: Bytes = Bytes::mib(64);
 
 /// What a gathering value takes of the bound at first, bytes; then twice what it has.
 const FIRST_STEP: usize = 64 << 10;
@@ -102,6 +104,11 @@ impl Memory {
         if bytes > 0 {
             self.taken.fetch_sub(bytes, Ordering::Relaxed);
         }
+    }
+
+    /// So much is taken that others may soon get none.
+    pub(super) fn is_short(&self) -> bool {
+        self.taken() > self.bound / 2
     }
 
     /// Bytes that are taken now.

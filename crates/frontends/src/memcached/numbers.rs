@@ -72,28 +72,28 @@ fn magnitude(digits: &[u8]) -> Option<u64> {
 
 /// When something stored now with this time to live ceases to be: 0 never, negative at once, up to 30 days from now, above that a
 /// Unix time.
-pub(super) fn expiry(clock: &Clock, exptime: i64) -> Expiry {
+pub(super) fn expiry(clock: &Clock, now: Second, exptime: i64) -> Expiry {
     match exptime {
         0 => Expiry::Never,
         i64::MIN..=-1 => PAST,
-        1..=RELATIVE_MAX => clock.expiry_in(exptime as u32),
+        1..=RELATIVE_MAX => Expiry::At(Second(now.0.saturating_add(exptime as u32))),
         _ => clock.second(exptime as u64).map_or(PAST, Expiry::At),
     }
 }
 
 /// The instant of a delay, given as a time to live; nothing where that is now or past.
-pub(super) fn instant(clock: &Clock, delay: i64) -> Option<Second> {
-    match expiry(clock, delay.max(0)) {
-        Expiry::At(second) if second > clock.now() => Some(second),
+pub(super) fn instant(clock: &Clock, now: Second, delay: i64) -> Option<Second> {
+    match expiry(clock, now, delay.max(0)) {
+        Expiry::At(second) if second > now => Some(second),
         _ => None,
     }
 }
 
 /// Seconds that an item has left; −1 where it has no end.
-pub(super) fn ttl(clock: &Clock, expiry: Expiry) -> i64 {
+pub(super) fn ttl(now: Second, expiry: Expiry) -> i64 {
     match expiry {
         Expiry::Never => -1,
-        Expiry::At(second) => i64::from(second.0) - i64::from(clock.now().0),
+        Expiry::At(second) => i64::from(second.0) - i64::from(now.0),
     }
 }
 
@@ -137,13 +137,13 @@ mod tests {
     fn times_to_live_are_relative_up_to_thirty_days() {
         let clock = Clock::start();
         let now = clock.now();
-        assert_eq!(expiry(&clock, 0), Expiry::Never);
-        assert!(expiry(&clock, -1).is_past(now));
-        assert!(expiry(&clock, 31 * 86_400).is_past(now));
-        assert!(!expiry(&clock, 30 * 86_400).is_past(now));
+        assert_eq!(expiry(&clock, now, 0), Expiry::Never);
+        assert!(expiry(&clock, now, -1).is_past(now));
+        assert!(expiry(&clock, now, 31 * 86_400).is_past(now));
+        assert!(!expiry(&clock, now, 30 * 86_400).is_past(now));
         let unix = clock.unix(now) as i64;
-        assert!(expiry(&clock, unix - 1).is_past(now));
-        assert!(!expiry(&clock, unix + 10).is_past(now));
-        assert_eq!(ttl(&clock, expiry(&clock, unix + 10)), 10);
+        assert!(expiry(&clock, now, unix - 1).is_past(now));
+        assert!(!expiry(&clock, now, unix + 10).is_past(now));
+        assert_eq!(ttl(now, expiry(&clock, now, unix + 10)), 10);
     }
 }

@@ -73,6 +73,14 @@ impl Passwords {
         Passwords::of(accounts.collect::<Result<_, _>>()?)
     }
 
+    /// The same accounts, for the tenants that `whose` names.
+    pub fn with_tenants(mut self, whose: impl Fn(&[u8]) -> Option<TenantId>) -> Passwords {
+        for account in &mut self.0 {
+            account.tenant = whose(&account.user);
+        }
+        self
+    }
+
     /// The account of that name and password. Takes as long for a wrong password as for a right one.
     pub fn admit(&self, user: &[u8], password: &[u8]) -> Option<&Account> {
         let mut found = None;

@@ -112,8 +112,8 @@ enum Between {
     Swallow(usize),
     /// A value that is being gathered.
     Gather(Box<Gather>),
-    /// Keys of a get that are still to be answered.
-    Fetch(Fetch),
+    /// Keys of a get that are still to be answered, in so many bytes of its line.
+    Fetch(Fetch, usize),
     /// A listing that goes on.
     Dump(Box<Dump>),
     /// Lines for one who watches.
@@ -200,6 +200,11 @@ impl Session {
         }
     }
 
+    /// It holds memory that all connections share: a large value or a long line is on its way in.
+    pub fn holds_shared_memory(&self) -> bool {
+        self.exchange.reserved > 0 || matches!(self.exchange.between, Between::Gather(_))
+    }
+
     /// Hears that the connection is closed because it was idle.
     pub fn note_idle(&mut self) {
         self.exchange.ending = Ending::Idle;
@@ -266,6 +271,9 @@ impl Exchange {
             if requests == 0 {
                 turn.peer.set_last_request(turn.tenancy.now());
             }
+            if requests.is_multiple_of(text::ahead::LOOK) && self.awaits_lines() {
+                text::ahead::requests(turn, rest);
+            }
             match self.step(turn, rest, out) {
                 Step::Done(bytes) => consumed += bytes,
                 Step::More(wanted) => {
@@ -285,12 +293,18 @@ impl Exchange {
         }
     }
 
+    fn awaits_lines(&self) -> bool {
+        self.speech == Speech::Text && matches!(self.between, Between::Nothing)
+    }
+
     fn step(&mut self, turn: Turn<'_>, input: &[u8], out: &mut Vec<u8>) -> Step {
         match std::mem::replace(&mut self.between, Between::Nothing) {
             Between::Nothing => self.request(turn, input, out),
             Between::Swallow(left) => self.swallow(turn, left, input.len()),
             Between::Gather(gather) => self.gather(turn, gather, input, out),
-            Between::Fetch(fetch) => self.fetch(turn, fetch, input, out),
+            Between::Fetch(fetch, left) => {
+                self.fetch(turn, fetch, &input[..left.min(input.len())], out)
+            }
             Between::Dump(dump) => self.dump(turn, dump, out),
             Between::Watch(feed) => {
                 self.between = Between::Watch(feed);
@@ -359,7 +373,7 @@ impl Exchange {
                 Step::Done(head.len())
             }
             Ran::Fetch(fetch, done) => {
-                self.between = Between::Fetch(fetch);
+                self.between = Between::Fetch(fetch, head.len() - done);
                 Step::Stop(done, Next::Write)
             }
             Ran::Dump { after, dump } => {
@@ -451,14 +465,11 @@ impl Exchange {
         step
     }
 
-    fn fetch(&mut self, turn: Turn<'_>, fetch: Fetch, input: &[u8], out: &mut Vec<u8>) -> Step {
-        let Some(end) = memchr(b'\n', input) else {
-            return Step::Done(input.len());
-        };
-        match fetch.run(turn, without_end(&input[..end + 1]), out) {
-            None => Step::Done(end + 1),
+    fn fetch(&mut self, turn: Turn<'_>, fetch: Fetch, line: &[u8], out: &mut Vec<u8>) -> Step {
+        match fetch.run(turn, without_end(line), out) {
+            None => Step::Done(line.len()),
             Some(done) => {
-                self.between = Between::Fetch(fetch);
+                self.between = Between::Fetch(fetch, line.len() - done);
                 Step::Stop(done, Next::Write)
             }
         }

@@ -24,7 +24,7 @@ impl Turn<'_> {
 
     /// When something stored now with this time to live ceases to be.
     pub(super) fn expiry(&self, exptime: i64) -> Expiry {
-        numbers::expiry(self.tenancy.clock(), exptime)
+        numbers::expiry(self.tenancy.clock(), self.tenancy.now(), exptime)
     }
 
     /// Whether an item of these sizes is beyond the largest that is stored.

@@ -265,8 +265,9 @@ fn write_eviction(line: &mut Vec<u8>, clock: &Clock, evicted: &Evicted) {
     line.extend_from_slice(b"eviction key=");
     map::write_uri(line, &evicted.key);
     let fetch = if evicted.fetched { "yes" } else { "no" };
-    let ttl = numbers::ttl(clock, evicted.expiry);
-    let idle = clock.now().0.saturating_sub(evicted.last_access.0);
+    let now = clock.now();
+    let ttl = numbers::ttl(now, evicted.expiry);
+    let idle = now.0.saturating_sub(evicted.last_access.0);
     let size = evicted.value_len;
     let rest = format!(" fetch={fetch} ttl={ttl} la={idle} clsid=1 size={size}");
     line.extend_from_slice(rest.as_bytes());

@@ -10,6 +10,7 @@
 mod block;
 mod epochs;
 mod memory;
+mod prefetch;
 mod wear;
 
 use std::collections::VecDeque;
@@ -24,6 +25,7 @@ use epochs::{Epoch, Epochs};
 #[cfg(any(test, feature = "fake"))]
 pub use memory::fake;
 pub use memory::{Exhausted, Mapped, Memory};
+pub(crate) use prefetch::prefetch;
 use wear::Wear;
 
 /// How far ahead of use the arena is populated, bytes.
@@ -241,12 +243,20 @@ impl Arena {
         self.reclaim(&mut stock);
     }
 
-    /// Drops a block with all that it holds, in constant time, and takes it in. Returns the items and
+    /// Drops blocks with all that they hold, in constant time for each, and takes them in. Returns the items and
     /// bytes that were lost.
-    pub(crate) fn drop_block(&self, block: BlockId) -> (u32, u32) {
-        let lost = self.block(block).drop_content();
-        self.wear.lock().note_drop(block);
-        self.retire(&[block]);
+    pub(crate) fn drop_blocks(&self, blocks: &[BlockId]) -> (u64, u64) {
+        let mut lost = (0, 0);
+        {
+            let mut wear = self.wear.lock();
+            for block in blocks {
+                let (items, bytes) = self.block(*block).drop_content();
+                lost.0 += u64::from(items);
+                lost.1 += u64::from(bytes);
+                wear.note_drop(*block);
+            }
+        }
+        self.retire(blocks);
         lost
     }
 
@@ -365,6 +375,14 @@ impl Arena {
         write(range);
     }
 
+    /// Starts fetching what lies at `at` of a block, as far as most records go.
+    pub(crate) fn expect(&self, block: BlockId, at: u32) {
+        const LINES: usize = 3;
+        if (block.0 as usize) < self.blocks.len() {
+            prefetch(self.address(block).wrapping_add(at as usize), LINES);
+        }
+    }
+
     /// `len` bytes of a block from `at`; `None` where they would not lie in it. The caller is pinned for
     /// as long as it uses them, saw under that pin that the block's generation holds, and reads only
     /// what was published.
@@ -426,7 +444,7 @@ mod tests {
         let reader = arena.epochs().enroll().expect("a slot");
         arena.epochs().pin(&reader);
         let generation = arena.block(block).generation();
-        arena.drop_block(block);
+        arena.drop_blocks(&[block]);
         assert_ne!(arena.block(block).generation(), generation);
         assert!(arena.take(ANN, 0, NOW).is_none());
         arena.give_back(1, 0);
@@ -443,7 +461,7 @@ mod tests {
                 assert_eq!(arena.grow(), Ok(true));
             }
             let block = arena.take(ANN, 0, NOW).expect("ready");
-            arena.drop_block(block);
+            arena.drop_blocks(&[block]);
         }
         assert!(arena.take(ANN, 0, NOW).is_none());
         assert_eq!(

@@ -245,10 +245,11 @@ impl<'a> Entry<'a> {
         len: usize,
     ) -> Result<Slot, Hindrance> {
         let claim = self.claim(fields, fields.record_len(len))?;
-        let implied = self.items.arena.block(claim.block).sequence() << 21 | u64::from(claim.at);
+        let place = Place::new(claim.block, claim.at, claim.generation);
+        let implied = self.items.implied_cas(place);
         let above = self
             .last_cas()
-            .filter(|last| fields.cas.is_none() && *last >= implied);
+            .filter(|last| fields.cas.is_none() && *last >= implied && *last != u64::MAX);
         let Some(last) = above else {
             return Ok(self.fill(claim, fields, value, len));
         };

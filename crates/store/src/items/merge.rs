@@ -33,6 +33,10 @@ const WINDOW_BLOCKS: u64 = 8;
 /// Segments looked at to find a dead one, or one that is mostly dead, at the most.
 const CANDIDATES_MAX: usize = 512;
 
+/// While the arena may grow, a segment is worked through only if less than one byte in so many is alive: copying
+/// those costs less than having the kernel clear another block.
+const RECYCLED_BELOW: u32 = 4;
+
 /// Which items survive their segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bar {
@@ -172,6 +176,22 @@ impl<'a> Hand<'a> {
         }
     }
 
+    /// Works for about `budget` bytes at a segment of which hardly anything is alive, so that the arena need not
+    /// grow. Says whether there is more to do at it.
+    pub(super) fn recycle(&mut self, budget: u64) -> bool {
+        let most = self.items.arena.block_bytes() as u32 / RECYCLED_BELOW;
+        let begun = self.ring.source.filter(|source| source.bar == Bar::Live);
+        let source = match (begun, self.ring.source) {
+            (None, Some(_)) => return false, // what eviction began, it ends
+            (begun, _) => begun.or_else(|| {
+                let sparsest = self.sparsest(most)?;
+                Some(Source::new(sparsest, Bar::Live))
+            }),
+        };
+        let until = self.done.worked + budget;
+        source.is_some_and(|source| self.step(source, until) && self.ring.source.is_some())
+    }
+
     /// Works through one segment to its end. Says whether it could be given up.
     pub(super) fn empty(&mut self, block: BlockId, bar: Bar) -> bool {
         self.step(Source::new(block, bar), u64::MAX)
@@ -203,7 +223,14 @@ impl<'a> Hand<'a> {
         if dropped > 0 {
             return None;
         }
-        if let Some(sparse) = self.sparsest() {
+        // Without eviction nothing but the dead can go: a tenth of them is worth the work.
+        let size = self.items.arena.block_bytes() as u32;
+        let most = if self.items.evicts {
+            size / 2
+        } else {
+            size / 10 * 9
+        };
+        if let Some(sparse) = self.sparsest(most) {
             return Some(Source::new(sparse, Bar::Live));
         }
         if !self.items.evicts || self.ring.blocks.is_empty() {
@@ -233,9 +260,9 @@ impl<'a> Hand<'a> {
             .candidates()
             .filter(|block| self.is_dead(*block))
             .collect();
-        for block in &dead {
-            let (items, _) = self.drop_whole(*block);
-            self.tenant.tally.reclaimed.add(u64::from(items));
+        if !dead.is_empty() {
+            let (items, _) = self.drop_all(&dead);
+            self.tenant.tally.reclaimed.add(items);
         }
         dead.len() as u32
     }
@@ -253,18 +280,21 @@ impl<'a> Hand<'a> {
             || (facts.is_expired(self.now) && self.items.arena.is_complete(block, self.me))
     }
 
-    /// Drops a segment with all that it holds; returns the items and bytes that were in it.
-    pub(super) fn drop_whole(&mut self, block: BlockId) -> (u32, u32) {
-        self.ring.remove(block);
-        self.tenant.lost_block();
-        let lost = self.items.arena.drop_block(block);
+    /// Drops segments with all that they hold; returns the items and bytes that were in them.
+    pub(super) fn drop_all(&mut self, blocks: &[BlockId]) -> (u64, u64) {
+        self.ring.remove_all(blocks);
+        let lost = self.items.arena.drop_blocks(blocks);
+        for _ in blocks {
+            self.tenant.lost_block();
+        }
         self.items.sweeper.note_stale(lost.0);
-        self.done.blocks += 1;
+        self.done.blocks += blocks.len() as u32;
         lost
     }
 
-    /// The segment with the fewest live bytes, if working through it costs less than what it frees.
-    fn sparsest(&self) -> Option<BlockId> {
+    /// The segment with the fewest live bytes, if they are less than `most` and working through it frees more than
+    /// it takes.
+    fn sparsest(&self, most: u32) -> Option<BlockId> {
         let arena = &self.items.arena;
         let live = |block: &BlockId| arena.block(*block).live_bytes.load(Ordering::Relaxed);
         let sparsest = self.candidates().min_by_key(live)?;
@@ -274,12 +304,6 @@ impl<'a> Hand<'a> {
             .map(|block| live(&block))
             .min();
         let size = arena.block_bytes() as u32;
-        // Without eviction nothing but the dead can go: a tenth of them is worth the work.
-        let most = if self.items.evicts {
-            size / 2
-        } else {
-            size / 10 * 9
-        };
         // Into a new target it pays only together with another segment.
         let room = self
             .ring

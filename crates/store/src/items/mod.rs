@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use sublet_types::{Second, TenantId};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::api::{Absence, Item, Lookup, Reading, StoreSettings, Value};
+use crate::api::{Absence, EXPECTED_MAX, Item, Lookup, Reading, StoreSettings, Value};
 use crate::arena::{Arena, Block, BlockId, Claimant, PinSlot, RECORDS_BEGIN};
 use crate::tenants::{Tenant, Tenants};
 pub(crate) use audience::Audience;
@@ -45,6 +45,9 @@ pub(crate) use slot::BLOCKS_MAX;
 /// Hits up to here are counted one by one, further ones ever more rarely: a slot has six bits for them.
 const HITS_EXACT: u32 = 8;
 
+/// Buckets that the crawl looks at in a second: half a millisecond's work.
+const CRAWLED_AT_ONCE: u64 = 4096;
+
 /// The engine: index and segments over one arena.
 pub(crate) struct Items {
     pub(crate) arena: Arena,
@@ -57,6 +60,8 @@ pub(crate) struct Items {
     evicts: bool,
     chunk_names: AtomicU64,
     sweeper: Sweeper,
+    /// The bucket of the index that the crawl comes to next.
+    crawled: AtomicU64,
     /// The last second whose chores were done.
     last_chores: AtomicU32,
 }
@@ -82,6 +87,7 @@ impl Items {
             evicts: settings.evicts,
             chunk_names: AtomicU64::new(1),
             sweeper: Sweeper::default(),
+            crawled: AtomicU64::new(0),
             last_chores: AtomicU32::new(0),
         }
     }
@@ -97,6 +103,23 @@ impl Items {
 
     fn hash(&self, tenant: TenantId, key: &[u8]) -> u64 {
         xxh3_64_with_seed(key, self.seed ^ u64::from(tenant.0) << 48)
+    }
+
+    /// Starts fetching what looking up these keys will touch: all their buckets first, then the records, so
+    /// that they come side by side and not one after the other. The caller is pinned.
+    pub(crate) fn expect(&self, tenant: TenantId, keys: &[&[u8]]) {
+        let mut hashes = [0; EXPECTED_MAX];
+        let hashes = &mut hashes[..keys.len().min(EXPECTED_MAX)];
+        for (hash, key) in hashes.iter_mut().zip(keys) {
+            *hash = self.hash(tenant, key);
+            self.table.expect(*hash);
+        }
+        for hash in hashes {
+            if let Some(slot) = self.table.guess(*hash) {
+                let place = slot.place();
+                self.arena.expect(place.block, place.at);
+            }
+        }
     }
 
     /// Looks an item up. The caller is pinned.
@@ -364,6 +387,21 @@ impl Items {
             self.forget(tenant, self.hash(tenant.id, key), key, slot, absence);
         }
         Some(bucket + 1)
+    }
+
+    /// Goes a little way through the index for items that were dead at `then` in segments that live on. Only tenants
+    /// too small for segments by time to live have such.
+    pub(crate) fn crawl(&self, then: Second) {
+        let buckets = self.table.buckets();
+        let from = self.crawled.load(Ordering::Relaxed) % buckets;
+        let to = (from + CRAWLED_AT_ONCE).min(buckets);
+        for tenant in self.tenants.iter().filter(|tenant| tenant.segments.mixes()) {
+            let mut reclaimed = 0;
+            for bucket in from..to {
+                self.reclaim(tenant, bucket, then, &mut reclaimed);
+            }
+        }
+        self.crawled.store(to, Ordering::Relaxed);
     }
 
     /// Whether this second's chores are still to be done; from now on they are somebody's.

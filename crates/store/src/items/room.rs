@@ -97,6 +97,9 @@ impl Items {
 
     /// Works ahead of need after `written` bytes, so that room is there when it is wanted. Never waits.
     pub(crate) fn work_ahead(&self, tenant: &Tenant, me: &PinSlot, written: u64, now: Second) {
+        if self.evicts && self.arena.may_grow() && tenant.segments.recycles() {
+            self.recycle(tenant, me, written, now);
+        }
         let at_ceiling = tenant.is_at_ceiling(1, self.arena.block_bytes());
         // So many free blocks that whoever needs one next need not wait for it.
         let mut short = (2 * self.arena.reserve() as u32).saturating_sub(self.arena.ready());
@@ -123,6 +126,16 @@ impl Items {
                 short.max(1),
             );
         }
+    }
+
+    /// Reuses what is mostly dead before the arena grows.
+    fn recycle(&self, tenant: &Tenant, me: &PinSlot, written: u64, now: Second) {
+        let Some(mut ring) = tenant.segments.try_ring() else {
+            return;
+        };
+        let budget = WORK_MIN + WORK_FOR_EACH_BYTE * written;
+        let more = Hand::new(self, tenant, &mut ring, me, now).recycle(budget);
+        tenant.segments.set_recycles(more);
     }
 
     fn work(

@@ -1,7 +1,7 @@
 //! A tenant's segments: the blocks that it appends to, and those that are full.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use sublet_types::{Bytes, Expiry, Second};
@@ -27,6 +27,10 @@ pub(crate) struct Segments {
     /// Full segments that the ring has not taken in yet.
     arrivals: Mutex<Vec<BlockId>>,
     ring: Mutex<Ring>,
+    /// A sparse segment may be there to be recycled: one was opened since the last look, or one is worked at.
+    recycles: AtomicBool,
+    /// Items that expire lie beside others that do not.
+    mixes: AtomicBool,
     /// Segments with a lower sequence were flushed.
     flushed_before: AtomicU64,
     /// The second of the last flush.
@@ -62,8 +66,17 @@ impl Segments {
                     .position(|bound| ttl <= *bound)
                     .unwrap_or(CLASS_BOUNDS.len())
             }
-            _ => 0,
+            Expiry::At(_) => {
+                tenant.segments.mixes.store(true, Ordering::Relaxed);
+                0
+            }
+            Expiry::Never => 0,
         }
+    }
+
+    /// Whether items that expire lie beside others that do not.
+    pub(super) fn mixes(&self) -> bool {
+        self.mixes.load(Ordering::Relaxed)
     }
 
     /// A place for `len` bytes in the tenant's open segment of that class; a new segment if that is full.
@@ -95,7 +108,18 @@ impl Segments {
             .class
             .store(class as u8, Ordering::Relaxed);
         *open = Some(block);
+        segments.recycles.store(true, Ordering::Relaxed);
         arena.claim(block, len)
+    }
+
+    /// Whether it is time to look for a segment to recycle, or to go on with one.
+    pub(super) fn recycles(&self) -> bool {
+        self.recycles.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether there is more to do at a segment that is recycled.
+    pub(super) fn set_recycles(&self, more: bool) {
+        self.recycles.store(more, Ordering::Relaxed);
     }
 
     /// The ring, with all full segments in it.
@@ -187,8 +211,23 @@ impl Ring {
                 self.hand -= 1;
             }
         }
-        if self.source.is_some_and(|source| source.block == block) {
-            self.source = None;
+        self.forget_source(|source| source == block);
+    }
+
+    /// Takes blocks out of the ring.
+    pub(super) fn remove_all(&mut self, blocks: &[BlockId]) {
+        if let [block] = blocks {
+            return self.remove(*block);
         }
+        let blocks: HashSet<BlockId> = blocks.iter().copied().collect();
+        let hand = self.hand.min(self.blocks.len());
+        let before = self.blocks.range(..hand);
+        self.hand = before.filter(|block| !blocks.contains(block)).count();
+        self.blocks.retain(|block| !blocks.contains(block));
+        self.forget_source(|source| blocks.contains(&source));
+    }
+
+    fn forget_source(&mut self, is_gone: impl Fn(BlockId) -> bool) {
+        self.source = self.source.filter(|source| !is_gone(source.block));
     }
 }

@@ -1,5 +1,6 @@
 //! Giving blocks back: ordered, where what is hot survives, and fast, where whole blocks go.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
@@ -18,6 +19,13 @@ const SAMPLE_ONE_IN: usize = 4;
 /// Segments looked into, at the least and at the most.
 const SAMPLE_MIN: usize = 4;
 const SAMPLE_MAX: usize = 32;
+
+/// A release chooses among so many of the coldest segments for each that is to go. So it copies at most twice
+/// what it gives back: a host that is short cannot wait for all that is held to be looked through.
+const CHOICE: usize = 3;
+
+/// But among so many at the least: heat is a segment's, and a few hot items may sit in a cold one.
+const CHOICE_MIN: usize = 8;
 
 /// What a release must know of its surroundings.
 pub(crate) struct Shrink<'a> {
@@ -95,7 +103,7 @@ impl Shrink<'_> {
                     .collect();
             }
             ReleaseMode::Fast | ReleaseMode::Ordered => {
-                order.sort_by_key(|block| self.heat(*block))
+                order.sort_by_cached_key(|block| self.heat(*block))
             }
         }
         order
@@ -119,23 +127,20 @@ impl Shrink<'_> {
         blocks: u32,
         loss: &mut Loss,
     ) {
-        let until = tenant.held().saturating_sub(blocks);
-        let mut gone = std::collections::HashSet::new();
-        let mut hand = self.hand(tenant, ring);
-        for block in order {
-            if tenant.held() <= until {
-                return;
-            }
-            if gone.insert(block) {
-                let (items, bytes) = hand.drop_whole(block);
-                loss.items += u64::from(items);
-                loss.bytes += u64::from(bytes);
-            }
-        }
+        let mut gone = HashSet::new();
+        let wanted = (blocks as usize).min(ring.blocks.len());
+        let leaving: Vec<BlockId> = order
+            .into_iter()
+            .filter(|block| gone.insert(*block))
+            .take(wanted)
+            .collect();
+        let (items, bytes) = self.hand(tenant, ring).drop_all(&leaving);
+        loss.items += items;
+        loss.bytes += bytes;
     }
 
-    /// Expired first, then the least hit: what is hit more often than what must go is copied together.
-    /// Others get at the ring between two segments.
+    /// Expired first, then the least hit of the coldest segments: what is hit more often than what must go is
+    /// copied together. Others get at the ring between two segments.
     fn ordered(
         &self,
         tenant: &Tenant,
@@ -145,21 +150,34 @@ impl Shrink<'_> {
     ) {
         let until = tenant.held().saturating_sub(blocks);
         self.drop_dead(tenant, ring);
-        let mut bar = self.bar(tenant, ring, tenant.held().saturating_sub(until));
-        while tenant.held() > until && bar <= HITS_MAX + 1 {
-            let mut order: Vec<BlockId> = ring.blocks.iter().copied().collect();
-            order.sort_by_key(|block| self.heat(*block));
-            for block in order {
+        let mut bar = None;
+        while tenant.held() > until && bar.is_none_or(|bar| bar <= HITS_MAX + 1) {
+            let left = (tenant.held() - until) as usize;
+            let coldest = self.coldest(ring, left);
+            let at = bar.unwrap_or_else(|| self.bar(tenant, &coldest, left));
+            for block in coldest {
                 if tenant.held() <= until {
                     break;
                 }
-                self.empty(tenant, ring, block, bar, loss);
+                self.empty(tenant, ring, block, at, loss);
                 (self.renew_pin)();
                 MutexGuard::bump(ring);
             }
             ring.settle_target(&self.items.arena);
-            bar += 1;
+            bar = Some(at + 1);
         }
+    }
+
+    /// The segments among which a release of `blocks` blocks chooses.
+    fn coldest(&self, ring: &Ring, blocks: usize) -> Vec<BlockId> {
+        let mut coldest: Vec<BlockId> = ring.blocks.iter().copied().collect();
+        let choice = blocks.saturating_mul(CHOICE).max(CHOICE_MIN);
+        if choice < coldest.len() {
+            coldest.select_nth_unstable_by_key(choice, |block| self.heat(*block));
+            coldest.truncate(choice);
+        }
+        coldest.sort_by_cached_key(|block| self.heat(*block));
+        coldest
     }
 
     /// Works one segment out, if it is still there and complete.
@@ -175,20 +193,20 @@ impl Shrink<'_> {
         loss.bytes_kept += hand.done.bytes_kept;
     }
 
-    /// The hits from which items may stay if `blocks` blocks are to go, by a sample of segments.
-    fn bar(&self, tenant: &Tenant, ring: &Ring, blocks: u32) -> u32 {
-        let wanted = (blocks as usize / SAMPLE_ONE_IN).clamp(SAMPLE_MIN, SAMPLE_MAX);
-        let stride = ring.blocks.len().div_ceil(wanted).max(1);
+    /// The hits from which items of `coldest` may stay if `blocks` of them are to go, by a sample.
+    fn bar(&self, tenant: &Tenant, coldest: &[BlockId], blocks: usize) -> u32 {
+        let wanted = (blocks / SAMPLE_ONE_IN).clamp(SAMPLE_MIN, SAMPLE_MAX);
+        let stride = coldest.len().div_ceil(wanted).max(1);
         let mut spread = [0u64; HITS_MAX as usize + 1];
         let mut looked = 0;
         let complete = |block: &&BlockId| self.items.arena.is_complete(**block, self.me);
-        for block in ring.blocks.iter().step_by(stride).filter(complete) {
+        for block in coldest.iter().step_by(stride).filter(complete) {
             self.count_hits(tenant, *block, &mut spread);
             looked += 1;
         }
         let room = looked as u64 * self.items.arena.block_bytes() as u64;
-        let stays = ring.blocks.len().saturating_sub(blocks as usize) as u64;
-        let mut keepable = room * stays / ring.blocks.len().max(1) as u64;
+        let stays = coldest.len().saturating_sub(blocks) as u64;
+        let mut keepable = room * stays / coldest.len().max(1) as u64;
         for hits in (0..=HITS_MAX).rev() {
             match keepable.checked_sub(spread[hits as usize]) {
                 Some(left) => keepable = left,

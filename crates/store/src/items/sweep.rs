@@ -24,9 +24,8 @@ pub(crate) struct Sweeper {
 
 impl Sweeper {
     /// Hears that so many slots became stale.
-    pub(super) fn note_stale(&self, slots: u32) {
-        self.stale
-            .fetch_add(u64::from(slots.max(1)), Ordering::Relaxed);
+    pub(super) fn note_stale(&self, slots: u64) {
+        self.stale.fetch_add(slots.max(1), Ordering::Relaxed);
     }
 }
 

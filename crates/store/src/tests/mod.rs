@@ -339,6 +339,97 @@ fn release_gives_memory_back_and_ordered_keeps_the_hot() {
 }
 
 #[test]
+fn a_small_ordered_release_copies_little_however_much_is_held() {
+    let (store, _) = store(256, true);
+    let ann = tenant(&store, "ann", 100);
+    let worker = store.worker().expect("a worker");
+    // A tenth of each block stays empty: copying all of it together would make room, too.
+    for key in 0..3000u32 {
+        let value = self_describing(key, 0, 6000);
+        put(&worker, ann, &key.to_le_bytes(), &value, NOW).expect("room");
+    }
+    let held = store.figures().held;
+    let amount = Bytes((8 * BLOCK) as u64);
+    store.set_limit(held - amount);
+    let release = Release {
+        amount,
+        mode: sublet_types::ReleaseMode::Ordered,
+        tenant: None,
+    };
+    let released = worker.release(release, NOW);
+    assert_eq!(released.bytes, amount);
+    assert!(released.bytes_kept <= amount * 2, "{released:?}");
+}
+
+#[test]
+fn what_expired_beside_living_items_is_found_by_the_chores() {
+    let (store, _) = store(64, true);
+    let ann = tenant(&store, "ann", 100);
+    let worker = store.worker().expect("a worker");
+    for key in 0..2000u32 {
+        let expiry = match key % 2 {
+            0 => Expiry::Never,
+            _ => Expiry::At(Second(NOW.0 + 5)),
+        };
+        put_until(&worker, ann, &key.to_le_bytes(), b"value", expiry, NOW).expect("room");
+    }
+    assert_eq!(store.tenant_figures(ann).items, 2000);
+    for second in 1..60 {
+        while worker.upkeep(Second(NOW.0 + second)) {}
+    }
+    assert_eq!(store.tenant_figures(ann).items, 1000);
+    assert_eq!(store.tenant_figures(ann).reclaimed, 1000);
+}
+
+#[test]
+fn a_ceiling_holds_and_a_lowered_one_soon() {
+    let (store, _) = store(256, true);
+    let ann = tenant(&store, "ann", 100);
+    let worker = store.worker().expect("a worker");
+    let fill = || {
+        for key in 0..3000u32 {
+            let value = self_describing(key, 0, 6000);
+            put(&worker, ann, &key.to_le_bytes(), &value, NOW).expect("room");
+        }
+    };
+    for blocks in [128, 40] {
+        let mut settings = store.tenant_settings(ann).expect("a tenant");
+        settings.ceiling = Some(Bytes((blocks * BLOCK) as u64));
+        let ceiling = settings.ceiling.expect("just set");
+        store.set_tenant(ann, settings).expect("set");
+        while worker.upkeep(NOW) {}
+        assert!(store.tenant_figures(ann).held <= ceiling);
+        fill();
+        assert!(store.tenant_figures(ann).held <= ceiling);
+        let last = 2999u32.to_le_bytes();
+        assert_eq!(
+            get(&worker, ann, &last, NOW),
+            Some(self_describing(2999, 0, 6000))
+        );
+    }
+}
+
+#[test]
+fn what_is_written_over_again_and_again_takes_no_more_memory() {
+    let (store, _) = store(512, true);
+    let ann = tenant(&store, "ann", 100);
+    let worker = store.worker().expect("a worker");
+    for round in 0..400u32 {
+        for key in 0..50u32 {
+            let value = self_describing(key, round, 6000);
+            put(&worker, ann, &key.to_le_bytes(), &value, NOW).expect("room");
+        }
+    }
+    // 50 items of 6000 bytes are 5 blocks; 20,000 of them would be all 512.
+    let held = store.figures().held.0 / BLOCK as u64;
+    assert!(held < 64, "{held} blocks");
+    for key in 0..50u32 {
+        let value = get(&worker, ann, &key.to_le_bytes(), NOW);
+        assert_eq!(value, Some(self_describing(key, 399, 6000)));
+    }
+}
+
+#[test]
 fn who_listens_hears_of_every_eviction() {
     let (store, _) = store(32, true);
     let ann = tenant(&store, "ann", 100);

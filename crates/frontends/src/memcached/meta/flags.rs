@@ -8,8 +8,8 @@ use super::super::numbers::{signed_32, unsigned, unsigned_32};
 use super::super::text::words::Words;
 use super::super::turn::Turn;
 
-/// The most words of a request.
-const WORDS_MAX: usize = 20;
+/// The most flags of a request: memcached counts 20 words, among them the command, the key and an empty last one.
+const FLAGS_MAX: usize = 17;
 
 /// The longest opaque, its flag included.
 const OPAQUE_MAX: usize = 32;
@@ -88,21 +88,28 @@ impl<'a> Flags<'a> {
         words: Words<'a>,
     ) -> Result<Flags<'a>, Malformed> {
         let mut flags = Flags::new(key, words)?;
+        match flags.take_all(turn, words) {
+            Ok(taken) if taken <= FLAGS_MAX => Ok(flags),
+            // This is said before anything else is looked at.
+            Err(wrong) if words.count() <= FLAGS_MAX => Err(wrong),
+            _ => Err(Malformed::TooManyFlags),
+        }
+    }
+
+    /// Says how many there were.
+    fn take_all(&mut self, turn: Turn<'_>, words: Words<'a>) -> Result<usize, Malformed> {
         let mut seen = 0u128;
-        for (count, flag) in words.enumerate() {
+        for flag in words {
             let bit = 1u128
                 .checked_shl(flag[0].into())
                 .ok_or(Malformed::DuplicateFlag)?;
             if seen & bit != 0 {
                 return Err(Malformed::DuplicateFlag);
             }
-            if count + 2 >= WORDS_MAX {
-                return Err(Malformed::TooManyFlags);
-            }
             seen |= bit;
-            flags.take(turn, flag[0], &flag[1..])?;
+            self.take(turn, flag[0], &flag[1..])?;
         }
-        Ok(flags)
+        Ok(seen.count_ones() as usize)
     }
 
     fn new(key: &'a [u8], words: Words<'a>) -> Result<Flags<'a>, Malformed> {

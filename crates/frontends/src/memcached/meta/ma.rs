@@ -102,7 +102,7 @@ fn reply(
     for flag in flags.returned() {
         match flag[0] {
             b'T' => end = ends[1],
-            b't' => show(out, b't', numbers::ttl(turn.tenancy.clock(), end)),
+            b't' => show(out, b't', numbers::ttl(turn.tenancy.now(), end)),
             b'c' => show(out, b'c', turn.kept_cas(cas)),
             _ => echo(out, flag, flags.key.bytes(), flags.binary_key),
         }

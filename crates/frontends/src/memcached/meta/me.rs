@@ -30,14 +30,14 @@ pub(in crate::memcached) fn run(turn: Turn<'_>, mut words: Words<'_>, out: &mut 
 }
 
 fn describe(turn: Turn<'_>, item: &Item<'_>, out: &mut Vec<u8>) {
-    let clock = turn.tenancy.clock();
+    let now = turn.tenancy.now();
     out.extend_from_slice(b"ME ");
     match item.marks().binary_key {
         true => map::write_base64(out, item.key()),
         false => out.extend_from_slice(item.key()),
     }
-    let exp = numbers::ttl(clock, item.expiry());
-    let la = clock.now().0.saturating_sub(item.last_access().0);
+    let exp = numbers::ttl(now, item.expiry());
+    let la = now.0.saturating_sub(item.last_access().0);
     let cas = turn.cas_of(item);
     let fetch = if item.fetched() { "yes" } else { "no" };
     let size = numbers::item_size(item.key().len(), item.flags(), item.value().len());

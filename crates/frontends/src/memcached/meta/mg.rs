@@ -195,7 +195,7 @@ impl Made<'_> {
                 b't' => show(
                     out,
                     b't',
-                    numbers::ttl(self.turn.tenancy.clock(), self.expiry),
+                    numbers::ttl(self.turn.tenancy.now(), self.expiry),
                 ),
                 b'c' => show(out, b'c', self.turn.kept_cas(self.cas)),
                 _ => echo(out, flag, flags.key.bytes(), flags.binary_key),
@@ -211,7 +211,7 @@ impl Made<'_> {
 /// Shows an item. The end is the old one before a `T` and the new one behind it.
 fn render(turn: Turn<'_>, flags: &Flags<'_>, item: &Item<'_>, mut shown: Shown, out: &mut Vec<u8>) {
     let (key, value) = (item.key(), item.value());
-    let clock = turn.tenancy.clock();
+    let now = turn.tenancy.now();
     if flags.value {
         out.extend_from_slice(b"VA ");
         numbers::write(out, value.len());
@@ -222,14 +222,10 @@ fn render(turn: Turn<'_>, flags: &Flags<'_>, item: &Item<'_>, mut shown: Shown, 
         match flag[0] {
             b'T' => shown.expiry = flags.expiry.unwrap_or(shown.expiry),
             b's' => show(out, b's', value.len()),
-            b't' => show(out, b't', numbers::ttl(clock, shown.expiry)),
+            b't' => show(out, b't', numbers::ttl(now, shown.expiry)),
             b'c' => show(out, b'c', turn.cas_of(item)),
             b'f' => show(out, b'f', item.flags()),
-            b'l' => show(
-                out,
-                b'l',
-                clock.now().0.saturating_sub(item.last_access().0),
-            ),
+            b'l' => show(out, b'l', now.0.saturating_sub(item.last_access().0)),
             b'h' => show(out, b'h', u8::from(item.fetched())),
             _ => echo(out, flag, key, shown.marks.binary_key),
         }

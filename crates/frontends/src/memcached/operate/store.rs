@@ -71,14 +71,13 @@ pub(in crate::memcached) enum Stored {
 
 /// Stores a value.
 pub(in crate::memcached) fn store(turn: Turn<'_>, new: &Store<'_>, value: &[u8]) -> Stored {
-    let cas_kept = turn.face.settings.cas;
     let watched = turn.face.watchers.any();
     let mut old = None;
     let decided = turn.tenancy.update(new.key.bytes(), |entry| {
         if watched {
             old = entry.current().map(|item| item.value().len());
         }
-        decide(entry, new, value, cas_kept)
+        decide(turn, entry, new, value)
     });
     let key = new.key.bytes();
     turn.face
@@ -121,12 +120,13 @@ fn count_stored(turn: Turn<'_>, new: &Store<'_>, stored: Stored, len: usize) {
         key: new.key.bytes(),
         status: StoreStatus::of(stored),
         mode: new.mode,
-        ttl: numbers::ttl(turn.tenancy.clock(), new.expiry),
+        ttl: numbers::ttl(turn.tenancy.now(), new.expiry),
         size: len,
     });
 }
 
-fn decide(entry: &mut Entry<'_>, new: &Store<'_>, value: &[u8], cas_kept: bool) -> Stored {
+fn decide(turn: Turn<'_>, entry: &mut Entry<'_>, new: &Store<'_>, value: &[u8]) -> Stored {
+    let cas_kept = turn.face.settings.cas;
     let Some(item) = entry.current() else {
         return match (new.mode, new.vivify) {
             (Mode::Set | Mode::Add, _) => put(entry, new, new.expiry, value),
@@ -147,7 +147,7 @@ fn decide(entry: &mut Entry<'_>, new: &Store<'_>, value: &[u8], cas_kept: bool) 
         },
         Mode::Append | Mode::Prepend => match new.compare.filter(|&cas| cas != 0) {
             Some(cas) if compare(item, cas, cas_kept) != Compared::Same => Stored::Exists,
-            _ => join(entry, new, value),
+            _ => join(turn, entry, new, value),
         },
     }
 }
@@ -196,7 +196,7 @@ fn put_stale(entry: &mut Entry<'_>, new: &Store<'_>, value: &[u8]) -> Stored {
     }
 }
 
-fn join(entry: &mut Entry<'_>, new: &Store<'_>, value: &[u8]) -> Stored {
+fn join(turn: Turn<'_>, entry: &mut Entry<'_>, new: &Store<'_>, value: &[u8]) -> Stored {
     let Some(item) = entry.current() else {
         return Stored::Unmet;
     };
@@ -210,6 +210,10 @@ fn join(entry: &mut Entry<'_>, new: &Store<'_>, value: &[u8]) -> Stored {
         pieces.push(value);
     }
     let (flags, expiry) = (item.flags(), item.expiry());
+    let size = pieces.iter().map(|piece| piece.len()).sum();
+    if turn.too_large(new.key.bytes().len(), flags, size) {
+        return Stored::Unmet;
+    }
     let marks = Marks {
         binary_key: item.marks().binary_key,
         ..Marks::default()
@@ -221,8 +225,5 @@ fn join(entry: &mut Entry<'_>, new: &Store<'_>, value: &[u8]) -> Stored {
         cas: new.cas,
         value: &pieces,
     });
-    Stored::Done {
-        cas,
-        size: pieces.iter().map(|piece| piece.len()).sum(),
-    }
+    Stored::Done { cas, size }
 }

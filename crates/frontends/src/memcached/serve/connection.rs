@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sublet_types::TenantId;
 
@@ -26,6 +26,9 @@ const WRITES_PER_TURN: usize = 4;
 /// What a closing connection's client may still have sent: it is read, lest the kernel answers with a
 /// reset that overtakes the last reply.
 const LAST_WORDS_MAX: usize = 256 << 10;
+
+/// Who has stopped in the middle of a large value or a long line for this long gives way where memory for such is short.
+const STALL_MAX: Duration = Duration::from_secs(5);
 
 /// How a turn of a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +132,22 @@ impl Connection {
     /// Nothing is under way: no reply unsent, no request half received.
     pub(super) fn is_idle(&self) -> bool {
         self.inbox.is_empty() && self.outbox.is_empty()
+    }
+
+    /// It holds memory that all connections share, for what is still coming.
+    pub(super) fn holds_shared_memory(&self) -> bool {
+        self.session.holds_shared_memory()
+    }
+
+    /// When it is to be closed if nothing comes until then; `None` while it may stay.
+    pub(super) fn leaves_at(&self) -> Option<Instant> {
+        let stalls = self.holds_shared_memory() && self.face().memory.is_short();
+        let waits = [
+            self.face().settings.idle_timeout,
+            stalls.then_some(STALL_MAX),
+        ];
+        let wait = waits.into_iter().flatten().min()?;
+        Some(self.last_heard + wait)
     }
 
     /// Hears that it is closed because it was idle.

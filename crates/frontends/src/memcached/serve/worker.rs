@@ -24,7 +24,7 @@ use crate::memcached::watch::WATCH_INTERVAL;
 /// Events that one wait brings at most.
 const EVENTS_MAX: usize = 256;
 
-/// How often idle connections are looked for, where there is a time-out at all.
+/// How often idle and stalled connections are looked for, where there may be any.
 const SWEEP_MIN: Duration = Duration::from_secs(1);
 
 /// How long connections may finish what is under way after a graceful stop.
@@ -243,6 +243,9 @@ impl Worker {
         let held = connection.held();
         self.held = self.held - connection.held_counted + held;
         connection.held_counted = held;
+        if connection.holds_shared_memory() {
+            self.sweep_at.get_or_insert(self.now + SWEEP_MIN);
+        }
         let held_max = HELD_MAX + 2 * connection.face().settings.item_max as usize;
         match turn {
             _ if held > READ_BYTES && self.held > held_max => self.refuse(token),
@@ -321,15 +324,18 @@ impl Worker {
         let _ = self.poll.registry().deregister(&mut SourceFd(&raw));
     }
 
-    /// Closes who was idle for too long; says when to look again.
+    /// Closes who was idle for too long, or keeps others from the memory for large values; says when to look again.
     fn sweep(&mut self) {
         let mut next = None;
         let mut idle = Vec::new();
         for (key, connection) in &self.connections {
-            let Some(timeout) = connection.face().settings.idle_timeout else {
+            // Memory may become short while it holds some.
+            let look_again = connection
+                .holds_shared_memory()
+                .then_some(self.now + SWEEP_MIN);
+            let Some(due) = connection.leaves_at().or(look_again) else {
                 continue;
             };
-            let due = connection.last_heard + timeout;
             if due <= self.now {
                 idle.push(Token(key));
             } else {

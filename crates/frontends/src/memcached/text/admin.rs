@@ -96,7 +96,7 @@ pub(super) fn shutdown(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) 
 /// Answers refresh_certs.
 pub(super) fn refresh_certs(turn: Turn<'_>, out: &mut Vec<u8>) -> Ran {
     if turn.face.settings.tls.is_none() {
-        return say(out, ERROR);
+        return say(out, b"Error TLS not enabled\r\n");
     }
     match turn.face.host.refresh_certs() {
         Ok(()) => {

@@ -7,7 +7,10 @@ use super::super::map::{KEY_MAX, Key};
 use super::super::session::{REPLY_HIGH_WATER, Ran};
 use super::super::{numbers, operate};
 use super::words::Words;
-use super::{BAD_FORMAT, Turn, say};
+use super::{BAD_FORMAT, Turn, ahead, say};
+
+/// Keys that are answered before others get a turn: misses fill no reply.
+const KEYS_AT_ONCE: usize = 1024;
 
 const BAD_EXPTIME: &[u8] = b"CLIENT_ERROR invalid exptime argument\r\n";
 
@@ -68,7 +71,8 @@ impl Fetch {
         }
     }
 
-    /// Answers `keys`. Where the replies become too long, it stops and says how many bytes of the keys are done.
+    /// Answers `keys`. Where they are too many or the replies too long, it stops and says how many bytes of the keys are
+    /// done.
     pub(in crate::memcached) fn run(
         self,
         turn: Turn<'_>,
@@ -76,7 +80,16 @@ impl Fetch {
         out: &mut Vec<u8>,
     ) -> Option<usize> {
         let mut words = Words::of(keys);
-        while let Some(key) = words.next().and_then(Key::new) {
+        for count in 0.. {
+            if count == KEYS_AT_ONCE {
+                return Some(keys.len() - words.rest().len());
+            }
+            if count % ahead::LOOK == 0 {
+                ahead::words(turn, words);
+            }
+            let Some(key) = words.next().and_then(Key::new) else {
+                break;
+            };
             match self.touch {
                 None => get(turn, self.shows, &key, out),
                 Some(expiry) => get_and_touch(turn, self.shows, &key, expiry, out),

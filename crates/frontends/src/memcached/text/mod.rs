@@ -1,6 +1,7 @@
 //! memcached's text protocol: a line, for stores a block behind it, and reply lines.
 
 mod admin;
+pub(super) mod ahead;
 mod change;
 mod crawler;
 pub(super) mod get;
@@ -88,6 +89,7 @@ fn seldom(
         b"delete" => change::delete(turn, words, out),
         b"incr" => change::count(turn, Direction::Up, words, out),
         b"decr" => change::count(turn, Direction::Down, words, out),
+        b"bget" => get::begin(turn, Shows::Value, words, line, out),
         b"touch" => change::touch(turn, words, out),
         b"stats" => stats::run(turn, words, out),
         b"flush_all" => admin::flush_all(turn, words, out),

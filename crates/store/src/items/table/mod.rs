@@ -23,7 +23,7 @@ use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::slot::Slot;
-use crate::arena::{Arena, BlockId};
+use crate::arena::{Arena, BlockId, prefetch};
 use spill::Spill;
 
 /// Stripes of writers' locks; also the fewest buckets.
@@ -155,6 +155,19 @@ impl Table {
             at: 0,
             units: 0,
         }
+    }
+
+    /// Starts fetching the bucket of a hash. The caller is pinned.
+    pub(crate) fn expect(&self, hash: u64) {
+        prefetch(self.line(self.bucket_of(hash)).as_ptr(), 1);
+    }
+
+    /// The first slot in the bucket's line that may be of this hash. The caller is pinned.
+    pub(crate) fn guess(&self, hash: u64) -> Option<Slot> {
+        let tag = Slot::tag_of(hash);
+        let words = self.line(self.bucket_of(hash)).iter();
+        let mut slots = words.map(|word| Slot(word.load(Ordering::Relaxed)));
+        slots.find(|slot| slot.tag() == tag && slot.is_item())
     }
 
     /// The slot of an item with this hash for which `is_it` holds, without a lock. The caller is pinned.
