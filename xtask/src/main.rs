@@ -24,6 +24,8 @@ chores:
         name the steps
   tidy  check what clippy cannot: import edges, lengths, banned words and calls, places of unsafe
   fmt   format the workspace
+  fuzz TARGET SECONDS
+        run one fuzz target
   soak [--only STEP]... [--minutes N]
         the long forms of the checks; writes a log under docs/soak/
 ";

@@ -91,7 +91,7 @@ impl Lone {
 
     /// What it may hold.
     pub fn limit(&self) -> Bytes {
-        self.premises.store.figures().limit
+        self.premises.store.limit()
     }
 
     /// Says what it may hold from now on. What it holds beyond that goes with [`Lone::shrink`].

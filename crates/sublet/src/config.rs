@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use sublet_host::config;
 
 use crate::exit::Exit;
+use crate::status::counted;
 
 /// What to do.
 #[derive(clap::Args)]
@@ -32,9 +33,9 @@ pub(crate) fn run(args: &Args) -> Exit {
         Verb::Check { file } => match config::check(file) {
             Ok(config) => Exit::written(writeln!(
                 io::stdout(),
-                "{} is right: {} tenants",
+                "{} is right: {}",
                 file.display(),
-                config.tenants.len()
+                counted(config.tenants.len() as u64, "tenant")
             )),
             Err(faults) => Exit::failed(faults),
         },

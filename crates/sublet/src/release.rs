@@ -8,7 +8,7 @@ use sublet_types::{Bytes, ReleaseMode, TenantName};
 
 use crate::exit::Exit;
 use crate::reach::Reach;
-use crate::status::millis;
+use crate::status::{counted, millis};
 
 /// How much, and how.
 #[derive(clap::Args)]
@@ -56,7 +56,14 @@ pub(crate) fn run(args: &Args) -> Exit {
         true => serde_json::to_string(&report).expect("a report is JSON") + "\n",
         false => text(&report, args),
     };
-    Exit::written(io::stdout().write_all(text.as_bytes()))
+    let written = Exit::written(io::stdout().write_all(text.as_bytes()));
+    match written {
+        Exit::Done if report.released < args.amount => Exit::failed(format_args!(
+            "released {} of {} asked: there was no more to give",
+            report.released, args.amount
+        )),
+        _ => written,
+    }
 }
 
 impl Args {
@@ -75,21 +82,15 @@ impl Args {
 }
 
 fn text(report: &ReleaseReport, args: &Args) -> String {
-    let mut text = format!(
-        "{} released in {} ({:?}); {} items lost ({}), {} copied together\n",
+    let text = format!(
+        "{} released in {} ({:?}); {} lost ({}), {} copied together\n",
         report.released,
         millis(report.micros),
         report.mode,
-        report.items_lost,
+        counted(report.items_lost, "item"),
         report.bytes_lost,
         report.bytes_kept
     );
-    if report.released < args.amount {
-        text.push_str(&format!(
-            "there was no more to give: {} of {} asked\n",
-            report.released, args.amount
-        ));
-    }
     let grows = match args.hold.is_zero() {
         true => "it may grow back at once; --hold 60s keeps it".to_owned(),
         false => format!("it stays so for {} s", args.hold.as_secs()),

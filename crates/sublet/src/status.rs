@@ -101,8 +101,13 @@ fn lines(status: &Status) -> Vec<(&'static str, String)> {
         (
             "arena",
             format!(
-                "{} held of {} allowed; {} free, {} index, {} used by {} items",
-                arena.held, arena.limit, arena.free, arena.index, arena.used, arena.items
+                "{} held of {} allowed; {} free, {} index, {} used by {}",
+                arena.held,
+                arena.limit,
+                arena.free,
+                arena.index,
+                arena.used,
+                counted(arena.items, "item")
             ),
         ),
         ("why", status.headroom.why.clone()),
@@ -122,9 +127,10 @@ fn lines(status: &Status) -> Vec<(&'static str, String)> {
         lines.push((
             "released",
             format!(
-                "{} so far, {} items lost, {times} times; last {:?}: {} in {}",
+                "{} so far, {} lost, {}; last {:?}: {} in {}",
                 status.headroom.released,
-                status.headroom.items_lost,
+                counted(status.headroom.items_lost, "item"),
+                counted(times, "time"),
                 last.mode,
                 last.released,
                 millis(last.micros)
@@ -208,6 +214,12 @@ pub(crate) fn millis(micros: u64) -> String {
     }
 }
 
+/// `1 item`, `2 items`.
+pub(crate) fn counted(count: u64, thing: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {thing}{plural}")
+}
+
 /// An amount or its absence.
 pub(crate) fn or_none(amount: Option<Bytes>) -> String {
     amount.map_or("none".to_owned(), |amount| amount.to_string())
@@ -224,5 +236,7 @@ mod tests {
         assert_eq!(duration(90_000), "1d 1h");
         assert_eq!(millis(1234), "1.2 ms");
         assert_eq!(millis(123_456), "123 ms");
+        assert_eq!(counted(1, "item"), "1 item");
+        assert_eq!(counted(0, "item"), "0 items");
     }
 }

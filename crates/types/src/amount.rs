@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Bytes in a block, the unit in which memory moves (architecture.md, "Words").
+/// Bytes in a block, the unit in which memory moves (ARCHITECTURE.md, "Words").
 pub const BLOCK_BYTES: u64 = 2 << 20;
 
 /// Bytes in a page, the unit of tmem's verbs.

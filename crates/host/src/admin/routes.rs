@@ -89,7 +89,11 @@ impl From<Declined> for No {
                 StatusCode::NOT_FOUND,
                 "`sublet tenants list` shows them all",
             ),
-            Declined::Change { .. } | Declined::Weight | Declined::Hold | Declined::NoAmount => (
+            Declined::Change { .. }
+            | Declined::Floor { .. }
+            | Declined::Weight
+            | Declined::Hold
+            | Declined::NoAmount => (
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "nothing was changed; say it again with other values",
             ),

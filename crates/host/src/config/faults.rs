@@ -4,6 +4,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use sublet_store::ARENA_MIN;
 use sublet_types::TenantNameError;
 
 use super::said::Unfit;
@@ -108,6 +109,9 @@ pub enum Wrong {
         /// The one that should be higher.
         high: &'static str,
     },
+    /// An arena in which nothing could be kept.
+    #[error("`{0}` is less than the smallest arena, {ARENA_MIN}")]
+    TooSmall(String),
     /// A value that means nothing without another.
     #[error("`{key}` needs `{needs}` beside it")]
     Needs {
@@ -126,6 +130,16 @@ pub enum Wrong {
         key: String,
         /// The place.
         listen: String,
+        /// The first.
+        first: Place,
+    },
+    /// A user of two tenants.
+    #[error("`{key}`: {user} is somebody's user already, at {first}")]
+    NamedTwice {
+        /// The second.
+        key: String,
+        /// The user.
+        user: String,
         /// The first.
         first: Place,
     },

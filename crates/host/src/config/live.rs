@@ -23,7 +23,7 @@ pub struct TenantChange {
     pub floor: Option<Option<Bytes>>,
     /// Its ceiling, or that it has none.
     pub ceiling: Option<Option<Bytes>>,
-    /// Its listeners: said of tenants that were added live.
+    /// Its listeners.
     pub listen: Option<Vec<Listen>>,
 }
 

@@ -5,6 +5,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use sublet_store::ARENA_MIN;
 use sublet_types::{Bytes, TenantName, TenantSettings};
 
 use super::faults::{Fault, Faults, Wrong};
@@ -93,6 +94,10 @@ pub struct TenantConfig {
     pub idle_timeout: Option<Duration>,
     /// Who may log in.
     pub auth_file: Option<PathBuf>,
+    /// They log in by SASL.
+    pub sasl: bool,
+    /// Who is served as this tenant, wherever they log in.
+    pub users: Vec<String>,
     /// TLS on its TCP listeners.
     pub tls: Option<Tls>,
 }
@@ -120,6 +125,9 @@ impl Written {
                 low,
                 high: "arena.ceiling",
             }));
+        }
+        if self.ceiling.is_some_and(|ceiling| ceiling < ARENA_MIN) {
+            faults.push(self.fault("arena.ceiling", Wrong::TooSmall));
         }
         let tcp = self.admin_tcp(&mut faults);
         let tenants = self.tenants_meant(&mut faults);
@@ -186,6 +194,7 @@ impl Written {
 
     fn name_faults(&self, faults: &mut Vec<Fault>) {
         let mut listed = BTreeMap::new();
+        let mut users = BTreeMap::new();
         for (name, tenant) in &self.tenants {
             let key = |key: &str| format!("tenants.{name}.{key}");
             if tenant
@@ -198,7 +207,30 @@ impl Written {
                     high: "ceiling",
                 }));
             }
-            if tenant.listen.is_empty() {
+            if tenant
+                .floor
+                .zip(self.ceiling)
+                .is_some_and(|(floor, arena)| floor > arena)
+            {
+                faults.push(self.fault(&key("floor"), |low| Wrong::Above {
+                    low,
+                    high: "arena.ceiling",
+                }));
+            }
+            if tenant.sasl && tenant.auth_file.is_none() {
+                faults.push(self.fault(&key("sasl"), |key| Wrong::Needs {
+                    key,
+                    needs: "auth_file",
+                }));
+            }
+            for user in &tenant.users {
+                let place = self.place(&key("users"));
+                if let Some(first) = users.insert(user.clone(), place.clone()) {
+                    let (key, user) = (key("users"), user.clone());
+                    faults.push(place.wrong(Wrong::NamedTwice { key, user, first }));
+                }
+            }
+            if tenant.listen.is_empty() && tenant.users.is_empty() {
                 let place = self.place(&format!("tenants.{name}"));
                 faults.push(place.wrong(Wrong::NoListener(name.to_string())));
             }
@@ -243,6 +275,8 @@ impl WrittenTenant {
             connections: self.connections,
             idle_timeout: self.idle_timeout,
             auth_file: self.auth_file,
+            sasl: self.sasl,
+            users: self.users,
             tls: self.tls_cert.zip(self.tls_key).map(|(cert, key)| Tls {
                 cert,
                 key,

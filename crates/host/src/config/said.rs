@@ -18,6 +18,8 @@ pub enum Said {
     Number(u64),
     /// `["tcp:127.0.0.1:11211"]`.
     List(Vec<String>),
+    /// True or false.
+    Truth(bool),
     /// What no knob takes: a fraction, a date, a table, true or false.
     Other(&'static str),
 }
@@ -88,6 +90,7 @@ impl Said {
                 Ok(number) => Said::Number(number),
                 Err(_) => Said::Text(n.to_string()),
             },
+            DeValue::Boolean(truth) => Said::Truth(*truth),
             DeValue::Array(items) => {
                 let texts = items
                     .iter()
@@ -105,6 +108,7 @@ impl Said {
             Said::Text(_) => "text",
             Said::Number(_) => "a number",
             Said::List(_) => "a list",
+            Said::Truth(_) => "a boolean",
             Said::Other(kind) => kind,
         }
     }
@@ -219,6 +223,28 @@ impl Said {
             0 => Err(Unfit::Empty),
             n if n > LISTENERS_MAX => Err(Unfit::TooManyListeners),
             _ => Ok(places),
+        }
+    }
+
+    /// Names, at least one.
+    pub fn names(&self) -> Result<Vec<String>, Unfit> {
+        let names: Vec<String> = match self {
+            Said::Text(name) => vec![name.clone()],
+            Said::List(names) => names.clone(),
+            _ => return self.unfit("a list such as [\"alice\"]"),
+        };
+        match names.iter().all(|name| !name.is_empty()) && !names.is_empty() {
+            true => Ok(names),
+            false => Err(Unfit::Empty),
+        }
+    }
+
+    /// True or false.
+    pub fn truth(&self) -> Result<bool, Unfit> {
+        match self {
+            Said::Truth(truth) => Ok(*truth),
+            Said::Text(text) if text == "true" || text == "false" => Ok(text == "true"),
+            _ => self.unfit("true or false"),
         }
     }
 

@@ -42,6 +42,7 @@ impl Config {
                 format!("tcp:{}:{}", tcp.address.0, tcp.address.1),
             );
             all.insert("admin.tls_cert".into(), path(&tcp.cert));
+            all.insert("admin.tls_key".into(), path(&tcp.key));
             all.insert("admin.token_file".into(), path(&tcp.token_file));
         }
         for tenant in &self.tenants {
@@ -65,9 +66,17 @@ impl TenantConfig {
         show("idle_timeout", idle_timeout.to_string());
         if let Some(path) = &self.auth_file {
             show("auth_file", path.display().to_string());
+            show("sasl", self.sasl.to_string());
+        }
+        if !self.users.is_empty() {
+            show("users", self.users.join(", "));
         }
         if let Some(tls) = &self.tls {
             show("tls_cert", tls.cert.display().to_string());
+            show("tls_key", tls.key.display().to_string());
+            if let Some(ca) = &tls.ca {
+                show("tls_ca", ca.display().to_string());
+            }
         }
     }
 }

@@ -182,8 +182,16 @@ fn a_wrong_value_is_named_with_its_line_and_what_fits() {
 fn what_contradicts_itself_is_named() {
     for (text, expected) in [
         (
-            "[arena]\nceiling = 1\nfloor = 2",
+            "[arena]\nceiling = \"1GiB\"\nfloor = \"2GiB\"",
             "t.toml:3: `arena.floor` is above `arena.ceiling`".to_owned(),
+        ),
+        (
+            "[arena]\nceiling = \"1MiB\"",
+            "t.toml:2: `arena.ceiling` is less than the smallest arena, 16.0 MiB".into(),
+        ),
+        (
+            &format!("[arena]\nceiling = \"1GiB\"\n{WEB}floor = \"2GiB\""),
+            "t.toml:5: `tenants.web.floor` is above `arena.ceiling`".into(),
         ),
         (
             "[tenants.web]\nweight = 3",

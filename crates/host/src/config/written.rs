@@ -47,6 +47,8 @@ pub struct WrittenTenant {
     pub(super) connections: usize,
     pub(super) idle_timeout: Option<Duration>,
     pub(super) auth_file: Option<PathBuf>,
+    pub(super) sasl: bool,
+    pub(super) users: Vec<String>,
     pub(super) tls_cert: Option<PathBuf>,
     pub(super) tls_key: Option<PathBuf>,
     pub(super) tls_ca: Option<PathBuf>,
@@ -79,7 +81,7 @@ impl Written {
     pub(super) fn read_live(&mut self, file: &Path, text: &str) -> Result<Vec<String>, Faults> {
         self.read(file, text)?;
         let unreachable = |(name, tenant): (&TenantName, &WrittenTenant)| {
-            tenant.listen.is_empty().then(|| name.clone())
+            (tenant.listen.is_empty() && tenant.users.is_empty()).then(|| name.clone())
         };
         let orphans: Vec<TenantName> = self.tenants.iter().filter_map(unreachable).collect();
         self.tenants.retain(|name, _| !orphans.contains(name));

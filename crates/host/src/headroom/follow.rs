@@ -114,11 +114,6 @@ impl<H: ReadHost> Follower<H> {
         Arc::clone(&self.figures)
     }
 
-    /// Other settings from now on.
-    pub fn set(&mut self, settings: Settings) {
-        self.settings = settings;
-    }
-
     /// One turn at `at`: time since the start, which never goes back.
     pub fn turn(&mut self, at: Duration) -> Turn {
         self.turn_with(at, None)
@@ -127,7 +122,7 @@ impl<H: ReadHost> Follower<H> {
     /// Gives back by hand, and keeps it so for the hold. `at` tells the time since the start.
     pub fn order(&mut self, order: Order, at: impl Fn() -> Duration) -> Result<Took, TooManyHolds> {
         let began = Instant::now();
-        let held = self.worker.store().figures().held;
+        let held = self.worker.store().held();
         let amount = self.at_most(order).min(held);
         let fast = amount >= self.settings.fast_from;
         let derived = if fast {
@@ -199,7 +194,7 @@ impl<H: ReadHost> Follower<H> {
 
     fn look(&mut self, at: Duration) -> Option<(Bytes, HostFigures)> {
         let (held, figures) = self.look_once(at)?;
-        let held_after = self.worker.store().figures().held;
+        let held_after = self.worker.store().held();
         if held_after.0.abs_diff(held.0) <= INSTANT_SLACK.0 {
             return Some((held, figures));
         }
@@ -207,7 +202,7 @@ impl<H: ReadHost> Follower<H> {
     }
 
     fn look_once(&mut self, at: Duration) -> Option<(Bytes, HostFigures)> {
-        let held = self.worker.store().figures().held;
+        let held = self.worker.store().held();
         match self.host.read(at) {
             Ok(figures) => Some((held, figures)),
             Err(error) => {

@@ -67,7 +67,6 @@ pub enum StartError {
 
 enum Event {
     Order(Order, SyncSender<Result<Took, TooManyHolds>>),
-    Set(Settings),
     End,
 }
 
@@ -132,11 +131,6 @@ impl Headroom {
         Ok(took?)
     }
 
-    /// Other settings from the next turn on.
-    pub fn set(&self, settings: Settings) -> Result<(), OrderError> {
-        self.send(Event::Set(settings))
-    }
-
     fn send(&self, event: Event) -> Result<(), OrderError> {
         self.events.try_send(event).map_err(|error| match error {
             TrySendError::Full(_) => OrderError::Busy,
@@ -164,7 +158,6 @@ fn run<H: ReadHost>(
     loop {
         match inbox.recv_timeout(wait) {
             Ok(Event::End) | Err(RecvTimeoutError::Disconnected) => return,
-            Ok(Event::Set(settings)) => follower.set(settings),
             Ok(Event::Order(order, reply)) => {
                 // Whoever asked may have gone: the memory is given back all the same.
                 let _ = reply.send(follower.order(order, || began.elapsed()));

@@ -1,6 +1,7 @@
 //! What the named bounds cost at most, beside the arena.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use sublet_frontends::memcached::face::gathering_max;
 use sublet_frontends::memcached::serve::HELD_MAX;
 use sublet_types::Bytes;
 
@@ -28,9 +29,13 @@ impl Bounds {
             .sum();
         let item_max = config.tenants.iter().map(|tenant| tenant.item_max).max();
         let per_worker = Bytes(HELD_MAX as u64) + item_max.unwrap_or_default() * 2;
+        let gathering = config
+            .tenants
+            .iter()
+            .map(|tenant| gathering_max(tenant.item_max));
         Bounds {
             connections,
-            memory: per_worker * config.threads as u64,
+            memory: per_worker * config.threads as u64 + gathering.sum(),
             descriptors: connections + DESCRIPTORS_OWN,
         }
     }

@@ -50,6 +50,12 @@ pub enum Declined {
     /// A weight that a config could not have.
     #[error("a weight is 1 to {WEIGHT_MAX}")]
     Weight,
+    /// More than there can ever be.
+    #[error("the floor is above the arena's ceiling, {arena}")]
+    Floor {
+        /// The arena's ceiling.
+        arena: Bytes,
+    },
     /// It would not survive a restart; nothing was changed.
     #[error("nothing was changed, for it would not outlast the daemon: {0}")]
     Keep(#[from] KeepError),
@@ -75,7 +81,7 @@ impl Daemon {
         headroom: Headroom,
         loaded: Loaded,
     ) -> Daemon {
-        let held = premises.store.figures().held;
+        let held = premises.store.held();
         let resident = process::resident().unwrap_or_default();
         Daemon {
             premises,
@@ -157,6 +163,10 @@ impl Daemon {
             floor: change.floor.map_or(before.floor, Limit::amount),
             ceiling: change.ceiling.map_or(before.ceiling, Limit::amount),
         };
+        let arena = self.config.arena.ceiling.unwrap_or(Bytes(u64::MAX));
+        if after.floor.is_some_and(|floor| floor > arena) {
+            return Err(Declined::Floor { arena });
+        }
         let store = &self.premises.store;
         let refused = |source| Declined::Change {
             name: name.clone(),
@@ -207,7 +217,7 @@ impl Daemon {
             items_lost: took.released.items_lost,
             bytes_lost: took.released.bytes_lost,
             bytes_kept: took.released.bytes_kept,
-            held: self.premises.store.figures().held,
+            held: self.premises.store.held(),
         })
     }
 

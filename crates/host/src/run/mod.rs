@@ -34,7 +34,7 @@ use crate::headroom::{Headroom, ProcHost, ReadError, ReadHost, StartError};
 use crate::observe::log::{self, LogError};
 use bounds::Bounds;
 use greeting::Granted;
-use service::Service;
+use service::{Service, Users};
 
 /// Why the daemon did not start, or ended.
 #[derive(Debug, thiserror::Error)]
@@ -157,15 +157,18 @@ fn services(
     places: &[Vec<Listener>],
     premises: &Premises,
 ) -> Result<Vec<Service>, ServiceError> {
-    let each = config.tenants.iter().zip(places);
-    each.map(|(tenant, listeners)| {
-        Service::open(
-            tenant,
-            listeners,
-            &premises.store,
-            config.threads,
-            config.arena.ceiling,
-        )
+    let mut users = Users::new();
+    let mut numbered = Vec::new();
+    for tenant in &config.tenants {
+        let id = service::enter(tenant, &premises.store)?;
+        let names = tenant.users.iter().map(|user| user.clone().into_bytes());
+        users.extend(names.map(|user| (user, id)));
+        numbered.push((tenant, id));
+    }
+    let each = numbered.into_iter().zip(places);
+    each.map(|((tenant, id), listeners)| {
+        let store = &premises.store;
+        Service::open(tenant, id, listeners, store, &users, config)
     })
     .collect()
 }

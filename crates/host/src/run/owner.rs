@@ -50,9 +50,8 @@ impl Host for Owner {
         if !self.allowed.covers(limit) {
             return Err(LimitRefused::TooLarge);
         }
-        let tenants = self.store.tenants();
-        let found = tenants.into_iter().find(|figures| figures.id == tenant);
-        let mut settings = found.ok_or(LimitRefused::TooLarge)?.settings;
+        let found = self.store.tenant_settings(tenant);
+        let mut settings = found.ok_or(LimitRefused::TooLarge)?;
         settings.ceiling = Some(limit);
         // A floor above it: the owner promised that much to the tenant, and keeps it.
         self.store
@@ -61,10 +60,9 @@ impl Host for Owner {
     }
 
     fn memory_limit(&self, tenant: TenantId) -> Bytes {
-        let arena = self.store.figures().limit;
-        let tenants = self.store.tenants();
-        let own = tenants.iter().find(|figures| figures.id == tenant);
-        own.and_then(|figures| figures.settings.ceiling)
+        let arena = self.store.limit();
+        let own = self.store.tenant_settings(tenant);
+        own.and_then(|settings| settings.ceiling)
             .map_or(arena, |own| own.min(arena))
     }
 

@@ -1,5 +1,6 @@
 //! One tenant's service: its face, its listeners, its place in the store.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use sublet_frontends::memcached::face::Face;
@@ -9,10 +10,10 @@ use sublet_frontends::memcached::serve::{
 };
 use sublet_frontends::memcached::settings::{ClientCertificate, Settings, TlsSettings, TlsVersion};
 use sublet_store::{Store, TenantError};
-use sublet_types::{Bytes, TenantId, TenantName};
+use sublet_types::{TenantId, TenantName};
 
 use super::owner::{Allowed, Owner};
-use crate::config::{self, Listen, TenantConfig};
+use crate::config::{self, Config, Listen, TenantConfig};
 
 /// What the daemon keeps of a tenant's service.
 pub(super) struct Service {
@@ -106,31 +107,39 @@ fn endpoint(tenant: &TenantConfig, place: &Listen) -> Endpoint {
     }
 }
 
+/// Whose tenant a user is, wherever he logs in.
+pub(super) type Users = HashMap<Vec<u8>, TenantId>;
+
+/// Adds a tenant to the store.
+pub(super) fn enter(tenant: &TenantConfig, store: &Store) -> Result<TenantId, ServiceError> {
+    let added = store.add_tenant(tenant.settings.clone());
+    added.map_err(|source| ServiceError::Store {
+        name: tenant.settings.name.clone(),
+        source,
+    })
+}
+
 impl Service {
-    /// Adds the tenant to the store and makes its face.
+    /// Makes the face of a tenant that the store knows.
     pub(super) fn open(
         tenant: &TenantConfig,
+        id: TenantId,
         listeners: &[Listener],
         store: &Arc<Store>,
-        threads: usize,
-        arena_ceiling: Option<Bytes>,
+        users: &Users,
+        config: &Config,
     ) -> Result<Service, ServiceError> {
         let name = &tenant.settings.name;
         let tls = tls(tenant)?;
-        let passwords = passwords(tenant)?;
-        let id = store
-            .add_tenant(tenant.settings.clone())
-            .map_err(|source| ServiceError::Store {
-                name: name.clone(),
-                source,
-            })?;
-        let allowed = Arc::new(Allowed::up_to(tenant.settings.ceiling.or(arena_ceiling)));
+        let passwords = passwords(tenant, users)?;
+        let ceiling = tenant.settings.ceiling.or(config.arena.ceiling);
+        let allowed = Arc::new(Allowed::up_to(ceiling));
         let owner = Owner {
             store: Arc::clone(store),
             allowed: Arc::clone(&allowed),
             tls: tls.clone(),
         };
-        let settings = face_settings(tenant, listeners, threads);
+        let settings = face_settings(tenant, listeners, config.threads);
         Ok(Service {
             name: name.clone(),
             id,
@@ -174,7 +183,7 @@ fn tls(tenant: &TenantConfig) -> Result<Option<Arc<Tls>>, ServiceError> {
     Ok(Some(Arc::new(loaded.map_err(named)?)))
 }
 
-fn passwords(tenant: &TenantConfig) -> Result<Passwords, ServiceError> {
+fn passwords(tenant: &TenantConfig, users: &Users) -> Result<Passwords, ServiceError> {
     let Some(path) = &tenant.auth_file else {
         return Ok(Passwords::default());
     };
@@ -182,7 +191,8 @@ fn passwords(tenant: &TenantConfig) -> Result<Passwords, ServiceError> {
         name: tenant.settings.name.clone(),
         source,
     };
-    Passwords::read(path).map_err(named)
+    let whose = |user: &[u8]| users.get(user).copied();
+    Ok(Passwords::read(path).map_err(named)?.with_tenants(whose))
 }
 
 fn tls_settings(tls: &config::Tls) -> TlsSettings {
@@ -209,7 +219,8 @@ fn face_settings(tenant: &TenantConfig, listeners: &[Listener], threads: usize) 
     });
     Settings {
         item_max: tenant.item_max.0,
-        auth_file: tenant.auth_file.clone(),
+        auth_file: tenant.auth_file.clone().filter(|_| !tenant.sasl),
+        sasl: tenant.sasl,
         connections_max: tenant.connections,
         threads,
         port: tcp.map_or(0, |address| address.port()),

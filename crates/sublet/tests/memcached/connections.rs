@@ -136,6 +136,28 @@ fn who_stops_in_mid_value_waits_alone_and_announced_bytes_cost_nothing() {
 }
 
 #[test]
+fn who_stops_in_mid_value_gives_way_once_others_find_no_room() {
+    let started = start(&["-t", "1", "-I", "4m", "-m", "128"]);
+    let mut stalled = Vec::new();
+    for n in 0..20 {
+        let mut client = started.connect();
+        client.send(format!("set k{n} 0 0 4000000\r\n"));
+        client.send(vec![b'h'; 3_900_000]);
+        stalled.push(client);
+    }
+    works(&started);
+    let value = vec![b'v'; 4_000_000];
+    wait_for("room for a large value", || {
+        let mut client = started.connect();
+        client.send("set large 0 0 4000000\r\n");
+        client.send(&value);
+        client.send("\r\n");
+        client.line() == "STORED"
+    });
+    assert!(started.stat("idle_kicks") > 0);
+}
+
+#[test]
 fn garbage_disturbs_nobody() {
     let started = start(&["-t", "1"]);
     let mut seed: u64 = 0x9e37_79b9_7f4a_7c15;

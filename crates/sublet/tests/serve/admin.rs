@@ -195,7 +195,9 @@ fn a_release_says_what_it_did_and_holds() {
     };
     let report = folder.admin().release(&request).expect("released");
     assert_eq!((report.version, report.mode), (1, ReleaseMode::Fast));
-    let page = folder.ask(&["release", "1GiB", "--hold", "60s"]);
+    let output = folder.sublet(&["release", "1GiB", "--hold", "60s"]);
+    assert_eq!(output.status.code(), Some(1), "there is no GiB to give");
+    let page = String::from_utf8_lossy(&output.stdout);
     assert!(
         page.contains("released in") && page.contains("it stays so for 60 s"),
         "{page}"

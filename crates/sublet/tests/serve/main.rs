@@ -6,3 +6,4 @@ mod daemon;
 mod life;
 mod metrics;
 mod packaging;
+mod users;
