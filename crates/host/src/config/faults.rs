@@ -4,11 +4,10 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use sublet_store::ARENA_MIN;
+use sublet_store::{ARENA_MIN, TENANTS_MAX};
 use sublet_types::TenantNameError;
 
 use super::said::Unfit;
-use super::written::TENANTS_MAX;
 
 /// Where something was said.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -222,7 +222,7 @@ pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
         help: "Its share of the arena relative to the others'; idle shares may be used by all",
         flag: None,
         set: |w, said| {
-            said.count(1, 1_000_000)
+            said.count(1, WEIGHT_MAX.into())
                 .map(|n| w.weight = Weight(n as u32))
         },
     },

@@ -26,7 +26,7 @@ pub use meant::{AdminConfig, AdminTcp, ArenaConfig, Config, LogFormat, TenantCon
 pub use nearest::nearest;
 pub use page::{default_file, reference};
 pub use said::{Said, Unfit};
-pub use written::{TENANTS_MAX, Written, WrittenTenant};
+pub use written::{Written, WrittenTenant};
 
 /// An option of `sublet serve` and the value given to it.
 pub type Flag = (&'static str, String);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use sublet_store::TENANTS_MAX;
 use sublet_types::{Bytes, TenantName, Weight};
 use toml::de::{DeTable, DeValue};
 
@@ -53,9 +54,6 @@ pub struct WrittenTenant {
     pub(super) tls_key: Option<PathBuf>,
     pub(super) tls_ca: Option<PathBuf>,
 }
-
-/// The most tenants that a file may name.
-pub const TENANTS_MAX: usize = 1024;
 
 impl Written {
     /// Nothing said: every knob at its default.

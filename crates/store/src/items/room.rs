@@ -26,6 +26,20 @@ pub(crate) enum Room<'a> {
     None,
 }
 
+/// What to try next for a tenant that needs blocks.
+enum Step {
+    /// The arena may hold more.
+    Grow,
+    /// The index holds blocks that it does not need.
+    TidyIndex,
+    /// Blocks come free by themselves.
+    Wait,
+    /// Somebody gives blocks up.
+    Evict,
+    /// It can never have them.
+    Hopeless,
+}
+
 impl Items {
     /// Whether a tenant can have so many blocks more at once.
     pub(crate) fn has_room(&self, tenant: &Tenant, blocks: u32) -> bool {
@@ -42,45 +56,49 @@ impl Items {
         me: &PinSlot,
         now: Second,
     ) -> Room<'a> {
+        match self.next_step(tenant, blocks) {
+            Step::Grow if matches!(self.arena.grow(), Ok(true)) => Room::More,
+            Step::Hopeless => Room::None,
+            Step::Wait => Room::More,
+            Step::TidyIndex => match self.tidy_index(now) {
+                true => Room::More,
+                false => Room::None,
+            },
+            Step::Grow | Step::Evict => self.evict_for(tenant, blocks, me, now),
+        }
+    }
+
+    fn next_step(&self, tenant: &Tenant, blocks: u32) -> Step {
         let block_bytes = self.arena.block_bytes();
         let limit = u64::from(self.arena.limit());
-        if !tenant.may_ever_hold(blocks, block_bytes)
-            || u64::from(blocks) + self.arena.reserve() as u64 > limit
-        {
-            return Room::None; // not even an empty arena has room for it
-        }
+        let needed = blocks as usize + self.arena.reserve();
         let at_ceiling = tenant.is_at_ceiling(blocks, block_bytes);
-        if !at_ceiling && self.arena.may_grow() && matches!(self.arena.grow(), Ok(true)) {
-            return Room::More;
-        }
-        if u64::from(blocks) + (self.arena.reserve() + self.index_blocks()) as u64 > limit {
-            // An index that was made for more items than there may be now.
-            return if self.tidy_index(now) {
-                Room::More
-            } else {
-                Room::None
-            };
-        }
-        let coming = self.arena.ready() as usize + self.arena.in_limbo();
-        if !at_ceiling && coming >= blocks as usize + self.arena.reserve() {
-            return Room::More; // enough was given up, and is only waiting for its last readers
-        }
-        let giver = if at_ceiling {
-            tenant
+        if !tenant.may_ever_hold(blocks, block_bytes) || needed as u64 > limit {
+            Step::Hopeless // not even an empty arena has room for it
+        } else if !at_ceiling && self.arena.may_grow() {
+            Step::Grow
+        } else if (needed + self.index_blocks()) as u64 > limit {
+            Step::TidyIndex // it was made for more items than there may be now
+        } else if !at_ceiling && self.arena.ready() as usize + self.arena.in_limbo() >= needed {
+            Step::Wait // enough was given up, and is only waiting for its last readers
         } else {
-            self.tenants.gives_way(tenant, self.arena.block_bytes())
-        };
+            Step::Evict
+        }
+    }
+
+    fn evict_for<'a>(
+        &'a self,
+        tenant: &'a Tenant,
+        blocks: u32,
+        me: &PinSlot,
+        now: Second,
+    ) -> Room<'a> {
+        let giver = self.giver(tenant, blocks);
         let Some(mut ring) = giver.segments.try_ring() else {
             return Room::Busy(giver);
         };
-        let mut done = self.work(
-            giver,
-            &mut ring,
-            me,
-            now,
-            2 * self.arena.block_bytes() as u64,
-            blocks,
-        );
+        let budget = 2 * self.arena.block_bytes() as u64;
+        let mut done = self.work(giver, &mut ring, me, now, budget, blocks);
         if ring.blocks.is_empty() && done.blocks == 0 && self.evicts {
             // Nothing is full: what is open must do.
             giver.segments.close_all(&self.arena, &mut ring);
@@ -88,10 +106,18 @@ impl Items {
         }
         self.arena.settle();
         let worked = done.worked > 0 && !done.stuck;
-        if done.blocks > 0 || worked || done.waits || self.arena.in_limbo() > 0 {
-            Room::More
-        } else {
-            Room::None
+        match done.blocks > 0 || worked || done.waits || self.arena.in_limbo() > 0 {
+            true => Room::More,
+            false => Room::None,
+        }
+    }
+
+    /// Whose blocks go so that `tenant` gets some.
+    fn giver<'a>(&'a self, tenant: &'a Tenant, blocks: u32) -> &'a Tenant {
+        let block_bytes = self.arena.block_bytes();
+        match tenant.is_at_ceiling(blocks, block_bytes) {
+            true => tenant,
+            false => self.tenants.gives_way(tenant, block_bytes),
         }
     }
 
@@ -111,11 +137,7 @@ impl Items {
         if short == 0 && !at_ceiling {
             return;
         }
-        let giver = if at_ceiling {
-            tenant
-        } else {
-            self.tenants.gives_way(tenant, self.arena.block_bytes())
-        };
+        let giver = self.giver(tenant, 1);
         if let Some(mut ring) = giver.segments.try_ring() {
             self.work(
                 giver,
