@@ -112,7 +112,8 @@ impl<'a> Replay<'a> {
             if line.peek(STORED.len())? == STORED {
                 line.skip(STORED.len());
             } else {
-                line.expect(NO_MEMORY)?;
+                let is_short = line.peek(NO_BUFFER.len())? == NO_BUFFER;
+                line.expect(if is_short { NO_BUFFER } else { NO_MEMORY })?;
                 refused += 1;
             }
         }
@@ -121,6 +122,8 @@ impl<'a> Replay<'a> {
 }
 
 const STORED: &[u8] = b"STORED\r\n";
+/// memcached's, where it finds no memory to read a value into.
+const NO_BUFFER: &[u8] = b"SERVER_ERROR Out of memory during read\r\n";
 const NO_MEMORY: &[u8] = b"SERVER_ERROR out of memory storing object\r\n";
 
 /// Different values begin at different places of one block of noise.

@@ -5,7 +5,7 @@
 //! both of them: so a small trace is replayed as several copies side by side, request by request, each with
 //! keys of its own; and where that makes too many requests, values are larger by a factor.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::{self, BufReader};
@@ -191,7 +191,7 @@ fn replay(
     };
     let pair = Pair::start(&args.against, &start)?;
     let percent = |misses: u64| 100.0 * misses as f64 / trace.requests.len() as f64;
-    let refused = Cell::new(0);
+    let refused = RefCell::new(Vec::new());
     let both = pair.ask(|subject| {
         progress.say(format!("{name}: {}", subject.name()));
         let replay = Replay::new(KEY_BYTES, &trace.value_bytes);
@@ -199,7 +199,8 @@ fn replay(
             .run(subject.address(), &trace.requests)
             .map_err(|cause| BenchError::while_driving(subject, cause))?;
         progress.step();
-        refused.set(replayed.refused + refused.get());
+        let said = format!("{} by {}", replayed.refused, subject.name());
+        refused.borrow_mut().push(said);
         Ok::<_, BenchError>(percent(replayed.misses))
     })?;
     let goal = Goal::RatioAtMost(1.0);
@@ -218,13 +219,13 @@ fn replay(
     }
     report.notes.push(format!(
         "{name}: {} copies side by side, values {:.1} times CacheLib's, {} gets, {} keys, {} each; \
-         {} sets refused for want of memory.",
+         sets refused for want of memory: {}.",
         trace.copies,
         trace.factor,
         trace.requests.len(),
         trace.value_bytes.len(),
         trace.memory,
-        refused.get()
+        refused.borrow().join(", ")
     ));
     Ok(())
 }
