@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Args) -> Exit {
                 file.display(),
                 counted(config.tenants.len() as u64, "tenant")
             )),
-            Err(faults) => Exit::failed(faults),
+            Err(faults) => Exit::usage(faults),
         },
     }
 }

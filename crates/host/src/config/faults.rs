@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use sublet_store::{ARENA_MIN, TENANTS_MAX};
-use sublet_types::TenantNameError;
+use sublet_types::{Bytes, TenantNameError};
 
 use super::said::Unfit;
 
@@ -111,6 +111,9 @@ pub enum Wrong {
     /// An arena in which nothing could be kept.
     #[error("`{0}` is less than the smallest arena, {ARENA_MIN}")]
     TooSmall(String),
+    /// Floors that cannot all hold.
+    #[error("the tenants' floors are {0} together, more than `arena.ceiling`")]
+    FloorsAbove(Bytes),
     /// A value that means nothing without another.
     #[error("`{key}` needs `{needs}` beside it")]
     Needs {

@@ -120,14 +120,17 @@ impl Written {
     /// What it all means.
     pub fn meaning(&self) -> Result<Config, Faults> {
         let mut faults = Vec::new();
-        if self.ceiling.is_some_and(|ceiling| ceiling < self.floor) {
-            faults.push(self.fault("arena.floor", |low| Wrong::Above {
-                low,
-                high: "arena.ceiling",
-            }));
-        }
-        if self.ceiling.is_some_and(|ceiling| ceiling < ARENA_MIN) {
-            faults.push(self.fault("arena.ceiling", Wrong::TooSmall));
+        match self.ceiling {
+            Some(ceiling) if ceiling < ARENA_MIN => {
+                faults.push(self.fault("arena.ceiling", Wrong::TooSmall));
+            }
+            Some(ceiling) if ceiling < self.floor => {
+                faults.push(self.fault("arena.floor", |low| Wrong::Above {
+                    low,
+                    high: "arena.ceiling",
+                }));
+            }
+            _ => {}
         }
         let tcp = self.admin_tcp(&mut faults);
         let tenants = self.tenants_meant(&mut faults);
@@ -193,6 +196,7 @@ impl Written {
     }
 
     fn name_faults(&self, faults: &mut Vec<Fault>) {
+        self.sum_faults(faults);
         let mut listed = BTreeMap::new();
         let mut users = BTreeMap::new();
         for (name, tenant) in &self.tenants {
@@ -205,16 +209,6 @@ impl Written {
                 faults.push(self.fault(&key("floor"), |low| Wrong::Above {
                     low,
                     high: "ceiling",
-                }));
-            }
-            if tenant
-                .floor
-                .zip(self.ceiling)
-                .is_some_and(|(floor, arena)| floor > arena)
-            {
-                faults.push(self.fault(&key("floor"), |low| Wrong::Above {
-                    low,
-                    high: "arena.ceiling",
                 }));
             }
             if tenant.sasl && tenant.auth_file.is_none() {
@@ -256,6 +250,37 @@ impl Written {
                     );
                 }
             }
+        }
+    }
+}
+
+impl Written {
+    /// What is wrong with all tenants together.
+    fn sum_faults(&self, faults: &mut Vec<Fault>) {
+        let floors: Bytes = self
+            .tenants
+            .values()
+            .filter_map(|tenant| tenant.floor)
+            .sum();
+        if self.ceiling.is_some_and(|ceiling| ceiling < floors) {
+            faults.push(self.fault("arena.ceiling", |_| Wrong::FloorsAbove(floors)));
+        }
+        let nobody_logs_in = self
+            .tenants
+            .values()
+            .all(|tenant| tenant.auth_file.is_none());
+        let mut of_users = self
+            .tenants
+            .iter()
+            .filter(|(_, tenant)| !tenant.users.is_empty());
+        if let Some((name, _)) = of_users.next()
+            && nobody_logs_in
+        {
+            let key = format!("tenants.{name}.users");
+            faults.push(self.fault(&key, |key| Wrong::Needs {
+                key,
+                needs: "auth_file",
+            }));
         }
     }
 }

@@ -226,6 +226,25 @@ impl Said {
         }
     }
 
+    /// What is logged: a level, or a filter of targets and levels.
+    pub fn log_filter(&self) -> Result<String, Unfit> {
+        const LEVELS: &[&str] = &["error", "warn", "info", "debug", "trace", "off"];
+        let text = self.text()?;
+        let is_target = |part: &str| part.contains('=') || part.starts_with("sublet");
+        let mut parts = text.split(',').map(str::trim);
+        let unknown = parts.find(|part| {
+            !is_target(part) && !LEVELS.iter().any(|level| part.eq_ignore_ascii_case(level))
+        });
+        match unknown {
+            None => Ok(text),
+            Some(part) => Err(Unfit::Choice {
+                got: part.to_owned(),
+                nearest: nearest(part, LEVELS.iter().copied()),
+                all: LEVELS,
+            }),
+        }
+    }
+
     /// Names, at least one.
     pub fn names(&self) -> Result<Vec<String>, Unfit> {
         let names: Vec<String> = match self {

@@ -173,6 +173,10 @@ fn a_wrong_value_is_named_with_its_line_and_what_fits() {
             "[tenants.web]\nitem_max = 1",
             "t.toml:2: `tenants.web.item_max` must be 1.00 KiB to 1.00 GiB",
         ),
+        (
+            "[daemon]\nlog = \"inof\"",
+            "t.toml:2: `daemon.log` \"inof\" is none of error, warn, info, debug, trace, off; did you mean \"info\"?",
+        ),
     ] {
         assert_eq!(complaint(text), expected, "{text}");
     }
@@ -191,12 +195,16 @@ fn what_contradicts_itself_is_named() {
         ),
         (
             &format!("[arena]\nceiling = \"1GiB\"\n{WEB}floor = \"2GiB\""),
-            "t.toml:5: `tenants.web.floor` is above `arena.ceiling`".into(),
+            "t.toml:2: the tenants' floors are 2.00 GiB together, more than `arena.ceiling`".into(),
         ),
         (
             "[tenants.web]\nweight = 3",
             "t.toml:1: tenant `web` listens nowhere; give it `listen = [\"tcp:127.0.0.1:11211\"]`"
                 .into(),
+        ),
+        (
+            &format!("{WEB}users = [\"ann\"]"),
+            "t.toml:3: `tenants.web.users` needs `auth_file` beside it".into(),
         ),
         (
             &format!("{WEB}tls_key = \"k\""),

@@ -179,7 +179,8 @@ impl<H: ReadHost> Follower<H> {
         self.state = state;
         self.worker.store().set_limit(decision.arena_max);
         let took = self.release(&decision, held, wish);
-        self.show(host, held, decision, took);
+        let counted = took.filter(|took| wish.is_some() || took.released.bytes > Bytes::ZERO);
+        self.show(host, held, decision, counted);
         let left = held - decision.arena_max - given_back(took);
         let gives = given_back(took) > Bytes::ZERO;
         Turn {

@@ -15,7 +15,7 @@ use sublet_policy::headroom::{Bound, Decision};
 use sublet_store::{TenantError, TenantFigures};
 use sublet_types::{Bytes, TenantName, TenantSettings};
 
-use super::service::Service;
+use super::service::{self, Service};
 use crate::config::{Config, KeepError, Live, Loaded, TenantChange, WEIGHT_MAX};
 use crate::headroom::{Headroom, Order, OrderError};
 use crate::observe::process;
@@ -187,6 +187,20 @@ impl Daemon {
         tracing::info!(tenant = %name, weight = after.weight.0, "tenant changed by its owner");
         drop(live);
         self.tenant(name)
+    }
+
+    /// Reads passwords and certificates anew.
+    pub(super) fn reread(&self) {
+        let tenants = self.config.tenants.iter().zip(&self.services);
+        let users = service::users(
+            tenants
+                .clone()
+                .map(|(tenant, service)| (tenant, service.id)),
+        );
+        for (tenant, service) in tenants {
+            service.reread(tenant, &users);
+        }
+        tracing::info!("passwords and certificates were read anew");
     }
 
     /// Gives memory back; returns when the last block has left.

@@ -46,11 +46,18 @@ fn lines(status: &Status, config: &Config, granted: &Granted) -> Vec<(&'static s
             format!("up to {} now ({})", arena.limit, status.headroom.why),
         ),
     ];
-    for tenant in &status.tenants {
-        lines.push((
-            "tenant",
-            format!("{}: memcached at {}", tenant.name, tenant.listen.join(", ")),
-        ));
+    for tenant in &config.tenants {
+        let name = &tenant.settings.name;
+        let listed = status.tenants.iter().find(|status| status.name == *name);
+        let mut places = listed.map_or(Vec::new(), |status| status.listen.clone());
+        places.extend(
+            tenant
+                .users
+                .iter()
+                .map(|user| format!("any login of {user}")),
+        );
+        let places = places.join(", ");
+        lines.push(("tenant", format!("{name}: memcached at {places}")));
     }
     lines.push(("admin", status.daemon.admin.clone()));
     lines.extend(

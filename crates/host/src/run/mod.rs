@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag::register_conditional_shutdown;
 use signal_hook::iterator::Signals;
 use sublet_frontends::memcached::face::Face;
@@ -34,7 +34,7 @@ use crate::headroom::{Headroom, ProcHost, ReadError, ReadHost, StartError};
 use crate::observe::log::{self, LogError};
 use bounds::Bounds;
 use greeting::Granted;
-use service::{Service, Users};
+use service::Service;
 
 /// Why the daemon did not start, or ended.
 #[derive(Debug, thiserror::Error)]
@@ -71,7 +71,7 @@ pub enum RunError {
     System(#[from] io::Error),
 }
 
-/// Serves until SIGTERM or SIGINT.
+/// Serves until SIGTERM or SIGINT. SIGHUP has it read passwords and certificates anew.
 pub fn run(loaded: Loaded) -> Result<(), RunError> {
     log::start(&loaded.config.log, loaded.config.log_format)?;
     let impatience = Arc::new(AtomicBool::new(false));
@@ -99,7 +99,13 @@ pub fn run(loaded: Loaded) -> Result<(), RunError> {
     let admin = Admin::start(doors, Arc::clone(&daemon))?;
     greeting::print(&daemon.status(), &config, &granted);
 
-    let signal = signals.forever().next();
+    let signal = signals.forever().find(|signal| {
+        let rereads = *signal == SIGHUP;
+        if rereads {
+            daemon.reread();
+        }
+        !rereads
+    });
     impatience.store(true, Ordering::Relaxed);
     tracing::info!(signal, "ending");
     drop(admin);
@@ -113,7 +119,7 @@ fn signals(impatience: &Arc<AtomicBool>) -> io::Result<Signals> {
     for signal in [SIGTERM, SIGINT] {
         register_conditional_shutdown(signal, 1, Arc::clone(impatience))?;
     }
-    Signals::new([SIGTERM, SIGINT])
+    Signals::new([SIGTERM, SIGINT, SIGHUP])
 }
 
 /// A daemon with a ceiling may have others beside it.
@@ -157,14 +163,10 @@ fn services(
     places: &[Vec<Listener>],
     premises: &Premises,
 ) -> Result<Vec<Service>, ServiceError> {
-    let mut users = Users::new();
-    let mut numbered = Vec::new();
-    for tenant in &config.tenants {
-        let id = service::enter(tenant, &premises.store)?;
-        let names = tenant.users.iter().map(|user| user.clone().into_bytes());
-        users.extend(names.map(|user| (user, id)));
-        numbered.push((tenant, id));
-    }
+    let enter = |tenant| Ok((tenant, service::enter(tenant, &premises.store)?));
+    let numbered: Result<Vec<_>, ServiceError> = config.tenants.iter().map(enter).collect();
+    let numbered = numbered?;
+    let users = service::users(numbered.iter().copied());
     let each = numbered.into_iter().zip(places);
     each.map(|((tenant, id), listeners)| {
         let store = &premises.store;

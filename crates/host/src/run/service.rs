@@ -110,6 +110,15 @@ fn endpoint(tenant: &TenantConfig, place: &Listen) -> Endpoint {
 /// Whose tenant a user is, wherever he logs in.
 pub(super) type Users = HashMap<Vec<u8>, TenantId>;
 
+/// The users of all tenants.
+pub(super) fn users<'a>(tenants: impl Iterator<Item = (&'a TenantConfig, TenantId)>) -> Users {
+    let named = |(tenant, id): (&'a TenantConfig, TenantId)| {
+        let users = tenant.users.iter();
+        users.map(move |user| (user.clone().into_bytes(), id))
+    };
+    tenants.flat_map(named).collect()
+}
+
 /// Adds a tenant to the store.
 pub(super) fn enter(tenant: &TenantConfig, store: &Store) -> Result<TenantId, ServiceError> {
     let added = store.add_tenant(tenant.settings.clone());
@@ -151,6 +160,19 @@ impl Service {
             allowed,
             tls,
         })
+    }
+
+    /// Reads its passwords and certificates anew. What cannot be used changes nothing.
+    pub(super) fn reread(&self, tenant: &TenantConfig, users: &Users) {
+        if tenant.auth_file.is_some() {
+            match passwords(tenant, users) {
+                Ok(passwords) => self.face.set_passwords(passwords),
+                Err(error) => tracing::warn!(%error, "the old passwords stay"),
+            }
+        }
+        if let Some(Err(error)) = self.tls.as_ref().map(|tls| tls.reload()) {
+            tracing::warn!(tenant = %self.name, %error, "the old certificates stay");
+        }
     }
 
     /// What the loop needs of it.

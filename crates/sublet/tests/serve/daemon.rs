@@ -126,6 +126,11 @@ impl Daemon {
         self.child.id()
     }
 
+    /// Has it read its files anew, as a service manager would.
+    pub(crate) fn hang_up(&self) {
+        signal(self.pid(), rustix::process::Signal::HUP);
+    }
+
     /// Ends it as a service manager would; its exit code, and what it logged.
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
         signal(self.pid(), rustix::process::Signal::TERM);

@@ -126,7 +126,7 @@ fn a_wrong_config_or_option_is_a_usage_error_with_its_place() {
     let file = folder.write("c.toml", "[arena]\ncieling = 1\n");
     let file = file.to_str().expect("text");
     let check = folder.sublet(&["config", "check", file]);
-    assert_eq!(check.status.code(), Some(1));
+    assert_eq!(check.status.code(), Some(2));
     assert!(
         text(&check.stderr)
             .contains("c.toml:2: unknown key `cieling` in [arena]; did you mean `ceiling`?")

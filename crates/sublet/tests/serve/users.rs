@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use crate::daemon::Folder;
 
@@ -75,6 +76,25 @@ fn who_logs_in_meets_his_own_tenant_and_no_other() {
     let mut wrong = Client::at(&socket);
     assert!(wrong.log_in("ann", "hidden").starts_with("CLIENT_ERROR"));
     assert!(wrong.ask("get mine\r\n").starts_with("CLIENT_ERROR"));
+}
+
+#[test]
+fn a_hangup_signal_has_passwords_read_anew() {
+    let folder = Folder::new();
+    let daemon = folder.serve_config(&config(&folder, false));
+    let socket = folder.path("front.sock");
+    let let_in = |password: &str| Client::at(&socket).log_in("ann", password) == "STORED";
+    assert!(let_in("secret") && !let_in("changed"));
+    folder.write("users", "no colon");
+    daemon.hang_up();
+    assert!(let_in("secret"), "what cannot be used changes nothing");
+    folder.write("users", "ann:changed\n");
+    daemon.hang_up();
+    let begun = Instant::now();
+    while !let_in("changed") {
+        assert!(begun.elapsed() < Duration::from_secs(10), "never read anew");
+    }
+    assert!(!let_in("secret"));
 }
 
 /// A binary request without extras.
