@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::command::Line;
-use crate::step::Step;
+use crate::step::{Ran, Step};
 use crate::{root, summary, wrong_usage};
 
 /// What was asked for.
@@ -25,17 +25,17 @@ pub(crate) fn run(words: &[&str]) -> ExitCode {
         steps.iter().for_each(|step| println!("{}", step.name));
         return ExitCode::SUCCESS;
     }
-    run_all(&steps, &root().join("target/ci"))
+    summary::close(&run_all(&steps, &root().join("target/ci")))
 }
 
-/// Runs every step, whatever became of those before it, and sums up.
-pub(crate) fn run_all(steps: &[Step], logs: &Path) -> ExitCode {
+/// Runs every step, whatever became of those before it.
+pub(crate) fn run_all(steps: &[Step], logs: &Path) -> Vec<Ran> {
     let mut ran = Vec::new();
     for (n, step) in steps.iter().enumerate() {
         println!("\n==== {} ({} of {})", step.name, n + 1, steps.len());
         ran.push(step.run(logs));
     }
-    summary::close(&ran)
+    ran
 }
 
 /// The steps whose names begin with one of `only`; all when it is empty.

@@ -27,7 +27,7 @@ chores:
   fuzz TARGET SECONDS
         run one fuzz target
   soak [--only STEP]... [--minutes N]
-        the long forms of the checks; writes a log under docs/soak/
+        the long forms of the checks; logs are in target/soak/, a summary goes to docs/soak.md
 ";
 
 fn main() -> ExitCode {

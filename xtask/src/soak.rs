@@ -1,10 +1,14 @@
-//! `cargo xtask soak`: the long forms of the checks. Its summary is kept under `docs/soak/`.
+//! `cargo xtask soak`: the long forms of the checks. What came of the last run is kept in `docs/soak.md`.
 
+use std::fs;
 use std::process::ExitCode;
 
 use crate::command::Line;
-use crate::step::Step;
-use crate::{ci, fuzz, root, wrong_usage};
+use crate::step::{Ran, Step};
+use crate::{ci, fuzz, root, summary, wrong_usage};
+
+/// Where the summary of the last run is.
+const PAGE: &str = "docs/soak.md";
 
 /// Minutes for each fuzz target and each random client run, unless asked otherwise.
 const MINUTES: u64 = 30;
@@ -15,7 +19,22 @@ pub(crate) fn run(words: &[&str]) -> ExitCode {
         return wrong_usage();
     };
     let steps = ci::chosen(steps(minutes), &only);
-    ci::run_all(&steps, &root().join("docs/soak"))
+    let ran = ci::run_all(&steps, &root().join("target/soak"));
+    if let Err(error) = fs::write(root().join(PAGE), page(&ran, minutes)) {
+        eprintln!("cannot write {PAGE}: {error}");
+        return ExitCode::FAILURE;
+    }
+    summary::close(&ran)
+}
+
+/// What is kept of a run.
+fn page(ran: &[Ran], minutes: u64) -> String {
+    format!(
+        "# The last long run\n\nWritten by `cargo xtask soak --minutes {minutes}`: so long for each fuzz target \
+         and for random clients.\n\n```text\n{}\n{}\n```\n",
+        summary::table(ran),
+        summary::closing_line(ran)
+    )
 }
 
 fn asked_for(words: &[&str]) -> Option<(Vec<String>, u64)> {

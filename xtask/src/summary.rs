@@ -69,7 +69,8 @@ fn say_skipped(ran: &[Ran]) {
     }
 }
 
-fn closing_line(ran: &[Ran]) -> String {
+/// How many steps ended how.
+pub(crate) fn closing_line(ran: &[Ran]) -> String {
     let skipped = ran
         .iter()
         .filter(|s| matches!(s.outcome, Outcome::Skipped(_)))

@@ -155,9 +155,9 @@ fn replies(input: &[u8], cuts: &[usize]) -> (Vec<u8>, bool) {
         replies.append(&mut client.send(&rest[..len]));
         rest = &rest[len..];
         assert!(
-            client.kept() <= WAITING_INPUT_MAX,
+            client.waiting.len() <= WAITING_INPUT_MAX,
             "{} bytes wait",
-            client.kept()
+            client.waiting.len()
         );
     }
     (replies, over(&client))

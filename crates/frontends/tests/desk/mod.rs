@@ -88,18 +88,13 @@ impl Desk {
 pub(crate) struct Client<'a> {
     session: Session,
     tenancy: &'a Tenancy,
-    waiting: Vec<u8>,
+    /// Bytes of input that the session left with the loop.
+    pub(crate) waiting: Vec<u8>,
     /// What the session last asked for.
     pub(crate) last: Next,
 }
 
 impl Client<'_> {
-    /// Bytes of input that the session left with the loop.
-    #[allow(dead_code)] // shared by several test programs, not all of which ask
-    pub(crate) fn kept(&self) -> usize {
-        self.waiting.len()
-    }
-
     /// Sends bytes in one piece; returns the replies.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut replies = Vec::new();

@@ -45,7 +45,7 @@ pub(crate) use slot::BLOCKS_MAX;
 /// Hits up to here are counted one by one, further ones ever more rarely: a slot has six bits for them.
 const HITS_EXACT: u32 = 8;
 
-/// Buckets that the crawl looks at in a second: half a millisecond's work.
+/// Buckets that the crawl looks at in a second: few, since an idle daemon is to use no CPU.
 const CRAWLED_AT_ONCE: u64 = 4096;
 
 /// The engine: index and segments over one arena.

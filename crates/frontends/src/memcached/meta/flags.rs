@@ -81,6 +81,12 @@ pub(super) struct Flags<'a> {
 }
 
 impl<'a> Flags<'a> {
+    /// Reads a request whose key comes first and its flags next.
+    pub(super) fn of(turn: Turn<'_>, mut words: Words<'a>) -> Result<Flags<'a>, Malformed> {
+        let key = words.next().ok_or(Malformed::Format)?;
+        Flags::parse(turn, key, words)
+    }
+
     /// Reads a key and the flags behind it. For ms the length lies between them, and is taken off first.
     pub(super) fn parse(
         turn: Turn<'_>,

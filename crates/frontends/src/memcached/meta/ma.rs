@@ -11,11 +11,8 @@ use super::flags::{Flags, Malformed};
 use super::{Turn, echo, echo_all, refuse, show};
 
 /// Answers ma.
-pub(in crate::memcached) fn run(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
-    let Some(key) = words.next() else {
-        return refuse(out, Malformed::Format);
-    };
-    let parsed = Flags::parse(turn, key, words).map_err(generally);
+pub(in crate::memcached) fn run(turn: Turn<'_>, words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+    let parsed = Flags::of(turn, words).map_err(generally);
     let (flags, direction) = match parsed.and_then(|flags| Ok((direction(&flags)?, flags))) {
         Ok((direction, flags)) => (flags, direction),
         Err(why) => return refuse(out, why),

@@ -8,15 +8,12 @@ use super::super::operate::{self, Compared, Deleted};
 use super::super::session::Ran;
 use super::super::text::words::Words;
 use super::super::text::{NO_MEMORY, say};
-use super::flags::{Flags, Malformed};
+use super::flags::Flags;
 use super::{Turn, echo_all, refuse};
 
 /// Answers md.
-pub(in crate::memcached) fn run(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
-    let Some(key) = words.next() else {
-        return refuse(out, Malformed::Format);
-    };
-    let flags = match Flags::parse(turn, key, words) {
+pub(in crate::memcached) fn run(turn: Turn<'_>, words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+    let flags = match Flags::of(turn, words) {
         Ok(flags) => flags,
         Err(why) => return refuse(out, why),
     };

@@ -6,15 +6,12 @@ use sublet_types::Expiry;
 use super::super::session::Ran;
 use super::super::text::words::Words;
 use super::super::{numbers, operate};
-use super::flags::{Flags, Malformed};
+use super::flags::Flags;
 use super::{Turn, echo, echo_all, refuse, show};
 
 /// Answers mg.
-pub(in crate::memcached) fn run(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
-    let Some(key) = words.next() else {
-        return refuse(out, Malformed::Format);
-    };
-    let flags = match Flags::parse(turn, key, words) {
+pub(in crate::memcached) fn run(turn: Turn<'_>, words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+    let flags = match Flags::of(turn, words) {
         Ok(flags) => flags,
         Err(why) => return refuse(out, why),
     };

@@ -157,18 +157,7 @@ fn put(entry: &mut Entry<'_>, new: &Store<'_>, expiry: Expiry, value: &[u8]) -> 
         binary_key: new.binary_key,
         ..Marks::default()
     };
-    let (flags, cas) = (new.flags, new.cas);
-    let cas = entry.store(&NewItem {
-        flags,
-        expiry,
-        marks,
-        cas,
-        value: &[value],
-    });
-    Stored::Done {
-        cas,
-        size: value.len(),
-    }
+    write(entry, new, expiry, marks, value)
 }
 
 /// Stores under the old item's end, stale as it should be; whoever was told to refresh it stays the one.
@@ -176,18 +165,27 @@ fn put_stale(entry: &mut Entry<'_>, new: &Store<'_>, value: &[u8]) -> Stored {
     let Some(item) = entry.current() else {
         return Stored::NotFound;
     };
-    let (expiry, token_sent) = (item.expiry(), item.marks().token_sent);
+    let expiry = item.expiry();
     let marks = Marks {
         stale: true,
-        token_sent,
+        token_sent: item.marks().token_sent,
         binary_key: new.binary_key,
     };
-    let (flags, cas) = (new.flags, new.cas);
+    write(entry, new, expiry, marks, value)
+}
+
+fn write(
+    entry: &mut Entry<'_>,
+    new: &Store<'_>,
+    expiry: Expiry,
+    marks: Marks,
+    value: &[u8],
+) -> Stored {
     let cas = entry.store(&NewItem {
-        flags,
+        flags: new.flags,
         expiry,
         marks,
-        cas,
+        cas: new.cas,
         value: &[value],
     });
     Stored::Done {

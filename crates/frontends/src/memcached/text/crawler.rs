@@ -147,12 +147,6 @@ fn metadump(turn: Turn<'_>, which: &[u8], out: &mut Vec<u8>) -> Ran {
     if !turn.face.settings.dump {
         return say(out, b"ERROR metadump not allowed\r\n");
     }
-    if !out.is_empty() {
-        return say(
-            out,
-            b"ERROR cannot pipeline other commands before metadump\r\n",
-        );
-    }
     dump(Form::Metadump, which, out)
 }
 
@@ -160,16 +154,19 @@ fn mgdump(turn: Turn<'_>, which: &[u8], out: &mut Vec<u8>) -> Ran {
     if !turn.face.settings.dump {
         return say(out, b"ERROR key dump not allowed\r\n");
     }
-    if !out.is_empty() {
-        return say(
-            out,
-            b"ERROR cannot pipeline other commands before mgdump\r\n",
-        );
-    }
     dump(Form::Mgdump, which, out)
 }
 
 fn dump(form: Form, which: &[u8], out: &mut Vec<u8>) -> Ran {
+    if !out.is_empty() {
+        return say(
+            out,
+            match form {
+                Form::Metadump => b"ERROR cannot pipeline other commands before metadump\r\n",
+                _ => b"ERROR cannot pipeline other commands before mgdump\r\n",
+            },
+        );
+    }
     if which != b"hash" && !names_classes(which) {
         return say(out, BAD_CLASS);
     }
