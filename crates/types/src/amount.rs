@@ -13,6 +13,31 @@ pub const BLOCK_BYTES: u64 = 2 << 20;
 /// Bytes in a page, the unit of tmem's verbs.
 pub const PAGE_BYTES: u64 = 4096;
 
+/// An amount of memory in pages of 4 KiB.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Pages(pub u64);
+
+impl Pages {
+    /// Whole pages that fit.
+    pub const fn of(bytes: Bytes) -> Pages {
+        Pages(bytes.0 / PAGE_BYTES)
+    }
+
+    /// As bytes.
+    pub const fn bytes(self) -> Bytes {
+        Bytes(self.0.saturating_mul(PAGE_BYTES))
+    }
+}
+
+impl Sum for Pages {
+    fn sum<I: Iterator<Item = Pages>>(amounts: I) -> Pages {
+        Pages(amounts.map(|pages| pages.0).fold(0, u64::saturating_add))
+    }
+}
+
 /// An amount of memory in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(pub u64);

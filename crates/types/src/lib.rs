@@ -5,10 +5,14 @@
 
 mod amount;
 mod host;
+mod page;
+mod snapshot;
 mod tenant;
 mod time;
 
-pub use amount::{BLOCK_BYTES, Bytes, PAGE_BYTES, ParseBytesError};
+pub use amount::{BLOCK_BYTES, Bytes, PAGE_BYTES, Pages, ParseBytesError};
 pub use host::{CgroupFigures, HostFigures, Pressure};
+pub use page::{ObjectId, PageIndex, PoolFlags, PoolId, SharedName, SharedNameError};
+pub use snapshot::{Curve, Shrinking, Snapshot, Target, Targets, TenantSnapshot};
 pub use tenant::{ReleaseMode, TenantId, TenantName, TenantNameError, TenantSettings, Weight};
 pub use time::{Expiry, Second};
