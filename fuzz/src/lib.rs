@@ -1,5 +1,7 @@
 //! Feeds bytes to a memcached session as a connection would, whole and in pieces, and compares the replies.
 
+pub mod ring;
+
 use std::sync::Arc;
 
 use sublet_frontends::memcached::face::{CertsRefused, CpuTime, Face, Host, LimitRefused};
@@ -143,6 +145,7 @@ fn node(settings: &Settings) -> (Arc<Face>, Tenancy) {
         item_max: Bytes(ITEM_MAX),
         seed: 1,
         evicts: true,
+        pages: sublet_store::PageSettings::default(),
     })
     .expect("an address range for the store");
     let tenant = store

@@ -54,6 +54,7 @@ impl Lone {
             item_max: settings.item_max,
             seed: RandomState::new().hash_one(std::process::id()),
             evicts: settings.evicts,
+            pages: sublet_store::PageSettings::default(),
         })?;
         let name: TenantName = "default".parse()?;
         let tenant = store.add_tenant(TenantSettings {

@@ -33,6 +33,7 @@ impl Bench {
             item_max: Bytes::mib(1),
             seed: 1,
             evicts: true,
+            pages: sublet_store::PageSettings::default(),
         })?;
         let tenant = store.add_tenant(TenantSettings {
             name: "bench".parse()?,

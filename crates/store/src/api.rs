@@ -1,6 +1,11 @@
 //! What the store's callers say and hear.
 
-use sublet_types::{Bytes, Expiry, ReleaseMode, Second, TenantId, TenantSettings};
+use sublet_types::{
+    Bytes, Expiry, ObjectId, PAGE_BYTES, PageIndex, Pages, PoolFlags, PoolId, ReleaseMode, Second,
+    SharedName, TenantId, TenantSettings,
+};
+
+pub use crate::pages::{PageOverhead, PageTally, SAMPLE_ONE_IN, SampledUse};
 
 /// How a store is made.
 #[derive(Clone, Debug)]
@@ -15,6 +20,186 @@ pub struct StoreSettings {
     pub seed: u64,
     /// Whether a full arena evicts (memcached) or refuses (memcached `-M`).
     pub evicts: bool,
+    /// How the page store is made.
+    pub pages: PageSettings,
+}
+
+/// How a page store is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageSettings {
+    /// Bytes of a page: 4,096; the simulator keeps a 16-byte stamp for each.
+    pub page_bytes: usize,
+    /// Shards of each tenant, 1 to 256: so many threads can work on its pages side by side.
+    pub shards: usize,
+}
+
+impl Default for PageSettings {
+    fn default() -> PageSettings {
+        PageSettings {
+            page_bytes: PAGE_BYTES as usize,
+            shards: 64,
+        }
+    }
+}
+
+/// A page's key, as its client gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PageKey {
+    /// The pool's handle.
+    pub pool: PoolId,
+    /// The object in it.
+    pub object: ObjectId,
+    /// The page in that.
+    pub index: PageIndex,
+}
+
+/// The outcome of a put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// The page is there; it found a free frame.
+    Stored,
+    /// The page is there in place of the one that was.
+    Replaced,
+    /// The page is there; another of the tenant went for it. Counts as failed to the Memory Manager.
+    Displaced,
+    /// The page is not there, nor is the one that was (R-P3).
+    Refused(PutRefused),
+}
+
+impl Put {
+    /// Whether the page is there.
+    pub fn is_stored(self) -> bool {
+        !matches!(self, Put::Refused(_))
+    }
+}
+
+/// Why a put was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PutRefused {
+    /// No such pool, or not this tenant's.
+    #[error("no such pool")]
+    NoPool,
+    /// Nothing is free, and nothing may go for it.
+    #[error("no memory for it")]
+    NoMemory,
+    /// The pool's spill file has no place for one page more.
+    #[error("the pool's spill file is full")]
+    SpillFull,
+    /// The tenant is frozen: no new pages.
+    #[error("the tenant is frozen")]
+    Frozen,
+}
+
+/// The outcome of a get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Get {
+    /// The page was there, and was shown.
+    Hit,
+    /// It was not.
+    Miss,
+    /// No such pool, or not this tenant's.
+    NoPool,
+    /// It is in a spill file that could not be read.
+    Failed,
+}
+
+/// Why a pool could not be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PoolError {
+    /// No such tenant.
+    #[error("no such tenant")]
+    NoTenant,
+    /// The table is full.
+    #[error("there are as many pools as a daemon serves")]
+    TooMany,
+    /// A persistent pool needs a file for what memory has no place for.
+    #[error("a persistent pool needs a spill file; set `spill` to a folder")]
+    NoSpill,
+    /// Shared and persistent exclude each other.
+    #[error("a shared pool cannot be persistent")]
+    SharedPersistent,
+    /// A shared pool needs a name, a private one has none.
+    #[error("a pool is shared if, and only if, it has a shared name")]
+    NameAndFlag,
+    /// Nobody said that this tenant may share it.
+    #[error("this tenant may not share that pool")]
+    NotAllowed,
+}
+
+/// Where persistent pages go that memory has no place for. Slots are pages of one file; the store writes a slot only
+/// while no other write of it is under way, and reads only what it wrote.
+pub trait Spill: Send + Sync {
+    /// How many pages fit.
+    fn slots(&self) -> u32;
+
+    /// Writes a page. When this returns well, a read of the slot gives these bytes.
+    fn write(&self, slot: u32, page: &[u8]) -> std::io::Result<()>;
+
+    /// Reads a page.
+    fn read(&self, slot: u32, page: &mut [u8]) -> std::io::Result<()>;
+}
+
+/// A pool as a save file tells of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SavedPool {
+    /// Its number in the file.
+    pub number: u32,
+    /// What it promises.
+    pub flags: PoolFlags,
+    /// Its name, if it is shared.
+    pub shared: Option<SharedName>,
+}
+
+/// Why a save file was refused. Nothing of it is applied.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// It does not begin as one.
+    #[error("this is no save file of Sublet")]
+    NoSave,
+    /// Another version.
+    #[error("the save file has version {0}; this Sublet reads version 1")]
+    Version(u32),
+    /// Pages of another size.
+    #[error("the save file's pages have {0} bytes; this store's have other ones")]
+    PageBytes(u32),
+    /// It ends too early.
+    #[error("the save file ends after {0} bytes, before its end mark: copy it again")]
+    Truncated(u64),
+    /// A checksum does not hold.
+    #[error("the save file is damaged at byte {0}: copy it again")]
+    Damaged(u64),
+    /// Something comes after the end.
+    #[error("the save file goes on after its end mark, at byte {0}")]
+    Trailing(u64),
+    /// It cannot be read.
+    #[error("the save file cannot be read: {0}")]
+    Unreadable(std::io::Error),
+    /// A pool of it cannot be made here.
+    #[error("a pool of the save file cannot be made: {0}")]
+    Pool(PoolError),
+    /// A page of it has no place here.
+    #[error("there is no place for every page of the save file: {0}")]
+    NoPlace(PutRefused),
+    /// A page of a pool that the file does not tell of.
+    #[error("the save file has a page of pool {0}, which it does not tell of")]
+    UnknownPool(u32),
+}
+
+/// What a tenant's pages are, now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageFigures {
+    /// Pages in frames.
+    pub used: Pages,
+    /// Persistent pages that are on disk only.
+    pub on_disk: Pages,
+    /// Frames without a page.
+    pub free: Pages,
+    /// Blocks of ephemeral pages, in pages.
+    pub held_ephemeral: Pages,
+    /// Blocks of persistent pages, in pages.
+    pub held_persistent: Pages,
+    /// What happened since the start.
+    pub tally: PageTally,
 }
 
 /// The answer to a read.
@@ -118,6 +303,8 @@ pub struct Released {
     pub bytes_lost: Bytes,
     /// Bytes that were copied together to survive.
     pub bytes_kept: Bytes,
+    /// Pages that were lost.
+    pub pages_lost: Pages,
 }
 
 /// One tenant, now.
@@ -141,6 +328,10 @@ pub struct TenantFigures {
     pub reclaimed: u64,
     /// Of these, items that no read ever hit.
     pub expired_unfetched: u64,
+    /// What the policy allows it now, if it says so.
+    pub target: Option<Bytes>,
+    /// Its pages.
+    pub pages: PageFigures,
     /// Mortar's fairness f = (held ÷ limit) ÷ (weight ÷ sum of weights).
     pub fairness: f64,
 }

@@ -1,4 +1,4 @@
-//! The memory of Sublet: the arena, the items in it, the tenants who own them, and release.
+//! The memory of Sublet: the arena, the items and pages in it, the tenants who own them, and release.
 //!
 //! The store knows no world: seconds, seeds and bytes are arguments, and memory comes in through one
 //! small trait ([`Memory`]).
@@ -7,7 +7,11 @@
 
 mod api;
 mod arena;
+mod eviction;
 mod items;
+mod pages;
+mod paging;
+mod release;
 mod store;
 mod tenants;
 #[cfg(test)]

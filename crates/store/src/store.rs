@@ -2,40 +2,26 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use sublet_types::{BLOCK_BYTES, Bytes, ReleaseMode, Second, TenantId, TenantName, TenantSettings};
+use sublet_types::{BLOCK_BYTES, Bytes, Second, Shrinking, TenantId, TenantName, TenantSettings};
 
 use crate::api::*;
 use crate::arena::{Arena, Claimant, Mapped, Memory, PinSlot};
-use crate::items::{BLOCKS_MAX, Ear, Entry, Items, Loss, Moment, Room, Shrink};
-use crate::tenants::Tenant;
-
-/// Seconds after which heat counts half.
-const HEAT_HALF_LIFE_SECS: u32 = 60;
-
-/// Seconds that expired and flushed segments are left alone where nobody needs room, so that a read of them
-/// can still say why it missed.
-const EXPIRED_GRACE_SECS: u32 = 30;
-
-/// Free blocks beyond this go back to the kernel, a part each second.
-const FREE_KEPT: Bytes = Bytes::mib(128);
-
-/// The part of the surplus of free blocks that goes back in a second.
-const SURPLUS_ONE_IN: usize = 4;
+use crate::items::{BLOCKS_MAX, Ear, Entry, Items, Moment, Room};
+use crate::pages::Pages;
+use crate::tenants::{Tenant, Tenants};
 
 /// Times that a writer lets others run before it gives up hope of room: readers that hold blocks back
 /// leave after microseconds, but may be off their core for as long as the machine is busy.
 const WAITS_MAX: u32 = 1_000_000;
 
-/// Blocks that a tenant over its lowered ceiling gives up in one call of the chores.
-const CEILING_PIECE: u32 = 32;
-
-/// Rounds of a release, each waiting for readers of the last moment, at the most.
-const ROUNDS_MAX: u32 = 10_000;
-
 /// The store, shared by all threads.
 pub struct Store {
     pub(crate) items: Items,
+    pub(crate) pages: Pages,
+    /// Whether who is over its target is brought down to it.
+    pub(crate) shrinks: AtomicBool,
 }
 
 impl Store {
@@ -65,8 +51,14 @@ impl Store {
         arena.grow().ok()?;
         let index = arena.take(Claimant::None, 0, Second(0))?;
         arena.set_limit(settings.limit);
-        let items = Items::new(arena, index, &settings);
-        Some(Arc::new(Store { items }))
+        let (arena, tenants) = (Arc::new(arena), Arc::new(Tenants::new()));
+        let pages = Pages::new(Arc::clone(&arena), Arc::clone(&tenants), &settings).ok()?;
+        let items = Items::new(arena, tenants, index, &settings);
+        Some(Arc::new(Store {
+            items,
+            pages,
+            shrinks: AtomicBool::new(true),
+        }))
     }
 
     /// A handle for one thread.
@@ -118,7 +110,6 @@ impl Store {
 
     /// Live items and bytes of each tenant.
     fn live(&self) -> Vec<(u64, u64)> {
-        use std::sync::atomic::Ordering::Relaxed;
         let tenants: Vec<&Tenant> = self.items.tenants.iter().collect();
         let mut live = vec![(0, 0); tenants.len()];
         for (_, block) in self.items.arena.blocks() {
@@ -127,8 +118,8 @@ impl Store {
             };
             let place = owner.0 as usize;
             if place < live.len() && !tenants[place].segments.is_flushed(block.sequence()) {
-                live[place].0 += u64::from(block.live_items.load(Relaxed));
-                live[place].1 += u64::from(block.live_bytes.load(Relaxed));
+                live[place].0 += u64::from(block.live_items.load(Ordering::Relaxed));
+                live[place].1 += u64::from(block.live_bytes.load(Ordering::Relaxed));
             }
         }
         live
@@ -146,6 +137,8 @@ impl Store {
             evicted_unfetched: tenant.tally.evicted_unfetched.get(),
             reclaimed: tenant.tally.reclaimed.get(),
             expired_unfetched: tenant.tally.expired_unfetched.get(),
+            target: tenant.target(),
+            pages: self.pages.figures(tenant),
             fairness: self
                 .items
                 .tenants
@@ -153,11 +146,11 @@ impl Store {
         }
     }
 
-    fn bytes(&self, blocks: u32) -> Bytes {
+    pub(crate) fn bytes(&self, blocks: u32) -> Bytes {
         Bytes(u64::from(blocks) * self.items.arena.block_bytes() as u64)
     }
 
-    fn blocks(&self, bytes: Bytes) -> u32 {
+    pub(crate) fn blocks(&self, bytes: Bytes) -> u32 {
         bytes
             .0
             .div_ceil(self.items.arena.block_bytes() as u64)
@@ -199,6 +192,12 @@ impl Store {
         Ear::open(self, tenant)
     }
 
+    /// Says what becomes of who holds more than its target.
+    pub fn set_shrinking(&self, shrinking: Shrinking) {
+        let shrinks = shrinking == Shrinking::Active;
+        self.shrinks.store(shrinks, Ordering::Relaxed);
+    }
+
     /// Says how much the arena may hold from now on. Gives nothing back by itself: see
     /// [`Worker::release`].
     pub fn set_limit(&self, limit: Bytes) {
@@ -235,7 +234,11 @@ impl Worker {
         &self.store
     }
 
-    fn items(&self) -> &Items {
+    pub(crate) fn slot(&self) -> &PinSlot {
+        &self.slot
+    }
+
+    pub(crate) fn items(&self) -> &Items {
         &self.store.items
     }
 
@@ -247,7 +250,7 @@ impl Worker {
         work()
     }
 
-    fn moment(&self, now: Second) -> Moment {
+    pub(crate) fn moment(&self, now: Second) -> Moment {
         let luck = self
             .luck
             .get()
@@ -315,9 +318,16 @@ impl Worker {
             if self.items().has_room(tenant, blocks) {
                 return true;
             }
+            if self.pages_are_colder(tenant, blocks) && self.pages_give_way(tenant, now) {
+                self.unpinned(|| self.items().arena.settle());
+                continue;
+            }
             match self.items().make_room(tenant, blocks, &self.slot, now) {
                 Room::More => self.unpinned(|| self.items().arena.settle()),
                 Room::Busy(giver) => self.unpinned(|| giver.segments.await_ring()),
+                Room::None if self.pages_give_way(tenant, now) => {
+                    self.unpinned(|| self.items().arena.settle());
+                }
                 Room::None => return self.items().has_room(tenant, blocks),
             }
         }
@@ -326,7 +336,7 @@ impl Worker {
 
     /// Lets go of what this thread saw so far, so that blocks in limbo can be reused; waits meanwhile, and
     /// lets others come to an end. Not while a caller looks at items: then nothing is waited for.
-    fn unpinned(&self, wait: impl FnOnce()) {
+    pub(crate) fn unpinned(&self, wait: impl FnOnce()) {
         if self.lent.get() == 0 && self.pins.get() > 0 {
             let epochs = self.items().arena.epochs();
             epochs.unpin(&self.slot);
@@ -374,129 +384,14 @@ impl Worker {
         let _pin = Pin::new(self);
         self.items().reclaim(tenant, cursor, now, reclaimed)
     }
-
-    /// Gives memory back to the kernel. Returns after the last block has left. Not within `pinned`.
-    pub fn release(&self, release: Release, now: Second) -> Released {
-        let arena = &self.items().arena;
-        let wanted = u64::from(self.store.blocks(release.amount));
-        let before = arena.left();
-        let missing = || wanted.saturating_sub(arena.left() - before);
-        let mut total = Loss::default();
-        if release.tenant.is_none() {
-            arena.give_back(missing() as usize, arena.reserve());
-        }
-        for _ in 0..ROUNDS_MAX {
-            let missed = missing();
-            if missed == 0 {
-                break;
-            }
-            let blocks = (missed as u32).saturating_sub(arena.in_limbo() as u32);
-            let loss = self.shrink(&self.quotas(release.tenant, blocks), release.mode, now);
-            total.add(loss);
-            arena.give_back(missing() as usize, arena.reserve());
-            if missing() == missed {
-                if loss.blocks == 0 && arena.in_limbo() == 0 {
-                    break;
-                }
-                std::thread::yield_now(); // readers of the last moment
-            }
-        }
-        // Where the tenants have nothing left to give, eviction needs no reserve either.
-        arena.give_back(missing() as usize, 0);
-        Released {
-            bytes: self.store.bytes((arena.left() - before) as u32),
-            items_lost: total.items,
-            bytes_lost: Bytes(total.bytes),
-            bytes_kept: Bytes(total.bytes_kept),
-        }
-    }
-
-    fn shrink(&self, quotas: &[(&Tenant, u32)], mode: ReleaseMode, now: Second) -> Loss {
-        let renew_pin = || self.unpinned(|| self.items().arena.settle());
-        let mut shrink = Shrink {
-            items: self.items(),
-            me: &self.slot,
-            renew_pin: &renew_pin,
-            now,
-            luck: self.moment(now).luck | 1,
-        };
-        let mut total = Loss::default();
-        for (tenant, quota) in quotas {
-            let _pin = Pin::new(self);
-            total.add(shrink.tenant(tenant, *quota, mode));
-        }
-        total
-    }
-
-    /// Brings tenants whose ceiling was lowered under it, a piece of each a call. Says whether there is more to do.
-    fn keep_ceilings(&self, now: Second) -> bool {
-        let block_bytes = self.items().arena.block_bytes();
-        let over = |tenant: &Tenant| tenant.blocks_over_ceiling(block_bytes);
-        let tenants = self.items().tenants.iter();
-        let quotas: Vec<(&Tenant, u32)> = tenants
-            .filter(|tenant| over(tenant) > 0)
-            .map(|tenant| (tenant, over(tenant).min(CEILING_PIECE)))
-            .collect();
-        self.shrink(&quotas, ReleaseMode::Ordered, now).blocks > 0
-            && quotas.iter().any(|(tenant, _)| over(tenant) > 0)
-    }
-
-    /// Who gives how many blocks: again and again the one with the largest fairness.
-    fn quotas(&self, only: Option<TenantId>, blocks: u32) -> Vec<(&Tenant, u32)> {
-        let tenants = &self.items().tenants;
-        if let Some(only) = only {
-            return tenants
-                .get(only)
-                .map(|tenant| (tenant, blocks))
-                .into_iter()
-                .collect();
-        }
-        let mut quotas: Vec<(&Tenant, u32)> = tenants.iter().map(|tenant| (tenant, 0)).collect();
-        for _ in 0..blocks {
-            let left = |tenant: &Tenant| {
-                let quota = quotas
-                    .get(tenant.id.0 as usize)
-                    .map_or(0, |(_, quota)| *quota);
-                tenant.held().saturating_sub(quota)
-            };
-            let Some(giver) = tenants.gives_back(left, self.items().arena.block_bytes()) else {
-                break;
-            };
-            quotas[giver.id.0 as usize].1 += 1;
-        }
-        quotas.retain(|(_, quota)| *quota > 0);
-        quotas
-    }
-
-    /// The chores of the background: dead segments, the index's size, heat, surplus, lowered ceilings. Takes about a
-    /// millisecond; says whether there is more to do at once. Call it at least each second.
-    pub fn upkeep(&self, now: Second) -> bool {
-        let more = self.pinned(|| self.items().tidy_index(now));
-        if self.items().is_new_second(now) {
-            let then = Second(now.0.saturating_sub(EXPIRED_GRACE_SECS));
-            self.pinned(|| self.items().drop_expired(&self.slot, then));
-            self.pinned(|| self.items().crawl(then));
-            if now.0.is_multiple_of(HEAT_HALF_LIFE_SECS) {
-                self.items().cool();
-            }
-            self.return_surplus();
-        }
-        self.keep_ceilings(now) || more
-    }
-
-    fn return_surplus(&self) {
-        let arena = &self.items().arena;
-        let surplus = arena.ready().saturating_sub(self.store.blocks(FREE_KEPT));
-        arena.give_back(surplus as usize / SURPLUS_ONE_IN, arena.reserve());
-    }
 }
 
 /// A pin, for as long as it lives.
-struct Pin<'a>(&'a Worker);
+pub(crate) struct Pin<'a>(&'a Worker);
 
 impl<'a> Pin<'a> {
     #[inline]
-    fn new(worker: &'a Worker) -> Pin<'a> {
+    pub(crate) fn new(worker: &'a Worker) -> Pin<'a> {
         if worker.pins.replace(worker.pins.get() + 1) == 0 {
             worker.items().arena.epochs().pin(&worker.slot);
         }

@@ -8,6 +8,7 @@ use sublet_types::{Bytes, TenantId, TenantName, TenantSettings, Weight};
 
 use crate::api::TenantError;
 use crate::items::{Audience, Segments, Tally};
+use crate::pages::Holdings;
 
 /// The most tenants of a daemon.
 pub const TENANTS_MAX: usize = 1024;
@@ -28,8 +29,11 @@ pub(crate) struct Tenant {
     floor: AtomicU64,
     /// In bytes; `u64::MAX` for none.
     ceiling: AtomicU64,
+    /// What the policy allows it, in bytes; `u64::MAX` for no bound.
+    target: AtomicU64,
     /// Blocks it owns.
     held: AtomicU32,
+    pub(crate) pages: OnceLock<Holdings>,
     pub(crate) segments: Segments,
     pub(crate) tally: Tally,
     pub(crate) audience: Audience,
@@ -131,7 +135,9 @@ impl Tenant {
             weight: AtomicU32::new(0),
             floor: AtomicU64::new(0),
             ceiling: AtomicU64::new(0),
+            target: AtomicU64::new(u64::MAX),
             held: AtomicU32::new(0),
+            pages: OnceLock::new(),
             segments: Segments::default(),
             tally: Tally::default(),
             audience: Audience::default(),
@@ -198,17 +204,43 @@ impl Tenant {
         u64::from(self.held()) * block_bytes as u64 > self.floor().map_or(0, |floor| floor.0)
     }
 
-    /// Whether so many more blocks would be over its ceiling. It may always have one.
-    pub(crate) fn is_at_ceiling(&self, more: u32, block_bytes: usize) -> bool {
-        let next = u64::from(self.held() + more) * block_bytes as u64;
-        (self.held() > 0 || more > 1) && next > self.ceiling.load(Ordering::Relaxed)
+    /// What the policy allows it now, if it does say so.
+    pub(crate) fn target(&self) -> Option<Bytes> {
+        let target = self.target.load(Ordering::Relaxed);
+        (target != u64::MAX).then_some(Bytes(target))
     }
 
-    /// Blocks that it holds beyond its ceiling, but for the one that it may always have.
+    /// Takes over what the policy allows.
+    pub(crate) fn set_target(&self, target: Option<Bytes>) {
+        let bytes = target.map_or(u64::MAX, |target| target.0);
+        self.target.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Blocks that its ceiling allows it: one, always.
+    fn blocks_under_ceiling(&self, block_bytes: usize) -> u32 {
+        blocks_in(self.ceiling.load(Ordering::Relaxed), block_bytes).max(1)
+    }
+
+    /// Blocks that ceiling and target allow it.
+    fn blocks_allowed(&self, block_bytes: usize) -> u32 {
+        let target = blocks_in(self.target.load(Ordering::Relaxed), block_bytes);
+        self.blocks_under_ceiling(block_bytes).min(target)
+    }
+
+    /// Blocks that it holds beyond its ceiling.
     pub(crate) fn blocks_over_ceiling(&self, block_bytes: usize) -> u32 {
-        let allowed = self.ceiling.load(Ordering::Relaxed) / block_bytes as u64;
-        let allowed = u32::try_from(allowed).unwrap_or(u32::MAX).max(1);
+        let allowed = self.blocks_under_ceiling(block_bytes);
         self.held().saturating_sub(allowed)
+    }
+
+    /// Whether so many more blocks would be more than it may hold.
+    pub(crate) fn is_at_limit(&self, more: u32, block_bytes: usize) -> bool {
+        self.held().saturating_add(more) > self.blocks_allowed(block_bytes)
+    }
+
+    /// Blocks that it holds beyond what it may.
+    pub(crate) fn blocks_over_limit(&self, block_bytes: usize) -> u32 {
+        self.held().saturating_sub(self.blocks_allowed(block_bytes))
     }
 
     /// Whether so many blocks fit under its ceiling at all.
@@ -216,6 +248,10 @@ impl Tenant {
         let wanted = u64::from(blocks) * block_bytes as u64;
         blocks <= 1 || wanted <= self.ceiling.load(Ordering::Relaxed)
     }
+}
+
+fn blocks_in(bytes: u64, block_bytes: usize) -> u32 {
+    u32::try_from(bytes / block_bytes as u64).unwrap_or(u32::MAX)
 }
 
 fn check(settings: &TenantSettings) -> Result<(), TenantError> {

@@ -38,6 +38,7 @@ fn memory_that_is_given_back_leaves_the_process() {
         item_max: Bytes::mib(1),
         seed: 7,
         evicts: true,
+        pages: sublet_store::PageSettings::default(),
     })
     .expect("memory for a test");
     let tenant = store.add_tenant(TenantSettings {

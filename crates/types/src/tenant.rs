@@ -103,3 +103,68 @@ pub enum ReleaseMode {
     /// Whole blocks at random: FCRA as published, for comparison.
     Random,
 }
+
+/// Which ephemeral page goes when another needs its frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EvictionKind {
+    /// Who came first.
+    Fifo,
+    /// Who was used least recently.
+    Lru,
+    /// Alternately the least recently and the least frequently used (Mortar).
+    Lrfu,
+    /// Who was not used since the hand last passed.
+    Clock,
+    /// As `clock`, with a hand that goes on where it was.
+    Sieve,
+    /// Newcomers that were not used twice, then the rest in its order.
+    #[serde(rename = "s3fifo")]
+    S3Fifo,
+    /// S3-FIFO for pools whose pages leave when they are read: uses are remembered with what left.
+    #[default]
+    #[serde(rename = "x-s3h")]
+    XS3h,
+    /// Whole files, the least useful first (Synergy).
+    File,
+}
+
+impl EvictionKind {
+    /// Each, with its name and what it does.
+    pub const ALL: [(EvictionKind, &str, &str); 8] = [
+        (EvictionKind::XS3h, "x-s3h", "S3-FIFO for an exclusive tier, with hit history (the default)"),
+        (EvictionKind::S3Fifo, "s3fifo", "a small queue for newcomers, a main one for who was used"),
+        (EvictionKind::Lru, "lru", "least recently used first"),
+        (EvictionKind::Fifo, "fifo", "first in, first out"),
+        (EvictionKind::Clock, "clock", "second chance for who was used"),
+        (EvictionKind::Sieve, "sieve", "as clock, with a hand that goes on where it was"),
+        (EvictionKind::Lrfu, "lrfu", "alternately least recent and least frequent (Mortar)"),
+        (EvictionKind::File, "file", "whole files, least useful first (Synergy)"),
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        let named = EvictionKind::ALL.iter().find(|(kind, ..)| *kind == self);
+        named.map_or("", |(_, name, _)| name)
+    }
+}
+
+impl fmt::Display for EvictionKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Why the name of an eviction was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no eviction is called {0:?}: there are x-s3h, s3fifo, lru, fifo, clock, sieve, lrfu and file")]
+pub struct EvictionKindError(pub String);
+
+impl FromStr for EvictionKind {
+    type Err = EvictionKindError;
+
+    fn from_str(text: &str) -> Result<EvictionKind, EvictionKindError> {
+        let named = EvictionKind::ALL.iter().find(|(_, name, _)| *name == text);
+        named.map(|(kind, ..)| *kind).ok_or_else(|| EvictionKindError(text.to_owned()))
+    }
+}

@@ -48,6 +48,7 @@ impl Desk {
             item_max: Bytes(settings.item_max),
             seed: 7,
             evicts: true,
+            pages: sublet_store::PageSettings::default(),
         })
         .expect("memory for a small store");
         let tenant = TenantSettings {

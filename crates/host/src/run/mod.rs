@@ -141,6 +141,7 @@ fn premises(config: &Config) -> Result<Premises, RunError> {
         item_max: item_max.unwrap_or(Bytes::mib(1)),
         seed: RandomState::new().hash_one(std::process::id()),
         evicts: true,
+        pages: sublet_store::PageSettings::default(),
     });
     Ok(Premises {
         store: store.map_err(RunError::Store)?,

@@ -8,7 +8,7 @@
 //!  Absent ◄─────────────────────────── give back (madvise) ───────────── Ready
 //! ```
 
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use sublet_types::{Second, TenantId};
 
@@ -32,9 +32,49 @@ pub(crate) enum Claimant {
     None,
     /// This tenant's items.
     Tenant(TenantId),
+    /// This tenant's pages, all of one kind.
+    Pages(TenantId, PageKind),
 }
 
-const NOBODY: u16 = u16::MAX;
+/// What the pages of a block promise; kinds are never mixed in a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PageKind {
+    /// They may go at any time.
+    Ephemeral,
+    /// They come back until they are flushed.
+    Persistent,
+}
+
+impl PageKind {
+    pub(crate) const ALL: [PageKind; 2] = [PageKind::Ephemeral, PageKind::Persistent];
+}
+
+const NOBODY: u32 = u32::MAX;
+
+/// In an owner, above the tenant's number: which engine's block it is.
+const EPHEMERAL_BIT: u32 = 1 << 16;
+const PERSISTENT_BIT: u32 = 2 << 16;
+
+impl Claimant {
+    fn packed(self) -> u32 {
+        match self {
+            Claimant::None => NOBODY,
+            Claimant::Tenant(tenant) => u32::from(tenant.0),
+            Claimant::Pages(tenant, PageKind::Ephemeral) => u32::from(tenant.0) | EPHEMERAL_BIT,
+            Claimant::Pages(tenant, PageKind::Persistent) => u32::from(tenant.0) | PERSISTENT_BIT,
+        }
+    }
+
+    fn unpacked(packed: u32) -> Claimant {
+        let tenant = TenantId(packed as u16);
+        match packed & !0xffff {
+            _ if packed == NOBODY => Claimant::None,
+            0 => Claimant::Tenant(tenant),
+            EPHEMERAL_BIT => Claimant::Pages(tenant, PageKind::Ephemeral),
+            _ => Claimant::Pages(tenant, PageKind::Persistent),
+        }
+    }
+}
 
 /// What a live record adds to its block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +89,7 @@ pub(crate) struct Lives {
 #[derive(Debug, Default)]
 pub(crate) struct Block {
     generation: AtomicU32,
-    owner: AtomicU16,
+    owner: AtomicU32,
     pub(crate) class: AtomicU8,
     /// Where the next record goes; final once sealed.
     pub(crate) filled: AtomicU32,
@@ -65,12 +105,18 @@ pub(crate) struct Block {
     pub(super) closed: AtomicU64,
     opened: AtomicU32,
     last_hit: AtomicU32,
+    /// Whether the frame table still tells of pages that were dropped with it.
+    pub(crate) unswept: AtomicBool,
+    /// Whose pages those were.
+    pub(crate) former: AtomicU16,
+    /// Whether its pages are being got out of it.
+    pub(crate) leaving: AtomicBool,
 }
 
 impl Block {
     pub(crate) fn nobodys() -> Block {
         Block {
-            owner: AtomicU16::new(NOBODY),
+            owner: AtomicU32::new(NOBODY),
             ..Block::default()
         }
     }
@@ -80,14 +126,18 @@ impl Block {
     }
 
     pub(crate) fn owner(&self) -> Claimant {
-        match self.owner.load(Ordering::Acquire) {
-            NOBODY => Claimant::None,
-            tenant => Claimant::Tenant(TenantId(tenant)),
-        }
+        Claimant::unpacked(self.owner.load(Ordering::Acquire))
     }
 
+    /// Whether it holds this tenant's items.
     pub(crate) fn is_owned_by(&self, tenant: TenantId) -> bool {
-        self.owner.load(Ordering::Acquire) == tenant.0
+        self.owner.load(Ordering::Acquire) == u32::from(tenant.0)
+    }
+
+    /// Whether it holds this tenant's pages of that kind, and each of them is in the directory.
+    pub(crate) fn is_of_pages(&self, tenant: TenantId, kind: PageKind) -> bool {
+        let owner = Claimant::Pages(tenant, kind).packed();
+        self.owner.load(Ordering::Acquire) == owner && !self.unswept.load(Ordering::Relaxed)
     }
 
     pub(crate) fn sequence(&self) -> u64 {
@@ -106,11 +156,8 @@ impl Block {
         self.closed.store(u64::MAX, Ordering::Relaxed);
         self.opened.store(now.0, Ordering::Relaxed);
         self.last_hit.store(0, Ordering::Relaxed);
-        let owner = match owner {
-            Claimant::None => NOBODY,
-            Claimant::Tenant(tenant) => tenant.0,
-        };
-        self.owner.store(owner, Ordering::Release);
+        self.leaving.store(false, Ordering::Relaxed);
+        self.owner.store(owner.packed(), Ordering::Release);
     }
 
     pub(crate) fn disown(&self) {
@@ -143,6 +190,20 @@ impl Block {
         let _ = self
             .live_bytes
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer(bytes));
+    }
+
+    /// One more live page.
+    pub(crate) fn gain_page(&self) {
+        self.live_items.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One live page fewer. The caller holds the lock of the page's shard.
+    pub(crate) fn lose_page(&self) {
+        // A drop may have taken the count to zero in between.
+        let fewer = |n: u32| n.checked_sub(1);
+        let _ = self
+            .live_items
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
     }
 
     /// Notes a hit; `luck` differs from call to call. Racing hits may be lost, and of many only some are

@@ -12,6 +12,7 @@ mod epochs;
 mod memory;
 mod prefetch;
 mod wear;
+mod words;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -19,7 +20,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use parking_lot::Mutex;
 use sublet_types::{Bytes, Second};
 
-pub(crate) use block::{Block, BlockId, Claimant, GENERATION_BITS, Lives};
+pub(crate) use block::{Block, BlockId, Claimant, GENERATION_BITS, Lives, PageKind};
 pub(crate) use epochs::PinSlot;
 use epochs::{Epoch, Epochs};
 #[cfg(any(test, feature = "fake"))]
@@ -27,6 +28,7 @@ pub use memory::fake;
 pub use memory::{Exhausted, Mapped, Memory};
 pub(crate) use prefetch::prefetch;
 use wear::Wear;
+pub(crate) use words::{ROW, Words};
 
 /// How far ahead of use the arena is populated, bytes.
 const AHEAD_MAX: u64 = 64 << 20;
@@ -373,6 +375,29 @@ impl Arena {
             )
         };
         write(range);
+    }
+
+    /// A frame's bytes: `len` from `at` on in a block of pages. The caller is pinned, saw under that pin that the
+    /// block is its tenant's, and holds the lock of the shard that the frame belongs to, so that nobody writes it
+    /// meanwhile.
+    pub(crate) fn page(&self, block: BlockId, at: usize, len: usize) -> &[u8] {
+        assert!(at + len <= self.block_bytes);
+        // SAFETY: in bounds by the assertion. A frame is read and written under its shard's lock only, and
+        // its block is not reused or released while the pin lasts.
+        unsafe { std::slice::from_raw_parts(self.address(block).add(at), len) }
+    }
+
+    /// Writes a frame; as for [`page`](Arena::page).
+    pub(crate) fn write_page(
+        &self,
+        block: BlockId,
+        at: usize,
+        len: usize,
+        write: impl FnOnce(&mut [u8]),
+    ) {
+        assert!(at + len <= self.block_bytes);
+        // SAFETY: as in `page`: the shard's lock makes this the only reference to the frame.
+        write(unsafe { std::slice::from_raw_parts_mut(self.address(block).add(at), len) });
     }
 
     /// Starts fetching what lies at `at` of a block, as far as most records go.

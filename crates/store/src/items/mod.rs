@@ -18,8 +18,8 @@ mod sweep;
 mod table;
 mod tally;
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use sublet_types::{Second, TenantId};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -50,8 +50,8 @@ const CRAWLED_AT_ONCE: u64 = 4096;
 
 /// The engine: index and segments over one arena.
 pub(crate) struct Items {
-    pub(crate) arena: Arena,
-    pub(crate) tenants: Tenants,
+    pub(crate) arena: Arc<Arena>,
+    pub(crate) tenants: Arc<Tenants>,
     table: Table,
     /// The index of large values' chunks.
     chunks: OnceLock<Table>,
@@ -75,13 +75,18 @@ pub(crate) struct Moment {
 }
 
 impl Items {
-    pub(crate) fn new(arena: Arena, index: BlockId, settings: &StoreSettings) -> Items {
+    pub(crate) fn new(
+        arena: Arc<Arena>,
+        tenants: Arc<Tenants>,
+        index: BlockId,
+        settings: &StoreSettings,
+    ) -> Items {
         let blocks = arena.blocks().count();
         Items {
             table: Table::new(&arena, index, blocks),
             chunks: OnceLock::new(),
             arena,
-            tenants: Tenants::new(),
+            tenants,
             seed: settings.seed,
             item_max: settings.item_max.0,
             evicts: settings.evicts,
@@ -418,6 +423,19 @@ impl Items {
         }
     }
 
+    /// The heat of each of a tenant's blocks.
+    pub(crate) fn heats(&self, tenant: &Tenant) -> Vec<u32> {
+        let blocks = self.arena.blocks().map(|(_, block)| block);
+        let own = blocks.filter(|block| block.is_owned_by(tenant.id));
+        own.map(|block| block.heat.load(Ordering::Relaxed))
+            .collect()
+    }
+
+    /// The heat of a tenant's coldest block, if it has one.
+    pub(crate) fn coldest(&self, tenant: &Tenant) -> Option<u32> {
+        self.heats(tenant).into_iter().min()
+    }
+
     /// Lets past hits count half.
     pub(crate) fn cool(&self) {
         for (_, block) in self.arena.blocks() {
@@ -448,7 +466,7 @@ impl Judge for Items {
     fn hash_of(&self, slot: Slot) -> Option<u64> {
         let tenant = match self.block_of(slot)?.owner() {
             Claimant::Tenant(tenant) => tenant,
-            Claimant::None => return None,
+            Claimant::None | Claimant::Pages(..) => return None,
         };
         let place = slot.place();
         let record = self.record_at(place.block, place.at)?;

@@ -44,7 +44,7 @@ impl Items {
     /// Whether a tenant can have so many blocks more at once.
     pub(crate) fn has_room(&self, tenant: &Tenant, blocks: u32) -> bool {
         self.arena.ready() >= blocks + self.arena.reserve() as u32
-            && !tenant.is_at_ceiling(blocks, self.arena.block_bytes())
+            && !tenant.is_at_limit(blocks, self.arena.block_bytes())
     }
 
     /// Makes some room for `tenant`, growing where the arena may, evicting where it may not. The caller is
@@ -72,14 +72,14 @@ impl Items {
         let block_bytes = self.arena.block_bytes();
         let limit = u64::from(self.arena.limit());
         let needed = blocks as usize + self.arena.reserve();
-        let at_ceiling = tenant.is_at_ceiling(blocks, block_bytes);
+        let at_limit = tenant.is_at_limit(blocks, block_bytes);
         if !tenant.may_ever_hold(blocks, block_bytes) || needed as u64 > limit {
             Step::Hopeless // not even an empty arena has room for it
-        } else if !at_ceiling && self.arena.may_grow() {
+        } else if !at_limit && self.arena.may_grow() {
             Step::Grow
         } else if (needed + self.index_blocks()) as u64 > limit {
             Step::TidyIndex // it was made for more items than there may be now
-        } else if !at_ceiling && self.arena.ready() as usize + self.arena.in_limbo() >= needed {
+        } else if !at_limit && self.arena.ready() as usize + self.arena.in_limbo() >= needed {
             Step::Wait // enough was given up, and is only waiting for its last readers
         } else {
             Step::Evict
@@ -113,9 +113,9 @@ impl Items {
     }
 
     /// Whose blocks go so that `tenant` gets some.
-    fn giver<'a>(&'a self, tenant: &'a Tenant, blocks: u32) -> &'a Tenant {
+    pub(crate) fn giver<'a>(&'a self, tenant: &'a Tenant, blocks: u32) -> &'a Tenant {
         let block_bytes = self.arena.block_bytes();
-        match tenant.is_at_ceiling(blocks, block_bytes) {
+        match tenant.is_at_limit(blocks, block_bytes) {
             true => tenant,
             false => self.tenants.gives_way(tenant, block_bytes),
         }
@@ -126,15 +126,15 @@ impl Items {
         if self.evicts && self.arena.may_grow() && tenant.segments.recycles() {
             self.recycle(tenant, me, written, now);
         }
-        let at_ceiling = tenant.is_at_ceiling(1, self.arena.block_bytes());
+        let at_limit = tenant.is_at_limit(1, self.arena.block_bytes());
         // So many free blocks that whoever needs one next need not wait for it.
         let mut short = (2 * self.arena.reserve() as u32).saturating_sub(self.arena.ready());
-        if !self.evicts || (!at_ceiling && (short == 0 || self.arena.may_grow())) {
+        if !self.evicts || (!at_limit && (short == 0 || self.arena.may_grow())) {
             return;
         }
         // What was given up already is only waiting for its last readers.
         short = short.saturating_sub(self.arena.in_limbo() as u32);
-        if short == 0 && !at_ceiling {
+        if short == 0 && !at_limit {
             return;
         }
         let giver = self.giver(tenant, 1);

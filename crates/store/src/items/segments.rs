@@ -98,7 +98,7 @@ impl Segments {
             segments.arrivals.lock().push(block);
             *open = None;
         }
-        if tenant.is_at_ceiling(1, arena.block_bytes()) {
+        if tenant.is_at_limit(1, arena.block_bytes()) {
             return None;
         }
         let block = arena.take(Claimant::Tenant(tenant.id), arena.reserve(), now)?;

@@ -2,6 +2,7 @@
 
 mod hammer;
 mod model;
+mod pages;
 mod shares;
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ fn store(blocks: usize, evicts: bool) -> (Arc<Store>, Arc<Levers>) {
         item_max: Bytes::mib(1),
         seed: 7,
         evicts,
+        pages: PageSettings::default(),
     };
     let store = Store::over(Box::new(heap), BLOCK, settings).expect("memory for a test");
     (store, levers)

@@ -58,10 +58,15 @@ impl Zipf {
 /// A fixed shuffle of 0 to `count - 1`, so that neighbours in rank are no neighbours in memory.
 pub(super) fn shuffled(count: usize, chance: &mut Chance) -> Vec<u32> {
     let mut places: Vec<u32> = (0..count as u32).collect();
-    for last in (1..count).rev() {
+    shuffle(&mut places, chance);
+    places
+}
+
+/// Puts `places` into an order by luck.
+pub(super) fn shuffle(places: &mut [u32], chance: &mut Chance) {
+    for last in (1..places.len()).rev() {
         places.swap(last, chance.below(last as u64 + 1) as usize);
     }
-    places
 }
 
 #[cfg(test)]

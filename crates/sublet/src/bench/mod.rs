@@ -21,6 +21,7 @@ mod replay;
 mod report;
 mod rig;
 mod sizes;
+mod store;
 mod stream;
 mod subject;
 mod traces;
@@ -64,6 +65,8 @@ enum Bench {
     Traces(traces::Args),
     /// How fast memory is given back, and how soon the hit rate recovers (Mortar's figure 14)
     Release(release::Args),
+    /// What a put and a get of a page cost beside the bare copy of it
+    Store(store::Args),
     /// What the daemon costs while nobody asks anything
     Idle(idle::Args),
     /// A program takes memory as fast as it can
@@ -95,6 +98,9 @@ pub(crate) enum BenchError {
     /// A host's past could not be followed.
     #[error(transparent)]
     Follow(#[from] follow::FollowError),
+    /// Pages were not there that had a place.
+    #[error("{0} pages were missed that nothing had displaced")]
+    Missed(usize),
     /// There was no memory to compare with.
     #[error("cannot map memory to compare with: {0}")]
     Memory(io::Error),
@@ -159,6 +165,7 @@ fn measure(bench: &Bench, progress: &Progress) -> Result<(&'static str, Report),
         Bench::Latency(args) => ("latency", latency::run(args, progress)?),
         Bench::Traces(args) => ("traces", traces::run(args, progress)?),
         Bench::Release(args) => ("release", release::run(args, progress)?),
+        Bench::Store(args) => ("store", store::run(args, progress)?),
         Bench::Idle(args) => ("idle", idle::run(args, progress)?),
         Bench::Pressure(args) => ("pressure", pressure::run(args, progress)?),
         Bench::Follow(args) => ("follow", follow::run(args, progress)?),

@@ -148,7 +148,7 @@ fn copy_millis(amount: Bytes, value_bytes: usize) -> Result<f64, BenchError> {
 }
 
 /// Memory of huge pages, each of which was written to.
-fn touched(amount: Bytes) -> Result<MmapMut, BenchError> {
+pub(super) fn touched(amount: Bytes) -> Result<MmapMut, BenchError> {
     let bytes = amount.0.max(PAGE_BYTES) as usize;
     let mut region = MmapMut::map_anon(bytes).map_err(BenchError::Memory)?;
     region

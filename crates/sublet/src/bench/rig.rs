@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use sublet_store::{
-    Lookup, NewCas, NewItem, Reading, Refused, Release, Released, Store, StoreSettings,
+    Lookup, NewCas, NewItem, PoolError, Reading, Refused, Release, Released, Store, StoreSettings,
     TenantError, TooManyWorkers, Worker,
 };
 use sublet_types::{
@@ -28,6 +28,9 @@ pub(crate) enum RigError {
     /// Its tenant could not be added.
     #[error(transparent)]
     Tenant(#[from] TenantError),
+    /// Its pool could not be made.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
     /// It has no place for a worker.
     #[error(transparent)]
     Worker(#[from] TooManyWorkers),
@@ -60,6 +63,7 @@ impl Rig {
             item_max: Bytes::mib(1),
             seed: 0x5eed,
             evicts: true,
+            pages: sublet_store::PageSettings::default(),
         };
         let store = Store::new(settings)?;
         let tenant = store.add_tenant(TenantSettings {

@@ -44,6 +44,7 @@ impl Scene {
             item_max: Bytes::mib(1),
             seed: 7,
             evicts: true,
+            pages: sublet_store::PageSettings::default(),
         })
         .expect("a store");
         let tenants = ["web", "shop"].map(|name| {

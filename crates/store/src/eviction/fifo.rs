@@ -1,0 +1,34 @@
+//! `fifo`: who came first goes first.
+
+use sublet_types::Second;
+
+use super::{Eviction, Page, queue};
+use crate::pages::{FrameId, Frames, Queue};
+
+pub(super) struct Fifo([Queue; 1]);
+
+impl Fifo {
+    pub(super) fn new() -> Fifo {
+        Fifo([queue(0)])
+    }
+}
+
+impl Eviction for Fifo {
+    fn admit(&mut self, page: Page<'_>) {
+        self.0[0].push(page.frames, page.frame);
+    }
+
+    fn hit(&mut self, _page: Page<'_>) {}
+
+    fn forget(&mut self, page: Page<'_>) {
+        self.0[0].remove(page.frames, page.frame);
+    }
+
+    fn victim(&mut self, frames: &Frames, _now: Second) -> Option<FrameId> {
+        self.0[0].pop(frames)
+    }
+
+    fn queues(&mut self) -> &mut [Queue] {
+        &mut self.0
+    }
+}

@@ -1,0 +1,144 @@
+//! Ghosts: pages that left not long ago, by a part of their hash, with the uses they had.
+//!
+//! Four bytes a ghost, in buckets of one cache line; each bucket is a little queue of its own, so the
+//! oldest goes when a new one needs its place. All buckets together forget like one queue, nearly.
+
+/// Ghosts in a bucket.
+const BUCKET: usize = 16;
+
+/// Bits of the hash that a ghost keeps; two more hold its uses.
+const NAME_BITS: u32 = 30;
+
+/// Growth at a time: a quarter.
+const GROWTH: usize = 4;
+
+/// No ghost: names are never zero.
+const NONE: u32 = 0;
+
+/// The ghosts of one shard.
+#[derive(Debug, Default)]
+pub(crate) struct Ghosts {
+    buckets: Vec<[u32; BUCKET]>,
+}
+
+impl Ghosts {
+    /// Makes place for at least `count` ghosts.
+    pub(crate) fn make_place(&mut self, count: usize) {
+        let wanted = count.div_ceil(BUCKET);
+        if wanted > self.buckets.len() {
+            self.resize(wanted.max(self.buckets.len() + self.buckets.len() / GROWTH));
+        }
+    }
+
+    /// Gives place back that `count` ghosts do not need.
+    pub(crate) fn shrink_to(&mut self, count: usize) {
+        let wanted = count.div_ceil(BUCKET);
+        if wanted < self.buckets.len() / 4 {
+            self.resize(wanted);
+        }
+    }
+
+    fn resize(&mut self, buckets: usize) {
+        let old = std::mem::replace(&mut self.buckets, vec![[NONE; BUCKET]; buckets]);
+        // From the oldest on, so that each bucket keeps its order.
+        for age in (0..BUCKET).rev() {
+            for ghost in old
+                .iter()
+                .map(|bucket| bucket[age])
+                .filter(|ghost| *ghost != NONE)
+            {
+                self.push(ghost);
+            }
+        }
+    }
+
+    fn name(hash: u64) -> u32 {
+        ((hash >> (64 - NAME_BITS)) as u32).max(1) << (32 - NAME_BITS)
+    }
+
+    fn bucket(&self, ghost: u32) -> usize {
+        let name = u64::from(ghost >> (32 - NAME_BITS));
+        ((name * self.buckets.len() as u64) >> NAME_BITS) as usize
+    }
+
+    fn push(&mut self, ghost: u32) {
+        if self.buckets.is_empty() {
+            return;
+        }
+        let at = self.bucket(ghost);
+        let bucket = &mut self.buckets[at];
+        bucket.copy_within(0..BUCKET - 1, 1);
+        bucket[0] = ghost;
+    }
+
+    /// Remembers a page that had `hits` uses, 3 at the most.
+    pub(crate) fn remember(&mut self, hash: u64, hits: u8) {
+        self.push(Self::name(hash) | u32::from(hits & 3));
+    }
+
+    /// Takes a page's ghost: the uses it had.
+    pub(crate) fn recall(&mut self, hash: u64) -> Option<u8> {
+        if self.buckets.is_empty() {
+            return None;
+        }
+        let name = Self::name(hash);
+        let at = self.bucket(name);
+        let bucket = &mut self.buckets[at];
+        let place = bucket.iter().position(|ghost| ghost & !3 == name)?;
+        let hits = (bucket[place] & 3) as u8;
+        bucket.copy_within(place + 1.., place);
+        bucket[BUCKET - 1] = NONE;
+        Some(hits)
+    }
+
+    /// Starts fetching the place of a page's ghost.
+    pub(crate) fn expect(&self, hash: u64) {
+        if !self.buckets.is_empty() {
+            let bucket = &self.buckets[self.bucket(Self::name(hash))];
+            crate::arena::prefetch(bucket.as_ptr(), 1);
+        }
+    }
+
+    /// Bytes that the ghosts take.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.buckets.capacity() * BUCKET * size_of::<u32>()) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash(n: u64) -> u64 {
+        n.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    #[test]
+    fn what_left_last_is_remembered_with_its_uses_and_recalled_once() {
+        let mut ghosts = Ghosts::default();
+        ghosts.remember(hash(1), 1);
+        assert_eq!(ghosts.recall(hash(1)), None, "no place was made");
+        ghosts.make_place(1000);
+        for n in 1..=1000 {
+            ghosts.remember(hash(n), (n % 4) as u8);
+        }
+        let newest = (801..=1000).filter(|n| ghosts.recall(hash(*n)) == Some((n % 4) as u8));
+        assert!(newest.count() > 190);
+        assert_eq!(ghosts.recall(hash(1000)), None, "it was recalled");
+    }
+
+    #[test]
+    fn growing_forgets_nothing_and_keeps_the_order() {
+        let mut ghosts = Ghosts::default();
+        ghosts.make_place(4000);
+        (1..=1000).for_each(|n| ghosts.remember(hash(n), 0));
+        ghosts.make_place(9000);
+        (1001..=9000).for_each(|n| ghosts.remember(hash(n), 0));
+        let newer = (7001..=9000).filter(|n| ghosts.recall(hash(*n)).is_some());
+        assert!(newer.count() > 1900);
+        let older = (1..=100).filter(|n| ghosts.recall(hash(*n)).is_some());
+        assert!(older.count() > 40, "9,000 places for 9,000 pages");
+        ghosts.shrink_to(100);
+        assert!(ghosts.bytes() <= 1000);
+    }
+}

@@ -1,0 +1,36 @@
+//! `lru`: who was used least recently goes first. In an exclusive pool that is the order of puts.
+
+use sublet_types::Second;
+
+use super::{Eviction, Page, queue};
+use crate::pages::{FrameId, Frames, Queue};
+
+pub(super) struct Lru([Queue; 1]);
+
+impl Lru {
+    pub(super) fn new() -> Lru {
+        Lru([queue(0)])
+    }
+}
+
+impl Eviction for Lru {
+    fn admit(&mut self, page: Page<'_>) {
+        self.0[0].push(page.frames, page.frame);
+    }
+
+    fn hit(&mut self, page: Page<'_>) {
+        self.0[0].requeue(page.frames, page.frame);
+    }
+
+    fn forget(&mut self, page: Page<'_>) {
+        self.0[0].remove(page.frames, page.frame);
+    }
+
+    fn victim(&mut self, frames: &Frames, _now: Second) -> Option<FrameId> {
+        self.0[0].pop(frames)
+    }
+
+    fn queues(&mut self) -> &mut [Queue] {
+        &mut self.0
+    }
+}

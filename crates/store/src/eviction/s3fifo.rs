@@ -1,0 +1,133 @@
+//! `s3fifo`: a small queue for newcomers, a main one for who was used, ghosts of newcomers that went
+//! (Yang et al., SOSP '23). Made for a cache that keeps what it serves: in an exclusive pool see `x-s3h`.
+
+use sublet_types::Second;
+
+use super::ghost::Ghosts;
+use super::{Eviction, Page, queue};
+use crate::pages::{FrameId, Frames, Queue};
+
+pub(super) const SMALL: usize = 0;
+pub(super) const MAIN: usize = 1;
+
+/// The small queue's part of all pages: a tenth.
+const SMALL_ONE_IN: u32 = 10;
+
+/// A newcomer that was used so often goes on to the main queue.
+const PROVEN_HITS: u8 = 2;
+
+/// The two queues, as `x-s3h` has them, too.
+pub(super) struct Queues(pub(super) [Queue; 2]);
+
+impl Queues {
+    pub(super) fn new() -> Queues {
+        Queues([queue(SMALL as u8), queue(MAIN as u8)])
+    }
+
+    pub(super) fn len(&self) -> usize {
+        (self.0[SMALL].len() + self.0[MAIN].len()) as usize
+    }
+
+    pub(super) fn push(&mut self, at: usize, page: Page<'_>) {
+        self.0[at].push(page.frames, page.frame);
+    }
+
+    pub(super) fn remove(&mut self, page: Page<'_>) {
+        let at = page.frames.get(page.frame).queue().0 - crate::pages::QueueId::OWN;
+        self.0[at as usize].remove(page.frames, page.frame);
+    }
+
+    /// Who goes next, and whether it was a newcomer.
+    pub(super) fn victim(&mut self, frames: &Frames) -> Option<(FrameId, bool)> {
+        while let Some(at) = self.next() {
+            let frame = self.0[at].pop(frames)?;
+            let facts = frames.get(frame);
+            let hits = facts.hits();
+            match at {
+                SMALL if hits >= PROVEN_HITS => facts.set_hits(0),
+                MAIN if hits > 0 => facts.set_hits(hits - 1),
+                _ => return Some((frame, at == SMALL)),
+            }
+            self.0[MAIN].push(frames, frame);
+        }
+        None
+    }
+
+    pub(super) fn expect_victim(&self, frames: &Frames) {
+        let tail = self.next().and_then(|at| self.0[at].tail());
+        if let Some(tail) = tail {
+            frames.expect(tail);
+        }
+    }
+
+    /// The queue that gives next: the small one while it has its part.
+    fn next(&self) -> Option<usize> {
+        let [small, main] = [self.0[SMALL].len(), self.0[MAIN].len()];
+        match (small, main) {
+            (0, 0) => None,
+            (0, _) => Some(MAIN),
+            (_, 0) => Some(SMALL),
+            _ if small * SMALL_ONE_IN >= small + main => Some(SMALL),
+            _ => Some(MAIN),
+        }
+    }
+}
+
+pub(super) struct S3Fifo {
+    queues: Queues,
+    ghosts: Ghosts,
+}
+
+impl S3Fifo {
+    pub(super) fn new() -> S3Fifo {
+        S3Fifo {
+            queues: Queues::new(),
+            ghosts: Ghosts::default(),
+        }
+    }
+}
+
+impl Eviction for S3Fifo {
+    fn admit(&mut self, page: Page<'_>) {
+        page.set_hits(0);
+        let at = match self.ghosts.recall(page.hash) {
+            Some(_) => MAIN,
+            None => SMALL,
+        };
+        self.queues.push(at, page);
+        self.ghosts.make_place(self.queues.len());
+    }
+
+    fn hit(&mut self, page: Page<'_>) {
+        page.set_hits(page.hits() + 1);
+    }
+
+    fn forget(&mut self, page: Page<'_>) {
+        self.queues.remove(page);
+    }
+
+    fn victim(&mut self, frames: &Frames, _now: Second) -> Option<FrameId> {
+        let (frame, newcomer) = self.queues.victim(frames)?;
+        if newcomer {
+            self.ghosts.shrink_to(self.queues.len());
+            self.ghosts.remember(frames.hash(frame), 0);
+        }
+        Some(frame)
+    }
+
+    fn queues(&mut self) -> &mut [Queue] {
+        &mut self.queues.0
+    }
+
+    fn expect(&self, hash: u64) {
+        self.ghosts.expect(hash);
+    }
+
+    fn expect_victim(&self, frames: &Frames) {
+        self.queues.expect_victim(frames);
+    }
+
+    fn ghost_bytes(&self) -> u64 {
+        self.ghosts.bytes()
+    }
+}

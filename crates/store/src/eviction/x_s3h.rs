@@ -1,0 +1,86 @@
+//! `x-s3h`, the default: S3-FIFO for an exclusive tier, with hit history.
+//!
+//! In an exclusive tier a hit leaves the store, so that S3-FIFO never sees a resident page used. Here
+//! the uses go with the page into its ghost, and come back with it:
+//!
+//! ```text
+//!   put, no ghost ──► small (10 %) ──tail──► out, ghost
+//!   put, a ghost ───► main, with its uses ──tail──► uses > 0: uses − 1, main again; else out
+//!   get, exclusive ─► out, ghost with uses + 1
+//! ```
+//!
+//! In a keeping pool the uses of a resident page serve as in S3-FIFO.
+
+use sublet_types::Second;
+
+use super::ghost::Ghosts;
+use super::s3fifo::{MAIN, Queues, SMALL};
+use super::{Eviction, Page};
+use crate::pages::{FrameId, Frames, HITS_MAX, Queue};
+
+/// Ghosts for each page that is there.
+const GHOSTS_PER_PAGE: usize = 3;
+
+pub(super) struct XS3h {
+    queues: Queues,
+    ghosts: Ghosts,
+}
+
+impl XS3h {
+    pub(super) fn new() -> XS3h {
+        XS3h {
+            queues: Queues::new(),
+            ghosts: Ghosts::default(),
+        }
+    }
+}
+
+impl Eviction for XS3h {
+    fn admit(&mut self, page: Page<'_>) {
+        let known = self.ghosts.recall(page.hash);
+        page.set_hits(known.unwrap_or(0));
+        self.queues
+            .push(if known.is_some() { MAIN } else { SMALL }, page);
+        self.ghosts.make_place(GHOSTS_PER_PAGE * self.queues.len());
+    }
+
+    fn hit(&mut self, page: Page<'_>) {
+        page.set_hits(page.hits() + 1);
+    }
+
+    fn take(&mut self, page: Page<'_>) {
+        let hits = (page.hits() + 1).min(HITS_MAX);
+        self.queues.remove(page);
+        self.ghosts.remember(page.hash, hits);
+    }
+
+    fn forget(&mut self, page: Page<'_>) {
+        self.queues.remove(page);
+    }
+
+    fn victim(&mut self, frames: &Frames, _now: Second) -> Option<FrameId> {
+        let (frame, newcomer) = self.queues.victim(frames)?;
+        if newcomer {
+            let hits = frames.get(frame).hits();
+            self.ghosts.shrink_to(GHOSTS_PER_PAGE * self.queues.len());
+            self.ghosts.remember(frames.hash(frame), hits);
+        }
+        Some(frame)
+    }
+
+    fn queues(&mut self) -> &mut [Queue] {
+        &mut self.queues.0
+    }
+
+    fn expect(&self, hash: u64) {
+        self.ghosts.expect(hash);
+    }
+
+    fn expect_victim(&self, frames: &Frames) {
+        self.queues.expect_victim(frames);
+    }
+
+    fn ghost_bytes(&self) -> u64 {
+        self.ghosts.bytes()
+    }
+}

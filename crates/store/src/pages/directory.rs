@@ -1,0 +1,340 @@
+//! The directory of one shard: key → whereabouts.
+//!
+//! ```text
+//!  lone    a slot for each page that has no leaf, by the hash of its key; the key itself stands with the
+//!          page. 11 to 14 bytes a page
+//!  dense   a slot for each leaf, by the hash of its extent
+//!  leaves  extents of 128 pages of which many are there: a bit a page, and 4 bytes for each that is there.
+//!          4 to 5 bytes a page where all are
+//!  wide    objects with pages beyond their first extent: how many, and how far they reach
+//! ```
+//!
+//! An extent gets a leaf when a page comes to it that finds two of its neighbours there already.
+//!
+//! A whereabouts needs no generation: the frame table of a dropped block is swept, and what led to it
+//! removed from here, before the block's frames are used again (`sweep`).
+
+use std::collections::HashMap;
+
+use sublet_types::{ObjectId, PageIndex};
+
+use super::frame::FrameId;
+use super::key::{EXTENT_PAGES, Key, Seed, Seeded};
+use super::leaf::Leaf;
+use super::slots::{Slot, Slots};
+
+/// Bits of a whereabouts for its frame or its place on disk: 4 TiB of pages.
+const PLACE_BITS: u32 = 30;
+
+const HERE: u32 = 1;
+const ON_DISK: u32 = 2;
+
+/// Whose presence makes a leaf worth while: the page just before, and one a little further. Pages that come in order
+/// find them soon, pages that come in any order when a third of the extent is there.
+const NEIGHBOURS: [u32; 2] = [1, 6];
+
+/// Where a page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whereabouts {
+    /// In a frame of this host.
+    Here(FrameId),
+    /// On disk, as the shard's persistent page of this number.
+    OnDisk(u32),
+}
+
+impl Whereabouts {
+    /// In four bytes; never zero.
+    fn packed(self) -> u32 {
+        match self {
+            Whereabouts::Here(frame) => HERE << PLACE_BITS | frame.0,
+            Whereabouts::OnDisk(number) => ON_DISK << PLACE_BITS | number,
+        }
+    }
+
+    fn unpacked(packed: u32) -> Whereabouts {
+        let place = packed & ((1 << PLACE_BITS) - 1);
+        match packed >> PLACE_BITS {
+            ON_DISK => Whereabouts::OnDisk(place),
+            _ => Whereabouts::Here(FrameId(place)),
+        }
+    }
+}
+
+/// Says which page is at a whereabouts: the key stands with the page.
+pub(crate) trait Keys {
+    fn key_at(&self, whereabouts: Whereabouts) -> Key;
+}
+
+/// How far an object reaches beyond its first extent.
+#[derive(Clone, Copy)]
+struct Reach {
+    /// Pages in extents but the first.
+    pages: u32,
+    first: u32,
+    last: u32,
+}
+
+pub(crate) struct Directory {
+    seed: Seed,
+    lone: Slots,
+    dense: Slots,
+    leaves: Vec<Leaf>,
+    /// Leaves that are not in use.
+    vacant: Vec<u32>,
+    wide: HashMap<(u32, ObjectId), Reach, Seeded>,
+    pages: usize,
+}
+
+/// Where a page stands in the directory.
+#[derive(Clone, Copy)]
+enum Place {
+    Lone(usize),
+    Leaf { at: usize, leaf: usize },
+}
+
+impl Directory {
+    pub(crate) fn new(seed: Seed) -> Directory {
+        Directory {
+            seed,
+            lone: Slots::default(),
+            dense: Slots::default(),
+            leaves: Vec::new(),
+            vacant: Vec::new(),
+            wide: HashMap::with_hasher(Seeded::new(seed)),
+            pages: 0,
+        }
+    }
+
+    /// Pages that it knows.
+    pub(crate) fn len(&self) -> usize {
+        self.pages
+    }
+
+    /// The leaf of a key's extent, and the slot that leads to it. `object` is the hash of the key's object.
+    #[inline]
+    fn leaf(&self, object: u64, key: Key) -> Option<(usize, usize)> {
+        let tag = (self.seed.extent(object, key.extent()) >> 32) as u32;
+        let is_it = |number: u32| self.leaves[number as usize - 1].is_of(key);
+        let at = self.dense.find(tag, is_it)?;
+        Some((at, self.dense.get(at).to() as usize - 1))
+    }
+
+    fn lone_tag(&self, object: u64, key: Key) -> u32 {
+        (self.seed.page_of(object, key.index) >> 32) as u32
+    }
+
+    fn find_lone(&self, keys: &impl Keys, object: u64, key: Key) -> Option<usize> {
+        let is_it = |packed| keys.key_at(Whereabouts::unpacked(packed)) == key;
+        self.lone.find(self.lone_tag(object, key), is_it)
+    }
+
+    #[inline]
+    fn find(&self, keys: &impl Keys, object: u64, key: Key) -> Option<(Place, Whereabouts)> {
+        if let Some((at, leaf)) = self.leaf(object, key) {
+            let packed = self.leaves[leaf].get(key.place())?;
+            return Some((Place::Leaf { at, leaf }, Whereabouts::unpacked(packed)));
+        }
+        let at = self.find_lone(keys, object, key)?;
+        Some((
+            Place::Lone(at),
+            Whereabouts::unpacked(self.lone.get(at).to()),
+        ))
+    }
+
+    /// Where a page is. `object` is the hash of its object.
+    #[inline]
+    pub(crate) fn get(&self, keys: &impl Keys, object: u64, key: Key) -> Option<Whereabouts> {
+        self.find(keys, object, key)
+            .map(|(_, whereabouts)| whereabouts)
+    }
+
+    /// Says where a page is that is known already.
+    pub(crate) fn set(&mut self, keys: &impl Keys, object: u64, key: Key, to: Whereabouts) {
+        match self.find(keys, object, key) {
+            Some((Place::Lone(at), _)) => self.lone.set(at, to.packed()),
+            Some((Place::Leaf { leaf, .. }, _)) => {
+                self.leaves[leaf].set(key.place(), to.packed());
+            }
+            None => debug_assert!(false, "a page that is moved is known"),
+        }
+    }
+
+    /// Adds a page that is not known.
+    pub(crate) fn insert(&mut self, keys: &impl Keys, object: u64, key: Key, to: Whereabouts) {
+        if let Some((_, leaf)) = self.leaf(object, key) {
+            self.leaves[leaf].insert(key.place(), to.packed());
+        } else if self.has_neighbours(keys, object, key) {
+            self.gather(keys, object, key, to);
+        } else {
+            let tag = self.lone_tag(object, key);
+            self.lone.insert(Slot::new(to.packed(), tag));
+        }
+        self.pages += 1;
+        self.note_reach(key);
+    }
+
+    fn has_neighbours(&self, keys: &impl Keys, object: u64, key: Key) -> bool {
+        NEIGHBOURS.iter().all(|far| {
+            let place = (key.place() + EXTENT_PAGES - far) % EXTENT_PAGES;
+            let index = PageIndex(key.index.0 - key.place() + place);
+            self.find_lone(keys, object, key.at(index)).is_some()
+        })
+    }
+
+    /// Makes a leaf of an extent's lone pages and one more.
+    fn gather(&mut self, keys: &impl Keys, object: u64, key: Key, to: Whereabouts) {
+        let mut leaf = Leaf::new(key);
+        let first = key.index.0 - key.place();
+        for place in 0..EXTENT_PAGES {
+            let there = key.at(PageIndex(first + place));
+            if let Some(at) = self.find_lone(keys, object, there) {
+                leaf.insert(place, self.lone.get(at).to());
+                self.lone.remove(at);
+            }
+        }
+        leaf.insert(key.place(), to.packed());
+        let tag = (self.seed.extent(object, key.extent()) >> 32) as u32;
+        let number = self.keep_leaf(leaf);
+        self.dense.insert(Slot::new(number + 1, tag));
+    }
+
+    fn keep_leaf(&mut self, leaf: Leaf) -> u32 {
+        match self.vacant.pop() {
+            Some(number) => {
+                self.leaves[number as usize] = leaf;
+                number
+            }
+            None => {
+                self.leaves.push(leaf);
+                self.leaves.len() as u32 - 1
+            }
+        }
+    }
+
+    /// Removes a page; says where it was.
+    pub(crate) fn remove(
+        &mut self,
+        keys: &impl Keys,
+        object: u64,
+        key: Key,
+    ) -> Option<Whereabouts> {
+        let (place, whereabouts) = self.find(keys, object, key)?;
+        match place {
+            Place::Lone(at) => self.lone.remove(at),
+            Place::Leaf { at, leaf } => {
+                self.leaves[leaf].remove(key.place());
+                if self.leaves[leaf].is_empty() {
+                    self.leaves[leaf].give_back();
+                    self.vacant.push(leaf as u32);
+                    self.dense.remove(at);
+                }
+            }
+        }
+        self.pages -= 1;
+        self.forget_reach(key);
+        Some(whereabouts)
+    }
+
+    fn note_reach(&mut self, key: Key) {
+        let extent = key.extent();
+        if extent > 0 {
+            let none = Reach {
+                pages: 0,
+                first: extent,
+                last: extent,
+            };
+            let reach = self.wide.entry((key.pool, key.object)).or_insert(none);
+            reach.pages += 1;
+            reach.first = reach.first.min(extent);
+            reach.last = reach.last.max(extent);
+        }
+    }
+
+    fn forget_reach(&mut self, key: Key) {
+        let object = (key.pool, key.object);
+        if key.extent() > 0
+            && let Some(reach) = self.wide.get_mut(&object)
+        {
+            reach.pages -= 1;
+            if reach.pages == 0 {
+                self.wide.remove(&object);
+            }
+        }
+    }
+
+    /// The pages of an object, an extent at a time: adds them to `found` and says where to go on. Start with 0. An
+    /// object that reaches further than there are pages is found by a look at every page instead.
+    pub(crate) fn object(
+        &self,
+        keys: &impl Keys,
+        object: u64,
+        key: Key,
+        from: u32,
+        found: &mut Vec<(Key, Whereabouts)>,
+    ) -> Option<u32> {
+        let reach = self.wide.get(&(key.pool, key.object));
+        let span = reach.map_or(0, |reach| (reach.last - reach.first) as usize);
+        if span > self.lone.len() / EXTENT_PAGES as usize + self.dense.len() {
+            self.visit(keys, |there, whereabouts| {
+                if there.pool == key.pool && there.object == key.object {
+                    found.push((there, whereabouts));
+                }
+            });
+            return None;
+        }
+        let extent = match (from, reach) {
+            (0, _) => 0,
+            (_, None) => return None,
+            (from, Some(reach)) => from.max(reach.first),
+        };
+        let first = key.at(PageIndex(extent * EXTENT_PAGES));
+        self.extent(keys, object, first, found);
+        reach
+            .is_some_and(|reach| extent < reach.last)
+            .then_some(extent + 1)
+    }
+
+    fn extent(
+        &self,
+        keys: &impl Keys,
+        object: u64,
+        first: Key,
+        found: &mut Vec<(Key, Whereabouts)>,
+    ) {
+        if let Some((_, leaf)) = self.leaf(object, first) {
+            found.extend(self.leaves[leaf].pages().map(unpack));
+            return;
+        }
+        for place in 0..EXTENT_PAGES {
+            let key = first.at(PageIndex(first.index.0 + place));
+            if let Some(at) = self.find_lone(keys, object, key) {
+                found.push((key, Whereabouts::unpacked(self.lone.get(at).to())));
+            }
+        }
+    }
+
+    /// Every page.
+    pub(crate) fn visit(&self, keys: &impl Keys, mut visit: impl FnMut(Key, Whereabouts)) {
+        for slot in self.lone.iter() {
+            let whereabouts = Whereabouts::unpacked(slot.to());
+            visit(keys.key_at(whereabouts), whereabouts);
+        }
+        for slot in self.dense.iter() {
+            let pages = self.leaves[slot.to() as usize - 1].pages().map(unpack);
+            pages.for_each(|(key, whereabouts)| visit(key, whereabouts));
+        }
+    }
+
+    /// Bytes that it takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        let leaves: usize = self.leaves.iter().map(Leaf::bytes).sum();
+        let spare = (self.leaves.capacity() - self.leaves.len()) * size_of::<Leaf>();
+        let wide = self.wide.capacity() * (size_of::<((u32, ObjectId), Reach)>() + 1);
+        let lists = self.lone.bytes() + self.dense.bytes() + self.vacant.capacity() * 4;
+        (leaves + spare + wide + lists) as u64
+    }
+}
+
+fn unpack((key, packed): (Key, u32)) -> (Key, Whereabouts) {
+    (key, Whereabouts::unpacked(packed))
+}

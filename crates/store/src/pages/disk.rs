@@ -1,0 +1,115 @@
+//! Persistent pages' places on disk.
+//!
+//! A persistent page has a slot of its pool's spill file from its put on, so that shrinking always finds a
+//! place for it. A slot has a sequence number and at most one write in flight: whoever replaces or flushes
+//! the page meanwhile raises the sequence, and the writer then knows that what it wrote is out of date.
+
+use super::key::Key;
+
+/// One persistent page.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DiskPage {
+    pub(super) key: Key,
+    /// Its place in the spill file, in pages.
+    pub(super) slot: u32,
+    /// Raised with each change.
+    pub(super) sequence: u32,
+    /// Its slot is being written.
+    pub(super) writing: bool,
+    /// It was flushed while its slot was being written: the writer gives the slot back.
+    pub(super) doomed: bool,
+}
+
+/// The persistent pages of a shard.
+#[derive(Default)]
+pub(super) struct DiskPages {
+    pages: Vec<DiskPage>,
+    vacant: Vec<u32>,
+    /// Flushed pages whose slots are still being written.
+    doomed: u32,
+}
+
+impl DiskPages {
+    /// Pages that were not flushed.
+    pub(super) fn len(&self) -> u32 {
+        self.pages.len() as u32 - self.vacant.len() as u32 - self.doomed
+    }
+
+    /// A place for a new page.
+    pub(super) fn add(&mut self, key: Key, slot: u32) -> u32 {
+        let page = DiskPage {
+            key,
+            slot,
+            sequence: 0,
+            writing: false,
+            doomed: false,
+        };
+        match self.vacant.pop() {
+            Some(number) => {
+                self.pages[number as usize] = page;
+                number
+            }
+            None => {
+                self.pages.push(page);
+                self.pages.len() as u32 - 1
+            }
+        }
+    }
+
+    pub(super) fn key(&self, number: u32) -> Key {
+        self.pages[number as usize].key
+    }
+
+    pub(super) fn get(&self, number: u32) -> DiskPage {
+        self.pages[number as usize]
+    }
+
+    pub(super) fn get_mut(&mut self, number: u32) -> &mut DiskPage {
+        &mut self.pages[number as usize]
+    }
+
+    /// Forgets a page. The slot that can be given back now, if nobody is writing it.
+    pub(super) fn forget(&mut self, number: u32) -> Option<u32> {
+        let page = &mut self.pages[number as usize];
+        page.sequence = page.sequence.wrapping_add(1);
+        if page.writing {
+            page.doomed = true;
+            self.doomed += 1;
+            return None;
+        }
+        self.vacant.push(number);
+        Some(page.slot)
+    }
+
+    /// Hears that a write has ended. Whether the page is still as it was when the write began, or the
+    /// slot that can be given back.
+    pub(super) fn written(&mut self, number: u32, sequence: u32) -> Written {
+        let page = &mut self.pages[number as usize];
+        page.writing = false;
+        if page.doomed {
+            self.doomed -= 1;
+            self.vacant.push(number);
+            return Written::Doomed(page.slot);
+        }
+        match page.sequence == sequence {
+            true => Written::Current,
+            false => Written::Outdated,
+        }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        let page = size_of::<DiskPage>();
+        (self.pages.capacity() * page + self.vacant.capacity() * size_of::<u32>()) as u64
+    }
+}
+
+/// What a write that has ended is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    /// The slot holds the page.
+    Current,
+    /// The page was replaced meanwhile.
+    Outdated,
+    /// The page was flushed meanwhile; this slot is free.
+    Doomed(u32),
+}

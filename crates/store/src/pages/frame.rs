@@ -1,0 +1,317 @@
+//! The frame table: what is known of each frame, 32 bytes.
+//!
+//! A frame belongs to one shard of one tenant, or to nobody, and is read and written under that shard's
+//! lock. Its fields are atomics all the same, because whoever sweeps a dropped block, or moves its
+//! frames, must look at a frame before it knows which lock to take.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use sublet_types::{ObjectId, PageIndex};
+
+use super::key::{Key, Seed};
+use crate::arena::{BlockId, ROW, Words, prefetch};
+
+/// A frame's number: its block's number times the frames of a block, and its place in that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct FrameId(pub(crate) u32);
+
+impl FrameId {
+    /// The end of a queue.
+    pub(crate) const NONE: FrameId = FrameId(u32::MAX);
+}
+
+/// The queue that a frame is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct QueueId(pub(crate) u8);
+
+impl QueueId {
+    /// In none: not handed out yet, or under way from one to another.
+    pub(crate) const NONE: QueueId = QueueId(0);
+    /// Free, in a shard's stock.
+    pub(crate) const FREE: QueueId = QueueId(1);
+    /// A persistent page.
+    pub(crate) const KEPT: QueueId = QueueId(2);
+    /// The first of those that an eviction names itself.
+    pub(crate) const OWN: u8 = 3;
+}
+
+/// Uses that a frame remembers.
+pub(crate) const HITS_MAX: u8 = 3;
+
+/// The facts of one frame: a row of words.
+///
+/// ```text
+///  object low   object high   index   pool   prev   next   queue, hits, shard   note
+/// ```
+#[derive(Clone, Copy)]
+pub(crate) struct Frame<'a>(&'a [AtomicU32; ROW]);
+
+const OBJECT_LOW: usize = 0;
+const OBJECT_HIGH: usize = 1;
+const INDEX: usize = 2;
+const POOL: usize = 3;
+const PREV: usize = 4;
+const NEXT: usize = 5;
+const STATE: usize = 6;
+/// Ephemeral: when it was last put or used, as its eviction counts. Persistent: its number on disk.
+const NOTE: usize = 7;
+
+const QUEUE_SHIFT: u32 = 0;
+const HITS_SHIFT: u32 = 8;
+const SHARD_SHIFT: u32 = 16;
+
+impl Frame<'_> {
+    fn word(self, at: usize) -> u32 {
+        self.0[at].load(Ordering::Relaxed)
+    }
+
+    fn set_word(self, at: usize, word: u32) {
+        self.0[at].store(word, Ordering::Relaxed);
+    }
+
+    fn field(self, shift: u32) -> u8 {
+        (self.word(STATE) >> shift) as u8
+    }
+
+    fn set_field(self, shift: u32, value: u8) {
+        let state = self.word(STATE) & !(0xff << shift);
+        self.set_word(STATE, state | u32::from(value) << shift);
+    }
+
+    fn link(self, at: usize) -> FrameId {
+        FrameId(self.word(at))
+    }
+
+    fn set_link(self, at: usize, to: FrameId) {
+        self.set_word(at, to.0);
+    }
+
+    pub(crate) fn queue(self) -> QueueId {
+        QueueId(self.field(QUEUE_SHIFT))
+    }
+
+    pub(crate) fn set_queue(self, queue: QueueId) {
+        self.set_field(QUEUE_SHIFT, queue.0);
+    }
+
+    /// Whether a page lives in it.
+    pub(crate) fn is_live(self) -> bool {
+        self.queue() != QueueId::NONE && self.queue() != QueueId::FREE
+    }
+
+    pub(crate) fn hits(self) -> u8 {
+        self.field(HITS_SHIFT)
+    }
+
+    pub(crate) fn set_hits(self, hits: u8) {
+        self.set_field(HITS_SHIFT, hits);
+    }
+
+    pub(crate) fn shard(self) -> u8 {
+        self.field(SHARD_SHIFT)
+    }
+
+    pub(crate) fn set_shard(self, shard: u8) {
+        self.set_field(SHARD_SHIFT, shard);
+    }
+
+    pub(crate) fn note(self) -> u32 {
+        self.word(NOTE)
+    }
+
+    pub(crate) fn set_note(self, note: u32) {
+        self.set_word(NOTE, note);
+    }
+
+    pub(crate) fn key(self) -> Key {
+        let object = u64::from(self.word(OBJECT_HIGH)) << 32 | u64::from(self.word(OBJECT_LOW));
+        Key {
+            pool: self.word(POOL),
+            object: ObjectId(object),
+            index: PageIndex(self.word(INDEX)),
+        }
+    }
+
+    pub(crate) fn set_key(self, key: Key) {
+        self.set_word(OBJECT_LOW, key.object.0 as u32);
+        self.set_word(OBJECT_HIGH, (key.object.0 >> 32) as u32);
+        self.set_word(INDEX, key.index.0);
+        self.set_word(POOL, key.pool);
+    }
+}
+
+/// The facts of all frames.
+pub(crate) struct Frames {
+    words: Words,
+    per_block: u32,
+    /// One more than the highest block that was ever opened for pages.
+    touched: AtomicU32,
+    seed: Seed,
+}
+
+impl Frames {
+    pub(crate) fn new(blocks: usize, per_block: u32, seed: Seed) -> std::io::Result<Frames> {
+        Ok(Frames {
+            words: Words::reserve(blocks * per_block as usize)?,
+            per_block,
+            touched: AtomicU32::new(0),
+            seed,
+        })
+    }
+
+    /// Frames of a block.
+    pub(crate) fn per_block(&self) -> u32 {
+        self.per_block
+    }
+
+    /// The frames of a block.
+    pub(crate) fn of_block(&self, block: BlockId) -> impl Iterator<Item = FrameId> + use<> {
+        let first = block.0 * self.per_block;
+        (first..first + self.per_block).map(FrameId)
+    }
+
+    /// The block of a frame.
+    pub(crate) fn block(&self, frame: FrameId) -> BlockId {
+        BlockId(frame.0 / self.per_block)
+    }
+
+    /// A frame's place in its block.
+    pub(crate) fn place(&self, frame: FrameId) -> u32 {
+        frame.0 % self.per_block
+    }
+
+    /// Hears that a block is opened for pages.
+    pub(crate) fn note_block(&self, block: BlockId) {
+        self.touched.fetch_max(block.0 + 1, Ordering::Relaxed);
+    }
+
+    /// A frame's facts.
+    pub(crate) fn get(&self, frame: FrameId) -> Frame<'_> {
+        Frame(self.words.row(frame.0))
+    }
+
+    /// The hash of the page in a frame, for ghosts.
+    pub(crate) fn hash(&self, frame: FrameId) -> u64 {
+        self.seed.page(self.get(frame).key())
+    }
+
+    /// Has the processor fetch a frame's facts.
+    pub(crate) fn expect(&self, frame: FrameId) {
+        if frame != FrameId::NONE {
+            prefetch(self.words.row(frame.0), 1);
+        }
+    }
+
+    /// Bytes that the table takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        let frames = u64::from(self.touched.load(Ordering::Relaxed)) * u64::from(self.per_block);
+        frames * (ROW * size_of::<AtomicU32>()) as u64
+    }
+}
+
+/// A queue of frames, linked through their facts. What is pushed comes in at the head.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    id: QueueId,
+    head: FrameId,
+    tail: FrameId,
+    len: u32,
+}
+
+impl Queue {
+    pub(crate) const fn new(id: QueueId) -> Queue {
+        Queue {
+            id,
+            head: FrameId::NONE,
+            tail: FrameId::NONE,
+            len: 0,
+        }
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
+    pub(crate) fn tail(&self) -> Option<FrameId> {
+        (self.tail != FrameId::NONE).then_some(self.tail)
+    }
+
+    pub(crate) fn head(&self) -> Option<FrameId> {
+        (self.head != FrameId::NONE).then_some(self.head)
+    }
+
+    /// The frame that is one nearer to the head.
+    pub(crate) fn newer(frames: &Frames, frame: FrameId) -> Option<FrameId> {
+        let prev = frames.get(frame).link(PREV);
+        (prev != FrameId::NONE).then_some(prev)
+    }
+
+    pub(crate) fn push(&mut self, frames: &Frames, frame: FrameId) {
+        let facts = frames.get(frame);
+        facts.set_queue(self.id);
+        facts.set_link(PREV, FrameId::NONE);
+        facts.set_link(NEXT, self.head);
+        match self.head {
+            FrameId::NONE => self.tail = frame,
+            head => frames.get(head).set_link(PREV, frame),
+        }
+        self.head = frame;
+        self.len += 1;
+    }
+
+    pub(crate) fn remove(&mut self, frames: &Frames, frame: FrameId) {
+        let facts = frames.get(frame);
+        debug_assert_eq!(facts.queue(), self.id);
+        let prev = facts.link(PREV);
+        let next = facts.link(NEXT);
+        match prev {
+            FrameId::NONE => self.head = next,
+            prev => frames.get(prev).set_link(NEXT, next),
+        }
+        match next {
+            FrameId::NONE => self.tail = prev,
+            next => frames.get(next).set_link(PREV, prev),
+        }
+        facts.set_queue(QueueId::NONE);
+        self.len -= 1;
+    }
+
+    /// Takes the oldest.
+    pub(crate) fn pop(&mut self, frames: &Frames) -> Option<FrameId> {
+        let tail = self.tail()?;
+        self.remove(frames, tail);
+        Some(tail)
+    }
+
+    /// Takes the newest.
+    pub(crate) fn pop_newest(&mut self, frames: &Frames) -> Option<FrameId> {
+        let head = self.head()?;
+        self.remove(frames, head);
+        Some(head)
+    }
+
+    /// Has `new` take the place of `old`.
+    pub(crate) fn replace(&mut self, frames: &Frames, old: FrameId, new: FrameId) {
+        let (facts, fresh) = (frames.get(old), frames.get(new));
+        let prev = facts.link(PREV);
+        let next = facts.link(NEXT);
+        fresh.set_link(PREV, prev);
+        fresh.set_link(NEXT, next);
+        fresh.set_queue(self.id);
+        facts.set_queue(QueueId::NONE);
+        match prev {
+            FrameId::NONE => self.head = new,
+            prev => frames.get(prev).set_link(NEXT, new),
+        }
+        match next {
+            FrameId::NONE => self.tail = new,
+            next => frames.get(next).set_link(PREV, new),
+        }
+    }
+
+    /// Puts a frame where the newest are.
+    pub(crate) fn requeue(&mut self, frames: &Frames, frame: FrameId) {
+        self.remove(frames, frame);
+        self.push(frames, frame);
+    }
+}

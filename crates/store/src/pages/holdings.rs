@@ -1,0 +1,163 @@
+//! What one tenant has of the page store: its shards, and the blocks that it takes frames from.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use parking_lot::Mutex;
+use sublet_types::{EvictionKind, Second};
+
+use super::frame::{FrameId, Frames};
+use super::key::Seed;
+use super::shard::Shard;
+use crate::arena::{BlockId, PageKind};
+
+/// Frames that a shard takes from the open block at once, where there are many.
+const BATCH_MAX: u32 = 16;
+
+/// A shard takes at most one in so many of its share of the tenant's frames at once.
+const BATCH_ONE_IN: u32 = 8;
+
+/// Displacements after which it is asked again whether somebody else should give way.
+pub(super) const DISPLACED_BETWEEN: u32 = 64;
+
+/// A tenant's pages.
+pub(crate) struct Holdings {
+    shards: Box<[Mutex<Shard>]>,
+    open: [Mutex<Option<Open>>; 2],
+    /// Blocks of pages, by kind.
+    blocks: [AtomicU32; 2],
+    /// Puts that displaced a page of this tenant, since the start; the store asks now and then whether another
+    /// tenant should have given way.
+    displaced: AtomicU32,
+    /// Pages of dropped blocks that the directory still knows.
+    stale: AtomicU32,
+    frozen: AtomicBool,
+    eviction: Mutex<EvictionKind>,
+}
+
+/// A block whose frames are being handed out.
+struct Open {
+    block: BlockId,
+    /// The place of the next frame.
+    next: u32,
+}
+
+impl Holdings {
+    pub(super) fn new(shards: usize, seed: Seed, eviction: EvictionKind) -> Holdings {
+        let shard = |n| Mutex::new(Shard::new(n as u8, seed, eviction));
+        Holdings {
+            shards: (0..shards).map(shard).collect(),
+            open: [Mutex::new(None), Mutex::new(None)],
+            blocks: [AtomicU32::new(0), AtomicU32::new(0)],
+            displaced: AtomicU32::new(0),
+            stale: AtomicU32::new(0),
+            frozen: AtomicBool::new(false),
+            eviction: Mutex::new(eviction),
+        }
+    }
+
+    /// All shards.
+    pub(crate) fn shards(&self) -> &[Mutex<Shard>] {
+        &self.shards
+    }
+
+    /// The shard of an object, by its hash.
+    pub(super) fn shard(&self, object: u64) -> &Mutex<Shard> {
+        &self.shards[((u128::from(object) * self.shards.len() as u128) >> 64) as usize]
+    }
+
+    /// Blocks of a kind.
+    pub(crate) fn blocks(&self, kind: PageKind) -> u32 {
+        self.blocks[kind as usize].load(Ordering::Relaxed)
+    }
+
+    /// Pages of dropped blocks that the directory still knows.
+    pub(super) fn stale(&self) -> u32 {
+        self.stale.load(Ordering::Relaxed)
+    }
+
+    /// Hears that so many pages were dropped with their block.
+    pub(super) fn dropped(&self, pages: u32) {
+        self.stale.fetch_add(pages, Ordering::Relaxed);
+    }
+
+    /// Hears that the directory forgot a page that had been dropped with its block.
+    pub(super) fn forgot_stale(&self) {
+        self.stale.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Hears that a block is the tenant's no longer.
+    pub(super) fn lost_block(&self, kind: PageKind, block: BlockId) {
+        self.blocks[kind as usize].fetch_sub(1, Ordering::Relaxed);
+        self.close(kind, block);
+    }
+
+    /// Has no more frames of a block handed out.
+    pub(super) fn close(&self, kind: PageKind, block: BlockId) {
+        let mut open = self.open[kind as usize].lock();
+        if open.as_ref().is_some_and(|open| open.block == block) {
+            *open = None;
+        }
+    }
+
+    /// Has frames handed out from `block` from now on.
+    pub(super) fn open(&self, kind: PageKind, block: BlockId) {
+        self.blocks[kind as usize].fetch_add(1, Ordering::Relaxed);
+        // Two that open at once leave a part of a block unused until it is evacuated.
+        *self.open[kind as usize].lock() = Some(Open { block, next: 0 });
+    }
+
+    /// Some frames of the open block, the newest use first. Empty if it is used up.
+    pub(super) fn some_frames(
+        &self,
+        kind: PageKind,
+        frames: &Frames,
+    ) -> impl Iterator<Item = FrameId> + use<> {
+        let per_block = frames.per_block();
+        let mut open = self.open[kind as usize].lock();
+        let share = self.blocks(kind).max(1) * per_block / self.shards.len() as u32;
+        let batch = (share / BATCH_ONE_IN).clamp(1, BATCH_MAX);
+        let given = open.as_mut().map(|open| {
+            let first = open.block.0 * per_block + open.next;
+            let count = batch.min(per_block - open.next);
+            open.next += count;
+            (first, count, open.next == per_block)
+        });
+        if given.is_some_and(|(.., used_up)| used_up) {
+            *open = None;
+        }
+        let (first, count) = given.map_or((0, 0), |(first, count, _)| (first, count));
+        (first..first + count).map(FrameId)
+    }
+
+    /// Counts a displacement; says whether it is time to ask who should give way.
+    pub(super) fn displaces(&self) -> bool {
+        let displaced = self.displaced.fetch_add(1, Ordering::Relaxed);
+        displaced.is_multiple_of(DISPLACED_BETWEEN)
+    }
+
+    /// Whether new pages are refused (R-M1).
+    pub(super) fn is_frozen(&self) -> bool {
+        self.frozen.load(Ordering::Acquire)
+    }
+
+    /// Which eviction its shards have.
+    pub(super) fn eviction(&self) -> EvictionKind {
+        *self.eviction.lock()
+    }
+
+    /// Gives every shard another eviction; the pages come into it as if they were put now, the oldest first.
+    pub(super) fn set_eviction(&self, kind: EvictionKind, frames: &Frames, now: Second) {
+        let mut eviction = self.eviction.lock();
+        if *eviction != kind {
+            *eviction = kind;
+            self.shards
+                .iter()
+                .for_each(|shard| shard.lock().set_eviction(kind, frames, now));
+        }
+    }
+
+    /// Refuses new pages from now on, or takes them again.
+    pub(crate) fn freeze(&self, frozen: bool) {
+        self.frozen.store(frozen, Ordering::Release);
+    }
+}

@@ -1,0 +1,208 @@
+//! The page store: transcendent memory's put, get and flush over frames of the arena's blocks.
+//!
+//! A tenant's pages lie in shards by the hash of pool and object, so that an object's pages share one
+//! lock. A shard has a directory, an eviction for its ephemeral pages, and a stock of free frames. A page
+//! is copied in or out once, under its shard's lock and its worker's pin: so it is never torn, and a put
+//! that replaces cannot fail half-way (R-P1, R-P3, R-G5).
+
+mod desk;
+mod directory;
+mod disk;
+mod frame;
+mod holdings;
+mod key;
+mod leaf;
+mod pools;
+mod save;
+mod shard;
+mod shared;
+mod shrink;
+mod slots;
+mod sweep;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use parking_lot::Mutex;
+use sublet_types::{EvictionKind, Pages as PageCount, Second};
+
+use crate::api::{PageFigures, PageSettings, StoreSettings};
+use crate::arena::{Arena, BlockId, Claimant, PageKind};
+use crate::tenants::{Tenant, Tenants};
+pub(crate) use desk::{Desk, Displacing, Tried};
+pub(crate) use frame::{FrameId, Frames, HITS_MAX, Queue, QueueId};
+pub(crate) use holdings::Holdings;
+pub(crate) use key::{Seed, Seeded};
+pub(crate) use pools::{Pools, Space};
+pub(crate) use save::{Loader, Renumbered};
+use shard::Shard;
+pub use shard::{PageTally, SAMPLE_ONE_IN, SampledUse};
+use shared::SharedPools;
+pub(crate) use shrink::PageLoss;
+
+/// The most shards of a tenant.
+const SHARDS_MAX: usize = 256;
+
+/// The engine: pools, frames, and what sweeping needs.
+pub(crate) struct Pages {
+    pub(crate) arena: Arc<Arena>,
+    pub(crate) tenants: Arc<Tenants>,
+    pub(crate) frames: Frames,
+    pub(crate) pools: Pools,
+    pub(crate) seed: Seed,
+    shared: Mutex<SharedPools>,
+    settings: PageSettings,
+    /// Dropped blocks whose frame tables are to be swept.
+    unswept: Mutex<Vec<BlockId>>,
+    /// Held while a block is swept.
+    sweeping: Mutex<()>,
+    /// Blocks that were emptied by moving pages, since the start.
+    evacuated: AtomicU32,
+}
+
+impl Pages {
+    pub(crate) fn new(
+        arena: Arc<Arena>,
+        tenants: Arc<Tenants>,
+        settings: &StoreSettings,
+    ) -> std::io::Result<Pages> {
+        let seed = Seed(settings.seed ^ 0x5bd1_e995_7b93_a4c7);
+        let blocks = arena.blocks().count();
+        let per_block = (arena.block_bytes() / settings.pages.page_bytes) as u32;
+        Ok(Pages {
+            frames: Frames::new(blocks, per_block, seed)?,
+            pools: Pools::new(),
+            arena,
+            tenants,
+            seed,
+            shared: Mutex::default(),
+            settings: PageSettings {
+                shards: settings.pages.shards.clamp(1, SHARDS_MAX),
+                ..settings.pages
+            },
+            unswept: Mutex::default(),
+            sweeping: Mutex::default(),
+            evacuated: AtomicU32::new(0),
+        })
+    }
+
+    /// Bytes of a page.
+    pub(crate) fn page_bytes(&self) -> usize {
+        self.settings.page_bytes
+    }
+
+    /// What a tenant has of the page store; made when it is first needed.
+    pub(crate) fn holdings<'a>(&self, tenant: &'a Tenant) -> &'a Holdings {
+        tenant
+            .pages
+            .get_or_init(|| Holdings::new(self.settings.shards, self.seed, EvictionKind::default()))
+    }
+
+    /// The bytes of a frame, for whoever holds its shard's lock and is pinned.
+    pub(crate) fn bytes(&self, frame: FrameId) -> &[u8] {
+        let len = self.settings.page_bytes;
+        let at = self.frames.place(frame) as usize * len;
+        self.arena.page(self.frames.block(frame), at, len)
+    }
+
+    /// Writes a frame; as for [`bytes`](Pages::bytes).
+    pub(crate) fn write(&self, frame: FrameId, write: impl FnOnce(&mut [u8])) {
+        let len = self.settings.page_bytes;
+        let at = self.frames.place(frame) as usize * len;
+        self.arena
+            .write_page(self.frames.block(frame), at, len, write);
+    }
+
+    /// Has the processor fetch a frame's first lines, and its facts.
+    pub(crate) fn expect(&self, frame: FrameId) {
+        self.frames.expect(frame);
+        let at = self.frames.place(frame) as usize * self.settings.page_bytes;
+        self.arena.expect(self.frames.block(frame), at as u32);
+    }
+
+    /// Whether a frame's block is being emptied, so that nothing new may come into it.
+    fn is_leaving(&self, frame: FrameId) -> bool {
+        let block = self.arena.block(self.frames.block(frame));
+        block.leaving.load(Ordering::Relaxed)
+    }
+
+    /// Takes back a frame whose page has left.
+    fn free(&self, shard: &mut Shard, frame: FrameId, kind: PageKind) {
+        if !self.is_leaving(frame) {
+            shard.free[kind as usize].push(&self.frames, frame);
+        }
+    }
+
+    /// Opens a block from the free list for a tenant's pages. Says whether there was one. The caller holds no
+    /// shard's lock.
+    pub(crate) fn open_block(&self, tenant: &Tenant, kind: PageKind, now: Second) -> bool {
+        let owner = Claimant::Pages(tenant.id, kind);
+        let Some(block) = self.arena.take(owner, self.arena.reserve(), now) else {
+            return false;
+        };
+        tenant.gained_block();
+        self.sweep(block);
+        self.frames.note_block(block);
+        self.holdings(tenant).open(kind, block);
+        true
+    }
+
+    /// Gives a tenant's ephemeral pages another eviction.
+    pub(crate) fn set_eviction(&self, tenant: &Tenant, kind: EvictionKind, now: Second) {
+        self.holdings(tenant).set_eviction(kind, &self.frames, now);
+    }
+
+    /// What a tenant's pages are, now.
+    pub(crate) fn figures(&self, tenant: &Tenant) -> PageFigures {
+        let Some(holdings) = tenant.pages.get() else {
+            return PageFigures::default();
+        };
+        let mut figures = PageFigures::default();
+        let mut known = 0;
+        for shard in holdings.shards() {
+            let shard = shard.lock();
+            known += shard.directory.len() as u64;
+            figures.on_disk.0 += u64::from(shard.on_disk());
+            figures.tally.add(&shard.tally);
+        }
+        let per_block = u64::from(self.frames.per_block());
+        let held = |kind| PageCount(u64::from(holdings.blocks(kind)) * per_block);
+        let elsewhere = figures.on_disk.0 + u64::from(holdings.stale());
+        figures.used = PageCount(known.saturating_sub(elsewhere));
+        figures.held_ephemeral = held(PageKind::Ephemeral);
+        figures.held_persistent = held(PageKind::Persistent);
+        let frames = figures.held_ephemeral.0 + figures.held_persistent.0;
+        figures.free = PageCount(frames.saturating_sub(figures.used.0));
+        figures
+    }
+
+    /// Bytes of directories, frame table and ghosts.
+    pub(crate) fn overhead(&self) -> PageOverhead {
+        let mut overhead = PageOverhead {
+            frames: self.frames.bytes(),
+            evacuated: self.evacuated.load(Ordering::Relaxed),
+            ..PageOverhead::default()
+        };
+        for holdings in self.tenants.iter().filter_map(|tenant| tenant.pages.get()) {
+            for shard in holdings.shards() {
+                let shard = shard.lock();
+                overhead.directory += shard.directory.bytes() + shard.disk.bytes();
+                overhead.ghosts += shard.eviction.ghost_bytes();
+            }
+        }
+        overhead
+    }
+}
+
+/// What the page store's own facts take, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageOverhead {
+    /// Keys and whereabouts.
+    pub directory: u64,
+    /// The facts of frames.
+    pub frames: u64,
+    /// What is remembered of pages that left.
+    pub ghosts: u64,
+    /// Blocks that pages were moved out of, since the start (a count, not bytes).
+    pub evacuated: u32,
+}

@@ -1,0 +1,269 @@
+//! The table of pools: which handles are good, for whom, and what they promise.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+use sublet_types::{PoolFlags, PoolId, TenantId};
+
+use crate::api::{PoolError, Spill};
+use crate::arena::PageKind;
+
+/// The most pools of a daemon, handles on shared ones among them.
+pub(super) const POOLS_MAX: usize = 16 << 10;
+
+pub(crate) struct Pools {
+    places: Box<[Place]>,
+    vacant: Mutex<Vec<u32>>,
+}
+
+/// A place in the table.
+struct Place {
+    /// Generation, tenant and flags in one word, so that a look at it is never half old.
+    word: AtomicU64,
+    /// The pool itself: another place, for a handle on a shared pool.
+    base: AtomicU32,
+    space: RwLock<Option<Arc<Space>>>,
+}
+
+const ALIVE: u64 = 1;
+const PERSISTENT: u64 = 2;
+const SHARED: u64 = 4;
+const KEEPING: u64 = 8;
+
+/// A pool that a handle leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pool {
+    /// The place under which its pages are kept.
+    pub(crate) base: u32,
+    pub(crate) flags: PoolFlags,
+    /// Who its pages are charged to.
+    pub(crate) owner: TenantId,
+}
+
+impl Pool {
+    pub(crate) fn kind(self) -> PageKind {
+        match self.flags.persistent {
+            true => PageKind::Persistent,
+            false => PageKind::Ephemeral,
+        }
+    }
+
+    /// Whether a get takes the page away.
+    pub(crate) fn is_exclusive(self) -> bool {
+        !self.flags.persistent && !self.flags.keeping
+    }
+}
+
+fn word(generation: u32, tenant: TenantId, flags: PoolFlags) -> u64 {
+    let bit = |set: bool, bit: u64| if set { bit } else { 0 };
+    u64::from(generation) << 32
+        | u64::from(tenant.0) << 8
+        | bit(flags.persistent, PERSISTENT)
+        | bit(flags.shared, SHARED)
+        | bit(flags.keeping, KEEPING)
+        | ALIVE
+}
+
+impl Pools {
+    pub(crate) fn new() -> Pools {
+        let place = |_| Place {
+            word: AtomicU64::new(0),
+            base: AtomicU32::new(0),
+            space: RwLock::new(None),
+        };
+        Pools {
+            places: (0..POOLS_MAX).map(place).collect(),
+            vacant: Mutex::new((0..POOLS_MAX as u32).rev().collect()),
+        }
+    }
+
+    /// Makes a pool, or a handle for `tenant` on the shared pool at `base`.
+    pub(crate) fn add(
+        &self,
+        tenant: TenantId,
+        flags: PoolFlags,
+        base: Option<u32>,
+        space: Option<Arc<Space>>,
+    ) -> Result<PoolId, PoolError> {
+        let slot = self.vacant.lock().pop().ok_or(PoolError::TooMany)?;
+        let place = &self.places[slot as usize];
+        *place.space.write() = space;
+        place.base.store(base.unwrap_or(slot), Ordering::Relaxed);
+        let generation = (place.word.load(Ordering::Relaxed) >> 32) as u32;
+        place
+            .word
+            .store(word(generation, tenant, flags), Ordering::Release);
+        Ok(PoolId { slot, generation })
+    }
+
+    /// The pool of a handle, if it is this tenant's and alive.
+    pub(crate) fn check(&self, id: PoolId, tenant: TenantId) -> Option<Pool> {
+        let place = self.places.get(id.slot as usize)?;
+        let word = place.word.load(Ordering::Acquire);
+        if !is_alive(word, id) || tenant_of(word) != tenant {
+            return None;
+        }
+        let base = place.base.load(Ordering::Relaxed);
+        let owner = match base == id.slot {
+            true => tenant,
+            false => tenant_of(self.places[base as usize].word.load(Ordering::Acquire)),
+        };
+        Some(Pool {
+            base,
+            flags: flags_of(word),
+            owner,
+        })
+    }
+
+    /// Whether a handle is still good. To be asked again under a shard's lock: whoever ends a pool goes through all
+    /// shards after its handle is dead, so that nothing is put behind its back.
+    pub(crate) fn is_alive(&self, id: PoolId) -> bool {
+        let word = self.places[id.slot as usize].word.load(Ordering::Acquire);
+        is_alive(word, id)
+    }
+
+    /// Ends a handle: no use of it that begins from now on succeeds. Says whether it was alive.
+    pub(crate) fn end(&self, id: PoolId) -> bool {
+        let Some(place) = self.places.get(id.slot as usize) else {
+            return false;
+        };
+        let next = u64::from(id.generation.wrapping_add(1)) << 32;
+        let end = |word| is_alive(word, id).then_some(next);
+        place
+            .word
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, end)
+            .is_ok()
+    }
+
+    /// Has the place of an ended handle used again. Only when none of its pages is left.
+    pub(crate) fn vacate(&self, slot: u32) {
+        *self.places[slot as usize].space.write() = None;
+        self.vacant.lock().push(slot);
+    }
+
+    /// The spill file of a pool.
+    pub(crate) fn space(&self, base: u32) -> Option<Arc<Space>> {
+        self.places[base as usize].space.read().clone()
+    }
+
+    /// Every living pool of a tenant, handles on shared ones among them.
+    pub(crate) fn of_tenant(&self, tenant: TenantId) -> Vec<(PoolId, Pool)> {
+        let ids = self.places.iter().enumerate().map(|(slot, place)| PoolId {
+            slot: slot as u32,
+            generation: (place.word.load(Ordering::Acquire) >> 32) as u32,
+        });
+        ids.filter_map(|id| Some((id, self.check(id, tenant)?)))
+            .collect()
+    }
+}
+
+fn is_alive(word: u64, id: PoolId) -> bool {
+    word & ALIVE != 0 && (word >> 32) as u32 == id.generation
+}
+
+fn tenant_of(word: u64) -> TenantId {
+    TenantId((word >> 8) as u16)
+}
+
+fn flags_of(word: u64) -> PoolFlags {
+    PoolFlags {
+        persistent: word & PERSISTENT != 0,
+        shared: word & SHARED != 0,
+        keeping: word & KEEPING != 0,
+    }
+}
+
+/// A spill file, and which of its slots are taken.
+pub(crate) struct Space {
+    pub(crate) spill: Arc<dyn Spill>,
+    slots: Mutex<Slots>,
+}
+
+struct Slots {
+    vacant: Vec<u32>,
+    /// Slots from here on were never taken.
+    next: u32,
+}
+
+impl Space {
+    pub(crate) fn new(spill: Arc<dyn Spill>) -> Space {
+        Space {
+            spill,
+            slots: Mutex::new(Slots {
+                vacant: Vec::new(),
+                next: 0,
+            }),
+        }
+    }
+
+    /// Takes a slot; `None` if all are taken.
+    pub(crate) fn take(&self) -> Option<u32> {
+        let mut slots = self.slots.lock();
+        if let Some(slot) = slots.vacant.pop() {
+            return Some(slot);
+        }
+        let slot = slots.next;
+        (slot < self.spill.slots()).then(|| {
+            slots.next += 1;
+            slot
+        })
+    }
+
+    pub(crate) fn give_back(&self, slot: u32) {
+        self.slots.lock().vacant.push(slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANN: TenantId = TenantId(1);
+    const BEN: TenantId = TenantId(2);
+
+    #[test]
+    fn a_handle_is_good_for_its_tenant_until_it_is_ended() {
+        let pools = Pools::new();
+        let flags = PoolFlags {
+            keeping: true,
+            ..PoolFlags::default()
+        };
+        let id = pools.add(ANN, flags, None, None).expect("a place");
+        let pool = pools.check(id, ANN).expect("alive");
+        assert_eq!((pool.flags, pool.owner), (flags, ANN));
+        assert_eq!(pools.check(id, BEN), None);
+        assert!(pools.end(id));
+        assert!(!pools.end(id));
+        assert_eq!(pools.check(id, ANN), None);
+        pools.vacate(id.slot);
+        let again = pools.add(BEN, flags, None, None).expect("a place");
+        assert_eq!(again.slot, id.slot);
+        assert_eq!(pools.check(id, ANN), None);
+        assert_eq!(pools.check(id, BEN), None);
+        assert!(pools.check(again, BEN).is_some());
+    }
+
+    #[test]
+    fn numbers_out_of_range_lead_nowhere() {
+        let pools = Pools::new();
+        for slot in [0, POOLS_MAX as u32, u32::MAX, 1 << 31] {
+            let id = PoolId {
+                slot,
+                generation: 0,
+            };
+            assert_eq!(pools.check(id, ANN), None);
+            assert!(!pools.end(id));
+        }
+    }
+
+    #[test]
+    fn the_table_has_an_end() {
+        let pools = Pools::new();
+        for _ in 0..POOLS_MAX {
+            assert!(pools.add(ANN, PoolFlags::default(), None, None).is_ok());
+        }
+        let one_more = pools.add(ANN, PoolFlags::default(), None, None);
+        assert!(matches!(one_more, Err(PoolError::TooMany)));
+    }
+}

@@ -1,0 +1,343 @@
+//! Save and restore: a tenant's pools and every persistent page in them, exactly once (R-M1, R-M2, R-M4).
+//!
+//! ```text
+//!  head      "SUBLETPG" version:u32 page_bytes:u32 frozen:u8 eviction:u8 pools:u32
+//!  pools     number:u32 flags:u8 shared:u128                                        (each)
+//!  head sum  xxh3-128 of all that came before
+//!  pages     'P' number:u32 object:u64 index:u32 page… xxh3-128 of these            (each)
+//!  end       'E' pages:u64 xxh3-128 of every sum before, in their order
+//! ```
+//!
+//! Numbers are little-endian. Ephemeral pages are not saved: they may vanish at any time. A stream is applied to pools of its own, and these take effect
+//! only when its end was read and every sum held; else they are ended again.
+
+use std::io::{self, Read, Write};
+
+use sublet_types::{EvictionKind, ObjectId, PageIndex, PoolFlags, PoolId, SharedName};
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
+
+use super::Pages;
+use super::directory::Whereabouts;
+use super::key::Key;
+use crate::api::{RestoreError, SavedPool};
+use crate::tenants::Tenant;
+
+const MAGIC: &[u8; 8] = b"SUBLETPG";
+const VERSION: u32 = 1;
+const PAGE_MARK: u8 = b'P';
+const END_MARK: u8 = b'E';
+const SUM_BYTES: usize = 16;
+
+/// Pools in a stream, at the most.
+const POOLS_MAX: u32 = super::pools::POOLS_MAX as u32;
+
+const PERSISTENT: u8 = 1;
+const SHARED: u8 = 2;
+const KEEPING: u8 = 4;
+
+/// What a stream says of its tenant before the pages come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) page_bytes: u32,
+    pub(crate) frozen: bool,
+    pub(crate) eviction: EvictionKind,
+    pub(crate) pools: Vec<SavedPool>,
+}
+
+/// A page as it is saved.
+pub(crate) struct SavedPage<'a> {
+    pub(crate) pool: u32,
+    pub(crate) object: ObjectId,
+    pub(crate) index: PageIndex,
+    pub(crate) bytes: &'a [u8],
+}
+
+/// Writes a stream.
+pub(crate) struct Saver<W> {
+    out: W,
+    sums: Xxh3,
+    pages: u64,
+}
+
+impl<W: Write> Saver<W> {
+    pub(crate) fn begin(mut out: W, head: &Head) -> io::Result<Saver<W>> {
+        let bytes = head_bytes(head);
+        let sum = xxh3_128(&bytes).to_le_bytes();
+        out.write_all(&bytes)?;
+        out.write_all(&sum)?;
+        let mut sums = Xxh3::new();
+        sums.update(&sum);
+        Ok(Saver {
+            out,
+            sums,
+            pages: 0,
+        })
+    }
+
+    pub(crate) fn page(&mut self, page: &SavedPage<'_>) -> io::Result<()> {
+        let mut record = Vec::with_capacity(17 + page.bytes.len());
+        record.push(PAGE_MARK);
+        record.extend_from_slice(&page.pool.to_le_bytes());
+        record.extend_from_slice(&page.object.0.to_le_bytes());
+        record.extend_from_slice(&page.index.0.to_le_bytes());
+        record.extend_from_slice(page.bytes);
+        let sum = xxh3_128(&record).to_le_bytes();
+        self.sums.update(&sum);
+        self.pages += 1;
+        self.out.write_all(&record)?;
+        self.out.write_all(&sum)
+    }
+
+    /// Writes the end mark; says how many pages there are.
+    pub(crate) fn end(mut self) -> io::Result<u64> {
+        self.sums.update(&self.pages.to_le_bytes());
+        self.out.write_all(&[END_MARK])?;
+        self.out.write_all(&self.pages.to_le_bytes())?;
+        self.out.write_all(&self.sums.digest128().to_le_bytes())?;
+        self.out.flush()?;
+        Ok(self.pages)
+    }
+}
+
+fn head_bytes(head: &Head) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.extend_from_slice(MAGIC);
+    bytes.extend_from_slice(&VERSION.to_le_bytes());
+    bytes.extend_from_slice(&head.page_bytes.to_le_bytes());
+    bytes.push(u8::from(head.frozen));
+    bytes.push(eviction_number(head.eviction));
+    bytes.extend_from_slice(&(head.pools.len() as u32).to_le_bytes());
+    for pool in &head.pools {
+        bytes.extend_from_slice(&pool.number.to_le_bytes());
+        bytes.push(flag_bits(pool.flags));
+        bytes.extend_from_slice(&pool.shared.map_or(0, |name| name.0).to_le_bytes());
+    }
+    bytes
+}
+
+fn eviction_number(eviction: EvictionKind) -> u8 {
+    let place = EvictionKind::ALL
+        .iter()
+        .position(|(kind, ..)| *kind == eviction);
+    place.unwrap_or_default() as u8
+}
+
+fn flag_bits(flags: PoolFlags) -> u8 {
+    let bit = |set, bit| if set { bit } else { 0 };
+    bit(flags.persistent, PERSISTENT) | bit(flags.shared, SHARED) | bit(flags.keeping, KEEPING)
+}
+
+/// Reads a stream.
+pub(crate) struct Loader<R> {
+    input: R,
+    /// Bytes that were read.
+    at: u64,
+    sums: Xxh3,
+    page_bytes: usize,
+    pages: u64,
+}
+
+impl<R: Read> Loader<R> {
+    /// Reads the head. `page_bytes` is what the store's pages have.
+    pub(crate) fn begin(input: R, page_bytes: usize) -> Result<(Loader<R>, Head), RestoreError> {
+        let mut loader = Loader {
+            input,
+            at: 0,
+            sums: Xxh3::new(),
+            page_bytes,
+            pages: 0,
+        };
+        let mut bytes = loader.read(MAGIC.len() + 14)?;
+        if &bytes[..8] != MAGIC {
+            return Err(RestoreError::NoSave);
+        }
+        let version = number(&bytes[8..]);
+        if version != VERSION {
+            return Err(RestoreError::Version(version));
+        }
+        let theirs = number(&bytes[12..]);
+        if theirs as usize != page_bytes {
+            return Err(RestoreError::PageBytes(theirs));
+        }
+        let pools = number(&bytes[18..]);
+        if pools > POOLS_MAX {
+            return Err(RestoreError::Damaged(loader.at));
+        }
+        let rest = loader.read(pools as usize * 21)?;
+        bytes.extend_from_slice(&rest);
+        loader.check(&bytes)?;
+        let head = loader.head(&bytes, &rest, theirs)?;
+        Ok((loader, head))
+    }
+
+    fn head(&self, bytes: &[u8], pools: &[u8], page_bytes: u32) -> Result<Head, RestoreError> {
+        let eviction = EvictionKind::ALL
+            .get(usize::from(bytes[17]))
+            .ok_or(RestoreError::Damaged(self.at))?;
+        Ok(Head {
+            page_bytes,
+            frozen: bytes[16] != 0,
+            eviction: eviction.0,
+            pools: pools.chunks_exact(21).map(saved_pool).collect(),
+        })
+    }
+
+    /// The next page, or nothing when the end was read and all sums held.
+    pub(crate) fn page(
+        &mut self,
+    ) -> Result<Option<(u32, ObjectId, PageIndex, Vec<u8>)>, RestoreError> {
+        let mark = self.read(1)?;
+        match mark[0] {
+            PAGE_MARK => {}
+            END_MARK => return self.end().map(|()| None),
+            _ => return Err(RestoreError::Damaged(self.at - 1)),
+        }
+        let mut record = mark;
+        record.extend_from_slice(&self.read(16 + self.page_bytes)?);
+        self.check(&record)?;
+        self.pages += 1;
+        let object = u64::from_le_bytes(first(&record[5..]));
+        let (pool, index) = (number(&record[1..]), number(&record[13..]));
+        let bytes = record.split_off(17);
+        Ok(Some((pool, ObjectId(object), PageIndex(index), bytes)))
+    }
+
+    fn end(&mut self) -> Result<(), RestoreError> {
+        let at = self.at;
+        let said = self.read(8 + SUM_BYTES)?;
+        self.sums.update(&said[..8]);
+        let pages = u64::from_le_bytes(first(&said));
+        let sum = self.sums.digest128().to_le_bytes();
+        if pages != self.pages || said[8..] != sum {
+            return Err(RestoreError::Damaged(at));
+        }
+        match self.input.read(&mut [0]) {
+            Ok(0) => Ok(()),
+            Ok(_) => Err(RestoreError::Trailing(self.at)),
+            Err(error) => Err(RestoreError::Unreadable(error)),
+        }
+    }
+
+    /// Reads the sum of `bytes` and compares it.
+    fn check(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
+        let at = self.at - bytes.len() as u64;
+        let said = self.read(SUM_BYTES)?;
+        self.sums.update(&said);
+        match said[..] == xxh3_128(bytes).to_le_bytes() {
+            true => Ok(()),
+            false => Err(RestoreError::Damaged(at)),
+        }
+    }
+
+    fn read(&mut self, len: usize) -> Result<Vec<u8>, RestoreError> {
+        let mut bytes = Vec::new();
+        let read = self.input.by_ref().take(len as u64).read_to_end(&mut bytes);
+        self.at += bytes.len() as u64;
+        match read {
+            Err(error) => Err(RestoreError::Unreadable(error)),
+            Ok(read) if read < len => Err(RestoreError::Truncated(self.at)),
+            Ok(_) => Ok(bytes),
+        }
+    }
+}
+
+fn first<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    let mut array = [0; N];
+    array.copy_from_slice(&bytes[..N]);
+    array
+}
+
+fn number(bytes: &[u8]) -> u32 {
+    u32::from_le_bytes(first(bytes))
+}
+
+fn saved_pool(bytes: &[u8]) -> SavedPool {
+    let flags = PoolFlags {
+        persistent: bytes[4] & PERSISTENT != 0,
+        shared: bytes[4] & SHARED != 0,
+        keeping: bytes[4] & KEEPING != 0,
+    };
+    SavedPool {
+        number: number(bytes),
+        flags,
+        shared: flags
+            .shared
+            .then(|| SharedName(u128::from_le_bytes(first(&bytes[5..])))),
+    }
+}
+
+impl Pages {
+    /// Writes a tenant's pools and persistent pages. Best while it is frozen: what is put meanwhile may be in it or not.
+    pub(crate) fn save(&self, tenant: &Tenant, out: impl Write) -> io::Result<u64> {
+        let pools = self.pools.of_tenant(tenant.id);
+        let head = Head {
+            page_bytes: self.page_bytes() as u32,
+            frozen: self.holdings(tenant).is_frozen(),
+            eviction: self.holdings(tenant).eviction(),
+            pools: pools
+                .iter()
+                .map(|(id, pool)| SavedPool {
+                    number: id.slot,
+                    flags: pool.flags,
+                    shared: self.shared_name(*id),
+                })
+                .collect(),
+        };
+        let mut saver = Saver::begin(out, &head)?;
+        let persistent = |key: Key| {
+            pools
+                .iter()
+                .any(|(id, pool)| id.slot == key.pool && pool.flags.persistent)
+        };
+        for shard in 0..self.holdings(tenant).shards().len() {
+            for key in self.keys_of(tenant, shard, persistent) {
+                let Some(bytes) = self.copy_of(tenant, shard, key)? else {
+                    continue; // flushed meanwhile
+                };
+                saver.page(&SavedPage {
+                    pool: key.pool,
+                    object: key.object,
+                    index: key.index,
+                    bytes: &bytes,
+                })?;
+            }
+        }
+        saver.end()
+    }
+
+    /// The keys of a shard for which `is_wanted`.
+    pub(super) fn keys_of(
+        &self,
+        tenant: &Tenant,
+        shard: usize,
+        is_wanted: impl Fn(Key) -> bool,
+    ) -> Vec<Key> {
+        let shard = self.holdings(tenant).shards()[shard].lock();
+        let mut keys = Vec::new();
+        shard.directory.visit(&shard.keys(&self.frames), |key, _| {
+            if is_wanted(key) {
+                keys.push(key);
+            }
+        });
+        keys
+    }
+
+    /// A persistent page's bytes, wherever it is.
+    fn copy_of(&self, tenant: &Tenant, shard: usize, key: Key) -> io::Result<Option<Vec<u8>>> {
+        let shard = self.holdings(tenant).shards()[shard].lock();
+        let object = self.seed.object(key.pool, key.object);
+        match shard.find(&self.frames, object, key) {
+            None => Ok(None),
+            Some(Whereabouts::Here(frame)) => Ok(Some(self.bytes(frame).to_vec())),
+            Some(Whereabouts::OnDisk(number)) => {
+                let mut page = vec![0; self.page_bytes()];
+                let space = self.pools.space(key.pool).ok_or(io::ErrorKind::NotFound)?;
+                space.spill.read(shard.disk.get(number).slot, &mut page)?;
+                Ok(Some(page))
+            }
+        }
+    }
+}
+
+/// Which pool of this store stands for a pool of a stream.
+pub(crate) type Renumbered = std::collections::HashMap<u32, PoolId>;

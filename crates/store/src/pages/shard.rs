@@ -1,0 +1,184 @@
+//! A shard: some of a tenant's objects, under one lock.
+
+use sublet_types::{EvictionKind, Second};
+
+use super::directory::{Directory, Keys, Whereabouts};
+use super::disk::DiskPages;
+use super::frame::{Frames, Queue, QueueId};
+use super::key::{Key, Seed};
+use crate::arena::PageKind;
+use crate::eviction::{self, Eviction, Page};
+
+/// Sampled uses that wait to be drained, at the most.
+const SAMPLES_MAX: usize = 4096;
+
+/// One page in so many, by its hash, is followed for miss-ratio curves.
+pub const SAMPLE_ONE_IN: u64 = 16;
+
+/// What happened to a sampled page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SampledUse {
+    /// It was put.
+    Put,
+    /// It was asked for.
+    Get,
+    /// It was flushed.
+    Flush,
+}
+
+/// What a shard counts, since the start; and their sums.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageTally {
+    /// Puts (`puts_total`).
+    pub puts: u64,
+    /// Puts that found a free frame or replaced their own page (`puts_succ`).
+    pub puts_succeeded: u64,
+    /// Puts that were refused.
+    pub puts_refused: u64,
+    /// Gets.
+    pub gets: u64,
+    /// Gets that found the page.
+    pub hits: u64,
+    /// Pages flushed, with their pools among them.
+    pub flushes: u64,
+    /// Ephemeral pages that went to make room.
+    pub evictions: u64,
+    /// Persistent pages written to their spill files.
+    pub spilled: u64,
+}
+
+impl PageTally {
+    pub(crate) fn add(&mut self, other: &PageTally) {
+        self.puts += other.puts;
+        self.puts_succeeded += other.puts_succeeded;
+        self.puts_refused += other.puts_refused;
+        self.gets += other.gets;
+        self.hits += other.hits;
+        self.flushes += other.flushes;
+        self.evictions += other.evictions;
+        self.spilled += other.spilled;
+    }
+}
+
+pub(crate) struct Shard {
+    number: u8,
+    pub(super) directory: Directory,
+    pub(super) eviction: Box<dyn Eviction>,
+    /// Frames without a page, by kind.
+    pub(super) free: [Queue; 2],
+    /// Persistent pages here, the longest unused last.
+    pub(super) kept: Queue,
+    /// Persistent pages that have a place on disk.
+    pub(super) disk: DiskPages,
+    pub(super) tally: PageTally,
+    samples: Vec<(u64, SampledUse)>,
+}
+
+impl Shard {
+    pub(super) fn new(number: u8, seed: Seed, eviction: EvictionKind) -> Shard {
+        Shard {
+            number,
+            directory: Directory::new(seed),
+            eviction: eviction::new(eviction),
+            free: [Queue::new(QueueId::FREE), Queue::new(QueueId::FREE)],
+            kept: Queue::new(QueueId::KEPT),
+            disk: DiskPages::default(),
+            tally: PageTally::default(),
+            samples: Vec::new(),
+        }
+    }
+
+    /// Has another eviction from now on.
+    pub(super) fn set_eviction(&mut self, kind: EvictionKind, frames: &Frames, now: Second) {
+        let mut before = std::mem::replace(&mut self.eviction, eviction::new(kind));
+        while let Some(frame) = before.victim(frames, now) {
+            let hash = frames.hash(frame);
+            self.eviction.admit(Page {
+                frames,
+                frame,
+                hash,
+                now,
+            });
+        }
+    }
+
+    pub(super) fn number(&self) -> u8 {
+        self.number
+    }
+
+    /// Has the processor fetch what a put will touch.
+    pub(super) fn expect(&self, frames: &Frames, kind: PageKind, hash: u64) {
+        match self.free[kind as usize].head() {
+            Some(free) => frames.expect(free),
+            None => self.eviction.expect_victim(frames),
+        }
+        self.eviction.expect(hash);
+    }
+
+    /// Persistent pages that are on disk only.
+    pub(super) fn on_disk(&self) -> u32 {
+        self.disk.len() - self.kept.len()
+    }
+
+    /// Where a page is.
+    pub(super) fn find(&self, frames: &Frames, object: u64, key: Key) -> Option<Whereabouts> {
+        self.directory.get(&self.keys(frames), object, key)
+    }
+
+    pub(super) fn keys<'a>(&'a self, frames: &'a Frames) -> ShardKeys<'a> {
+        ShardKeys {
+            frames,
+            disk: &self.disk,
+        }
+    }
+
+    pub(super) fn insert(&mut self, frames: &Frames, object: u64, key: Key, to: Whereabouts) {
+        let keys = ShardKeys {
+            frames,
+            disk: &self.disk,
+        };
+        self.directory.insert(&keys, object, key, to);
+    }
+
+    pub(super) fn set(&mut self, frames: &Frames, object: u64, key: Key, to: Whereabouts) {
+        let keys = ShardKeys {
+            frames,
+            disk: &self.disk,
+        };
+        self.directory.set(&keys, object, key, to);
+    }
+
+    pub(super) fn remove(&mut self, frames: &Frames, object: u64, key: Key) -> Option<Whereabouts> {
+        let keys = ShardKeys {
+            frames,
+            disk: &self.disk,
+        };
+        self.directory.remove(&keys, object, key)
+    }
+
+    /// Notes a use of a page, if it is one of those that are followed.
+    pub(super) fn sample(&mut self, hash: u64, what: SampledUse) {
+        if hash.is_multiple_of(SAMPLE_ONE_IN) && self.samples.len() < SAMPLES_MAX {
+            self.samples.push((hash, what));
+        }
+    }
+
+    pub(crate) fn drain_samples(&mut self, into: &mut Vec<(u64, SampledUse)>) {
+        into.append(&mut self.samples);
+    }
+}
+
+/// Which page is where, in one shard.
+pub(super) struct ShardKeys<'a> {
+    frames: &'a Frames,
+    disk: &'a DiskPages,
+}
+
+impl Keys for ShardKeys<'_> {
+    fn key_at(&self, whereabouts: Whereabouts) -> Key {
+        match whereabouts {
+            Whereabouts::Here(frame) => self.frames.get(frame).key(),
+            Whereabouts::OnDisk(page) => self.disk.key(page),
+        }
+    }
+}

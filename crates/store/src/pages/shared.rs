@@ -1,0 +1,176 @@
+//! Shared pools: one pool, several tenants (R-T2, R-T4).
+//!
+//! Who may share a pool is said beforehand, by the owner of the host; nobody else may. Its pages are charged
+//! to an account of its own, a get leaves them, and each sharer has a handle. When a sharer leaves, the
+//! objects that it touched last go with it; when the last one leaves, all do.
+
+use std::collections::HashMap;
+
+use sublet_types::{ObjectId, PoolFlags, PoolId, SharedName, TenantId};
+
+use super::Pages;
+use super::desk::Desk;
+use super::pools::Pool;
+use crate::api::{PageKey, PoolError};
+
+/// Tenants that may share one pool, at the most.
+const SHARERS_MAX: usize = 256;
+
+/// Every pool that tenants were allowed to share.
+#[derive(Default)]
+pub(crate) struct SharedPools(HashMap<SharedName, SharedPool>);
+
+struct SharedPool {
+    account: TenantId,
+    members: Vec<TenantId>,
+    /// The pool itself, while somebody shares it.
+    base: Option<PoolId>,
+    handles: Vec<PoolId>,
+    /// Which handle touched an object last.
+    touched: HashMap<ObjectId, u32>,
+}
+
+const FLAGS: PoolFlags = PoolFlags {
+    persistent: false,
+    shared: true,
+    keeping: true,
+};
+
+impl Pages {
+    /// Allows `members` to share a pool, from now on; `account` is charged for its pages. Who was allowed before and
+    /// is not among them keeps the handles that it has.
+    pub(crate) fn allow_sharing(
+        &self,
+        name: SharedName,
+        account: TenantId,
+        members: Vec<TenantId>,
+    ) -> Result<(), PoolError> {
+        if members.len() > SHARERS_MAX {
+            return Err(PoolError::TooMany);
+        }
+        let mut shared = self.shared.lock();
+        let pool = shared.0.entry(name).or_insert_with(|| SharedPool {
+            account,
+            members: Vec::new(),
+            base: None,
+            handles: Vec::new(),
+            touched: HashMap::new(),
+        });
+        pool.members = members;
+        Ok(())
+    }
+
+    /// A handle for a tenant on a shared pool.
+    pub(crate) fn join(&self, tenant: TenantId, name: SharedName) -> Result<PoolId, PoolError> {
+        let mut shared = self.shared.lock();
+        let pool = shared
+            .0
+            .get_mut(&name)
+            .filter(|pool| pool.members.contains(&tenant))
+            .ok_or(PoolError::NotAllowed)?;
+        let base = match pool.base {
+            Some(base) => base,
+            None => self.pools.add(pool.account, FLAGS, None, None)?,
+        };
+        pool.base = Some(base);
+        let handle = self.pools.add(tenant, FLAGS, Some(base.slot), None)?;
+        pool.handles.push(handle);
+        Ok(handle)
+    }
+
+    /// The name of the shared pool that a handle is on.
+    pub(crate) fn shared_name(&self, handle: PoolId) -> Option<SharedName> {
+        let shared = self.shared.lock();
+        let mut pools = shared.0.iter();
+        pools
+            .find(|(_, pool)| pool.handles.contains(&handle))
+            .map(|(name, _)| *name)
+    }
+
+    /// Takes a handle out of its pool: the objects that it touched last, and the pool itself if that was the last
+    /// handle.
+    fn leave(&self, handle: PoolId) -> Option<(PoolId, TenantId, Left)> {
+        let mut shared = self.shared.lock();
+        let mut pools = shared.0.values_mut();
+        let pool = pools.find(|pool| pool.handles.contains(&handle))?;
+        pool.handles.retain(|other| *other != handle);
+        let base = pool.base?;
+        if pool.handles.is_empty() {
+            pool.base = None;
+            pool.touched.clear();
+            return Some((base, pool.account, Left::All));
+        }
+        let own = pool.touched.extract_if(|_, slot| *slot == handle.slot);
+        let objects = own.map(|(object, _)| object).collect();
+        Some((base, pool.account, Left::Objects(objects)))
+    }
+}
+
+/// What goes with a sharer.
+enum Left {
+    /// These objects.
+    Objects(Vec<ObjectId>),
+    /// The whole pool.
+    All,
+}
+
+impl Desk<'_> {
+    /// Notes who touched an object of a shared pool last.
+    pub(super) fn note_toucher(&self, key: PageKey, pool: Pool) {
+        if !pool.flags.shared {
+            return;
+        }
+        let mut shared = self.pages.shared.lock();
+        let mut pools = shared.0.values_mut();
+        let is_it = |pool: &&mut SharedPool| pool.handles.contains(&key.pool);
+        if let Some(pool) = pools.find(is_it) {
+            pool.touched.insert(key.object, key.pool.slot);
+        }
+    }
+
+    /// Ends a pool, or a handle on a shared one: from the answer on nothing of it can be had (R-F1). Says whether it was
+    /// alive.
+    pub(crate) fn destroy_pool(&self, id: PoolId) -> bool {
+        let Some(pool) = self.pages.pools.check(id, self.tenant.id) else {
+            return false;
+        };
+        if !self.pages.pools.end(id) {
+            return false;
+        }
+        match pool.flags.shared {
+            false => self.remove_pages(pool),
+            true => self.leave_shared(id),
+        }
+        self.pages.pools.vacate(id.slot);
+        true
+    }
+
+    fn leave_shared(&self, handle: PoolId) {
+        let Some((base, account, left)) = self.pages.leave(handle) else {
+            return;
+        };
+        let Some(tenant) = self.pages.tenants.get(account) else {
+            return;
+        };
+        let desk = Desk { tenant, ..*self };
+        match left {
+            Left::All => {
+                desk.destroy_base(base);
+            }
+            Left::Objects(objects) => {
+                for object in objects {
+                    desk.flush_object(base, object);
+                }
+            }
+        }
+    }
+
+    fn destroy_base(&self, base: PoolId) {
+        if let Some(pool) = self.pages.pools.check(base, self.tenant.id)
+            && self.pages.pools.end(base)
+        {
+            self.remove_pages(pool);
+            self.pages.pools.vacate(base.slot);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Sweeping: what leads to the frames of a dropped block is removed, before they are used again.
+//!
+//! Dropping a block costs the same whatever it holds; the price is paid here, later and elsewhere: by the chores,
+//! or by whoever opens the block for pages again.
+
+use std::sync::atomic::Ordering;
+
+use sublet_types::{Second, TenantId};
+
+use super::Pages;
+use super::frame::{FrameId, QueueId};
+use super::holdings::Holdings;
+use super::shard::Shard;
+use crate::arena::{BlockId, PageKind};
+use crate::eviction::Page;
+use crate::tenants::Tenant;
+
+/// Blocks that the chores sweep in one call: under a millisecond.
+const SWEPT_AT_ONCE: usize = 4;
+
+impl Pages {
+    /// Drops blocks of a tenant's ephemeral pages with all that is in them. The caller retires them, and
+    /// waits for their readers, before the memory goes. Returns the pages that were lost.
+    pub(super) fn drop_blocks(&self, tenant: &Tenant, blocks: &[BlockId]) -> u64 {
+        let mut lost = 0;
+        for block in blocks {
+            let facts = self.arena.block(*block);
+            facts.former.store(tenant.id.0, Ordering::Relaxed);
+            facts.unswept.store(true, Ordering::Release);
+            let pages = facts.live_items.swap(0, Ordering::AcqRel);
+            lost += u64::from(pages);
+            self.holdings(tenant).dropped(pages);
+            self.holdings(tenant)
+                .lost_block(PageKind::Ephemeral, *block);
+            tenant.lost_block();
+        }
+        self.unswept.lock().extend(blocks);
+        self.arena.retire(blocks);
+        lost
+    }
+
+    /// Sweeps some of the dropped blocks. Says whether there are more.
+    pub(crate) fn sweep_some(&self) -> bool {
+        for _ in 0..SWEPT_AT_ONCE {
+            let Some(block) = self.unswept.lock().pop() else {
+                return false;
+            };
+            self.sweep(block);
+        }
+        !self.unswept.lock().is_empty()
+    }
+
+    /// Sweeps a block, if that is still to be done. The caller holds no shard's lock.
+    pub(super) fn sweep(&self, block: BlockId) {
+        let facts = self.arena.block(block);
+        if !facts.unswept.load(Ordering::Acquire) {
+            return;
+        }
+        let _sweeping = self.sweeping.lock();
+        if !facts.unswept.load(Ordering::Acquire) {
+            return;
+        }
+        let former = TenantId(facts.former.load(Ordering::Relaxed));
+        if let Some(tenant) = self.tenants.get(former) {
+            for frame in self.frames.of_block(block) {
+                self.sweep_frame(tenant, frame);
+            }
+        }
+        facts.unswept.store(false, Ordering::Release);
+    }
+
+    fn sweep_frame(&self, tenant: &Tenant, frame: FrameId) {
+        let facts = self.frames.get(frame);
+        let holdings = self.holdings(tenant);
+        while facts.queue() != QueueId::NONE {
+            let number = facts.shard();
+            let mut shard = holdings.shards()[usize::from(number)].lock();
+            // Nobody gives frames of a dropped block to another shard, but one may have been on its way.
+            if facts.shard() == number && facts.queue() != QueueId::NONE {
+                self.unlink(holdings, &mut shard, frame);
+            }
+        }
+    }
+
+    /// Takes a dropped frame out of its shard, whatever is in it.
+    fn unlink(&self, holdings: &Holdings, shard: &mut Shard, frame: FrameId) {
+        let facts = self.frames.get(frame);
+        if facts.queue() == QueueId::FREE {
+            shard.free[PageKind::Ephemeral as usize].remove(&self.frames, frame);
+            return;
+        }
+        holdings.forgot_stale();
+        let key = facts.key();
+        let object = self.seed.object(key.pool, key.object);
+        shard.remove(&self.frames, object, key);
+        shard.eviction.forget(Page {
+            frames: &self.frames,
+            frame,
+            hash: self.seed.page_of(object, key.index),
+            now: Second(0),
+        });
+    }
+}

@@ -1,0 +1,443 @@
+//! The store's page verbs, and how blocks come to pages and go from one engine to the other.
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+use sublet_types::{
+    Bytes, EvictionKind, ObjectId, PageIndex, PoolFlags, PoolId, ReleaseMode, Second, SharedName,
+    TenantId,
+};
+
+use crate::api::*;
+use crate::arena::PageKind;
+use crate::pages::{Desk, Displacing, Loader, PageLoss, Renumbered, Space, Tried};
+use crate::store::{Pin, Store, Worker};
+use crate::tenants::Tenant;
+
+/// Attempts at a block before a put is refused: others may take what was freed for it.
+const ATTEMPTS_MAX: u32 = 1000;
+
+/// A tenant's items give a block to its pages, or the other way round, when their coldest block is colder by this
+/// factor: so that blocks do not go to and fro.
+const WORTH_FACTOR: u32 = 2;
+
+impl Store {
+    /// Makes a pool for a tenant. A persistent one needs a spill file.
+    pub fn create_pool(
+        &self,
+        tenant: TenantId,
+        flags: PoolFlags,
+        spill: Option<Arc<dyn Spill>>,
+    ) -> Result<PoolId, PoolError> {
+        self.items.tenants.get(tenant).ok_or(PoolError::NoTenant)?;
+        if flags.shared {
+            return Err(match flags.persistent {
+                true => PoolError::SharedPersistent,
+                false => PoolError::NameAndFlag,
+            });
+        }
+        let space = match (flags.persistent, spill) {
+            (false, _) => None,
+            (true, Some(spill)) => Some(Arc::new(Space::new(spill))),
+            (true, None) => return Err(PoolError::NoSpill),
+        };
+        self.pages.pools.add(tenant, flags, None, space)
+    }
+
+    /// Allows `members`, and nobody else, to share a pool. Its pages are charged to the tenant `account`.
+    pub fn allow_sharing(
+        &self,
+        name: SharedName,
+        account: TenantId,
+        members: Vec<TenantId>,
+    ) -> Result<(), PoolError> {
+        self.items.tenants.get(account).ok_or(PoolError::NoTenant)?;
+        self.pages.allow_sharing(name, account, members)
+    }
+
+    /// A handle for a tenant on a shared pool that it may share.
+    pub fn join_pool(&self, tenant: TenantId, name: SharedName) -> Result<PoolId, PoolError> {
+        self.items.tenants.get(tenant).ok_or(PoolError::NoTenant)?;
+        self.pages.join(tenant, name)
+    }
+
+    /// The pools of a tenant, with what they promise.
+    pub fn pools(&self, tenant: TenantId) -> Vec<(PoolId, PoolFlags)> {
+        let pools = self.pages.pools.of_tenant(tenant);
+        pools
+            .into_iter()
+            .map(|(id, pool)| (id, pool.flags))
+            .collect()
+    }
+
+    /// Says how much a tenant may hold from now on, by policy; `None` leaves it to its ceiling. Who holds more
+    /// is brought down by the chores, unless the store was told to leave that alone.
+    pub fn set_target(&self, tenant: TenantId, target: Option<Bytes>) {
+        if let Some(tenant) = self.items.tenants.get(tenant) {
+            tenant.set_target(target);
+        }
+    }
+
+    /// Refuses a tenant's new pages from now on, or takes them again. Gets, flushes and replacements go on (R-M1).
+    pub fn freeze(&self, tenant: TenantId, frozen: bool) {
+        if let Some(tenant) = self.items.tenants.get(tenant) {
+            self.pages.holdings(tenant).freeze(frozen);
+        }
+    }
+
+    /// Gives a tenant's ephemeral pages another eviction.
+    pub fn set_eviction(&self, tenant: TenantId, kind: EvictionKind, now: Second) {
+        if let Some(tenant) = self.items.tenants.get(tenant) {
+            self.pages.set_eviction(tenant, kind, now);
+        }
+    }
+
+    /// Moves what was noted of a tenant's followed pages since the last call to the end of `into`: one page in
+    /// [`SAMPLE_ONE_IN`], by its hash.
+    pub fn drain_samples(&self, tenant: TenantId, into: &mut Vec<(u64, SampledUse)>) {
+        let tenant = self.items.tenants.get(tenant);
+        if let Some(holdings) = tenant.and_then(|tenant| tenant.pages.get()) {
+            for shard in holdings.shards() {
+                shard.lock().drain_samples(into);
+            }
+        }
+    }
+
+    /// What a tenant's pages are, now.
+    pub fn page_figures(&self, tenant: TenantId) -> PageFigures {
+        let tenant = self.items.tenants.get(tenant);
+        tenant.map_or_else(PageFigures::default, |tenant| self.pages.figures(tenant))
+    }
+
+    /// What the page store's own facts take.
+    pub fn page_overhead(&self) -> PageOverhead {
+        self.pages.overhead()
+    }
+}
+
+impl Worker {
+    fn desk<'a>(&'a self, tenant: &'a Tenant, now: Second) -> Desk<'a> {
+        Desk {
+            pages: &self.store().pages,
+            tenant,
+            now,
+            luck: self.moment(now).luck,
+        }
+    }
+
+    fn at_desk<R>(
+        &self,
+        tenant: TenantId,
+        now: Second,
+        work: impl FnOnce(Desk<'_>) -> R,
+    ) -> Option<R> {
+        let tenant = self.items().tenants.get(tenant)?;
+        let _pin = Pin::new(self);
+        Some(work(self.desk(tenant, now)))
+    }
+
+    /// Puts a page: `fill` writes all its bytes, once, if it is stored. It must not wait for anything.
+    pub fn put_page(
+        &self,
+        tenant: TenantId,
+        key: PageKey,
+        now: Second,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Put {
+        let Some(tenant) = self.items().tenants.get(tenant) else {
+            return Put::Refused(PutRefused::NoPool);
+        };
+        let _pin = Pin::new(self);
+        let desk = self.desk(tenant, now);
+        let mut displacing = Displacing::IfBound;
+        let mut fill = fill;
+        for _ in 0..ATTEMPTS_MAX {
+            match desk.try_put(key, displacing, fill) {
+                Tried::Done(put) => return put,
+                Tried::NeedsBlock(owner, kind, again) => {
+                    displacing = self.page_block(owner, kind, now);
+                    fill = again;
+                }
+            }
+        }
+        match desk.try_put(key, Displacing::Always, fill) {
+            Tried::Done(put) => put,
+            Tried::NeedsBlock(..) => Put::Refused(PutRefused::NoMemory),
+        }
+    }
+
+    /// Gets a page: `visit` sees its bytes, once, if it is there. It must not wait for anything.
+    pub fn get_page(
+        &self,
+        tenant: TenantId,
+        key: PageKey,
+        now: Second,
+        visit: impl FnOnce(&[u8]),
+    ) -> Get {
+        self.at_desk(tenant, now, |desk| desk.get(key, visit))
+            .unwrap_or(Get::NoPool)
+    }
+
+    /// Puts `count` pages of an object, from `key` on: `fill` writes the nth. Says what became of each.
+    pub fn put_pages(
+        &self,
+        tenant: TenantId,
+        key: PageKey,
+        count: u32,
+        now: Second,
+        mut fill: impl FnMut(u32, &mut [u8]),
+    ) -> Vec<Put> {
+        let put = |n| match run_key(key, n) {
+            Some(key) => self.put_page(tenant, key, now, |page| fill(n, page)),
+            None => Put::Refused(PutRefused::NoPool),
+        };
+        let _pin = Pin::new(self);
+        (0..count).map(put).collect()
+    }
+
+    /// Gets `count` pages of an object, from `key` on: `visit` sees the nth, if it is there. Says what became of each.
+    pub fn get_pages(
+        &self,
+        tenant: TenantId,
+        key: PageKey,
+        count: u32,
+        now: Second,
+        mut visit: impl FnMut(u32, &[u8]),
+    ) -> Vec<Get> {
+        let get = |n| match run_key(key, n) {
+            Some(key) => self.get_page(tenant, key, now, |page| visit(n, page)),
+            None => Get::Miss,
+        };
+        let _pin = Pin::new(self);
+        (0..count).map(get).collect()
+    }
+
+    /// Flushes a page: from the answer on it cannot be had. Finding none is as good. Says whether the pool is there.
+    pub fn flush_page(&self, tenant: TenantId, key: PageKey, now: Second) -> bool {
+        self.at_desk(tenant, now, |desk| desk.flush_page(key)) == Some(true)
+    }
+
+    /// Flushes an object's pages. Says whether the pool is there.
+    pub fn flush_object(
+        &self,
+        tenant: TenantId,
+        pool: PoolId,
+        object: ObjectId,
+        now: Second,
+    ) -> bool {
+        self.at_desk(tenant, now, |desk| desk.flush_object(pool, object)) == Some(true)
+    }
+
+    /// Ends a pool, or a handle on a shared one. Says whether it was there.
+    pub fn destroy_pool(&self, tenant: TenantId, pool: PoolId, now: Second) -> bool {
+        self.at_desk(tenant, now, |desk| desk.destroy_pool(pool)) == Some(true)
+    }
+
+    /// Finds a block for a tenant's pages, or says that the put may displace one.
+    fn page_block(&self, tenant: &Tenant, kind: PageKind, now: Second) -> Displacing {
+        let pages = &self.store().pages;
+        let arena = &pages.arena;
+        if tenant.is_at_limit(1, arena.block_bytes()) {
+            return match kind == PageKind::Ephemeral && self.trade(tenant, now) {
+                true => Displacing::IfBound,
+                false => Displacing::Always,
+            };
+        }
+        if pages.open_block(tenant, kind, now) || matches!(arena.grow(), Ok(true)) {
+            return Displacing::IfBound;
+        }
+        if arena.in_limbo() > 0 {
+            self.unpinned(|| arena.settle());
+            return Displacing::IfBound;
+        }
+        let giver = pages.tenants.gives_way(tenant, arena.block_bytes());
+        let gave = match giver.id == tenant.id {
+            // One's own ephemeral pages are displaced singly, not a block at a time.
+            true if kind == PageKind::Ephemeral => self.trade(tenant, now),
+            _ => self.give_block(giver, now) > 0,
+        };
+        match gave {
+            true => {
+                self.unpinned(|| arena.settle());
+                Displacing::IfBound
+            }
+            false => Displacing::Always,
+        }
+    }
+
+    /// Has a tenant's items give a block to its pages, if it is worth much less than theirs, or if pages have none.
+    fn trade(&self, tenant: &Tenant, now: Second) -> bool {
+        let items = self.items().coldest(tenant);
+        let trades = match (items, self.store().pages.coldest(tenant)) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(items), Some(pages)) => items.saturating_mul(WORTH_FACTOR) < pages,
+        };
+        trades
+            && self
+                .shrink_items(tenant, 1, ReleaseMode::Ordered, now)
+                .blocks
+                > 0
+    }
+
+    /// Has a tenant give up a block of whichever engine has the colder one. Says how many it gave.
+    pub(crate) fn give_block(&self, tenant: &Tenant, now: Second) -> u32 {
+        let items = self.items().coldest(tenant);
+        let pages = self.store().pages.coldest(tenant);
+        let from_pages = match (items, pages) {
+            (Some(items), Some(pages)) => pages <= items,
+            (items, _) => items.is_none(),
+        };
+        let given = match from_pages {
+            true => {
+                self.shrink_pages(tenant, 1, ReleaseMode::Ordered, now)
+                    .blocks
+            }
+            false => {
+                self.shrink_items(tenant, 1, ReleaseMode::Ordered, now)
+                    .blocks
+            }
+        };
+        match (given, from_pages) {
+            (0, true) => {
+                self.shrink_items(tenant, 1, ReleaseMode::Ordered, now)
+                    .blocks
+            }
+            (0, false) => {
+                self.shrink_pages(tenant, 1, ReleaseMode::Ordered, now)
+                    .blocks
+            }
+            (given, _) => given,
+        }
+    }
+
+    /// Whether the tenant that must give way for items of `tenant` has pages that are colder than its items.
+    pub(crate) fn pages_are_colder(&self, tenant: &Tenant, blocks: u32) -> bool {
+        let giver = self.items().giver(tenant, blocks);
+        if giver.pages.get().is_none() || self.items().arena.may_grow() {
+            return false;
+        }
+        match (
+            self.items().coldest(giver),
+            self.store().pages.coldest(giver),
+        ) {
+            (_, None) => false,
+            (None, Some(_)) => true,
+            (Some(items), Some(pages)) => pages.saturating_mul(WORTH_FACTOR) < items,
+        }
+    }
+
+    /// Has the tenant that must give way for items of `tenant` give up a block of pages.
+    pub(crate) fn pages_give_way(&self, tenant: &Tenant, now: Second) -> bool {
+        let giver = self.items().giver(tenant, 1);
+        self.shrink_pages(giver, 1, ReleaseMode::Ordered, now)
+            .blocks
+            > 0
+    }
+
+    /// Has a tenant's pages give up blocks.
+    pub(crate) fn shrink_pages(
+        &self,
+        tenant: &Tenant,
+        blocks: u32,
+        mode: ReleaseMode,
+        now: Second,
+    ) -> PageLoss {
+        if blocks == 0 || tenant.pages.get().is_none() {
+            return PageLoss::default();
+        }
+        let luck = self.moment(now).luck;
+        let _pin = Pin::new(self);
+        self.store().pages.shrink(tenant, blocks, mode, now, luck)
+    }
+
+    /// Writes a tenant's pools and every persistent page in them, see `docs/save-file.md`. Freeze it before, so that
+    /// nothing changes meanwhile. Says how many pages were written.
+    pub fn save(&self, tenant: TenantId, out: impl Write) -> std::io::Result<u64> {
+        let tenant = self.items().tenants.get(tenant);
+        let tenant = tenant.ok_or(std::io::ErrorKind::NotFound)?;
+        let _pin = Pin::new(self);
+        self.store().pages.save(tenant, out)
+    }
+
+    /// Makes the pools of a save file for a tenant, with all their pages. `spill` gives the file of a persistent one.
+    /// Returns each pool of the file and the one that stands for it now.
+    ///
+    /// # Errors
+    ///
+    /// Nothing was changed: the file is wrong, or there is no place for all of it.
+    pub fn restore(
+        &self,
+        tenant: TenantId,
+        input: impl Read,
+        now: Second,
+        spill: &mut dyn FnMut(&SavedPool) -> Option<Arc<dyn Spill>>,
+    ) -> Result<Vec<(SavedPool, PoolId)>, RestoreError> {
+        let page_bytes = self.store().pages.page_bytes();
+        let (mut loader, head) = Loader::begin(input, page_bytes)?;
+        let mut made = Vec::new();
+        let result = self
+            .make_pools(tenant, &head.pools, spill, &mut made)
+            .and_then(|pools| self.load_pages(tenant, &mut loader, &pools, now));
+        if let Err(error) = result {
+            for (_, pool) in made {
+                self.destroy_pool(tenant, pool, now);
+            }
+            return Err(error);
+        }
+        self.store().set_eviction(tenant, head.eviction, now);
+        self.store().freeze(tenant, head.frozen);
+        Ok(made)
+    }
+
+    fn make_pools(
+        &self,
+        tenant: TenantId,
+        pools: &[SavedPool],
+        spill: &mut dyn FnMut(&SavedPool) -> Option<Arc<dyn Spill>>,
+        made: &mut Vec<(SavedPool, PoolId)>,
+    ) -> Result<Renumbered, RestoreError> {
+        for pool in pools {
+            let store = self.store();
+            let id = match pool.shared {
+                Some(name) => store.join_pool(tenant, name),
+                None => store.create_pool(tenant, pool.flags, spill(pool)),
+            };
+            made.push((*pool, id.map_err(RestoreError::Pool)?));
+        }
+        Ok(made.iter().map(|(pool, id)| (pool.number, *id)).collect())
+    }
+
+    fn load_pages<R: Read>(
+        &self,
+        tenant: TenantId,
+        loader: &mut Loader<R>,
+        pools: &Renumbered,
+        now: Second,
+    ) -> Result<(), RestoreError> {
+        while let Some((number, object, index, bytes)) = loader.page()? {
+            let pool = *pools
+                .get(&number)
+                .ok_or(RestoreError::UnknownPool(number))?;
+            let key = PageKey {
+                pool,
+                object,
+                index,
+            };
+            let put = self.put_page(tenant, key, now, |page| page.copy_from_slice(&bytes));
+            if let Put::Refused(refused) = put {
+                return Err(RestoreError::NoPlace(refused));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The key of the nth page after `key`, if there is one.
+fn run_key(key: PageKey, n: u32) -> Option<PageKey> {
+    let index = key.index.0.checked_add(n)?;
+    Some(PageKey {
+        index: PageIndex(index),
+        ..key
+    })
+}

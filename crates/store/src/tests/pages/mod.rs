@@ -1,0 +1,199 @@
+//! The page store against a model, and rule by rule: tests are named after the rules of transcendent memory that they hold.
+
+mod model;
+mod rules;
+mod saved;
+mod shared;
+mod spilled;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use sublet_types::{
+    Bytes, ObjectId, PageIndex, PoolFlags, PoolId, Second, TenantId, TenantSettings, Weight,
+};
+
+use crate::api::*;
+use crate::arena::fake::{Heap, Levers};
+use crate::store::{Store, Worker};
+
+pub(super) const PAGE: usize = 4096;
+pub(super) const BLOCK: usize = 16 * PAGE;
+pub(super) const NOW: Second = Second(2);
+
+/// A store of so many blocks of 16 pages.
+pub(super) fn store(blocks: usize, shards: usize) -> (Arc<Store>, Arc<Levers>) {
+    let (heap, levers) = Heap::new(blocks * BLOCK, BLOCK);
+    let bytes = Bytes((blocks * BLOCK) as u64);
+    let settings = StoreSettings {
+        capacity: bytes,
+        limit: bytes,
+        item_max: Bytes::mib(1),
+        seed: 7,
+        evicts: true,
+        pages: PageSettings {
+            page_bytes: PAGE,
+            shards,
+        },
+    };
+    let store = Store::over(Box::new(heap), BLOCK, settings).expect("memory for a test");
+    (store, levers)
+}
+
+pub(super) fn tenant(store: &Store, name: &str, weight: u32) -> TenantId {
+    let settings = TenantSettings {
+        name: name.parse().expect("a name"),
+        weight: Weight(weight),
+        floor: None,
+        ceiling: None,
+    };
+    store.add_tenant(settings).expect("added")
+}
+
+pub(super) const EPHEMERAL: PoolFlags = PoolFlags {
+    persistent: false,
+    shared: false,
+    keeping: false,
+};
+
+pub(super) const KEEPING: PoolFlags = PoolFlags {
+    keeping: true,
+    ..EPHEMERAL
+};
+
+pub(super) const PERSISTENT: PoolFlags = PoolFlags {
+    persistent: true,
+    ..EPHEMERAL
+};
+
+/// A disk of memory, which can be made to fail.
+pub(super) struct Disk {
+    pages: Mutex<Vec<Option<Vec<u8>>>>,
+    pub(super) broken: AtomicBool,
+}
+
+impl Disk {
+    pub(super) fn new(slots: usize) -> Arc<Disk> {
+        Arc::new(Disk {
+            pages: Mutex::new(vec![None; slots]),
+            broken: AtomicBool::new(false),
+        })
+    }
+
+    pub(super) fn written(&self) -> usize {
+        self.pages.lock().iter().flatten().count()
+    }
+
+    fn works(&self) -> io::Result<()> {
+        match self.broken.load(Ordering::Relaxed) {
+            true => Err(io::Error::other("the disk of a test is broken")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Spill for Disk {
+    fn slots(&self) -> u32 {
+        self.pages.lock().len() as u32
+    }
+
+    fn write(&self, slot: u32, page: &[u8]) -> io::Result<()> {
+        self.works()?;
+        self.pages.lock()[slot as usize] = Some(page.to_vec());
+        Ok(())
+    }
+
+    fn read(&self, slot: u32, page: &mut [u8]) -> io::Result<()> {
+        self.works()?;
+        let pages = self.pages.lock();
+        let stored = pages[slot as usize]
+            .as_ref()
+            .expect("read before it was written");
+        page.copy_from_slice(stored);
+        Ok(())
+    }
+}
+
+/// One client of one pool.
+pub(super) struct Client {
+    pub(super) worker: Worker,
+    pub(super) tenant: TenantId,
+    pub(super) pool: PoolId,
+}
+
+impl Client {
+    pub(super) fn new(store: &Arc<Store>, tenant: TenantId, flags: PoolFlags) -> Client {
+        let disk = flags.persistent.then(|| Disk::new(4096) as Arc<dyn Spill>);
+        let pool = store.create_pool(tenant, flags, disk).expect("a pool");
+        Client::of(store, tenant, pool)
+    }
+
+    pub(super) fn of(store: &Arc<Store>, tenant: TenantId, pool: PoolId) -> Client {
+        Client {
+            worker: store.worker().expect("a worker"),
+            tenant,
+            pool,
+        }
+    }
+
+    pub(super) fn key(&self, object: u64, index: u32) -> PageKey {
+        PageKey {
+            pool: self.pool,
+            object: ObjectId(object),
+            index: PageIndex(index),
+        }
+    }
+
+    pub(super) fn put(&self, object: u64, index: u32, content: u64) -> Put {
+        let key = self.key(object, index);
+        self.worker.put_page(self.tenant, key, NOW, |page| {
+            page.copy_from_slice(&page_of(content))
+        })
+    }
+
+    pub(super) fn get(&self, object: u64, index: u32) -> Option<u64> {
+        let mut content = None;
+        let key = self.key(object, index);
+        let got = self.worker.get_page(self.tenant, key, NOW, |page| {
+            content = Some(content_of(page))
+        });
+        assert_eq!(got == Get::Hit, content.is_some());
+        content
+    }
+
+    pub(super) fn flush(&self, object: u64, index: u32) -> bool {
+        let key = self.key(object, index);
+        self.worker.flush_page(self.tenant, key, NOW)
+    }
+
+    pub(super) fn flush_object(&self, object: u64) -> bool {
+        self.worker
+            .flush_object(self.tenant, self.pool, ObjectId(object), NOW)
+    }
+
+    pub(super) fn figures(&self) -> PageFigures {
+        self.worker.store().page_figures(self.tenant)
+    }
+}
+
+/// A page that tells of itself in every word.
+pub(super) fn page_of(content: u64) -> Vec<u8> {
+    (0..PAGE as u64 / 8)
+        .flat_map(|word| content.wrapping_add(word).to_le_bytes())
+        .collect()
+}
+
+/// What a page tells of itself; panics if it is torn.
+pub(super) fn content_of(page: &[u8]) -> u64 {
+    let words = page
+        .chunks_exact(8)
+        .map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
+    let mut contents = words
+        .enumerate()
+        .map(|(at, word)| word.wrapping_sub(at as u64));
+    let content = contents.next().expect("a word");
+    assert!(contents.all(|other| other == content), "a torn page");
+    content
+}

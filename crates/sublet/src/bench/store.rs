@@ -1,0 +1,360 @@
+//! `sublet bench store`: what a put and a get of a page cost beside the bare copy of it.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use memmap2::MmapMut;
+use sublet_store::{Get, PageKey, PageSettings, Put, Store, StoreSettings, Worker};
+use sublet_types::{
+    Bytes, ObjectId, PAGE_BYTES, PageIndex, PoolFlags, PoolId, Second, TenantId, TenantSettings,
+    Weight,
+};
+
+use super::BenchError;
+use super::chance::{Chance, shuffle, shuffled};
+use super::progress::Progress;
+use super::release::touched;
+use super::report::{Goal, Measured, Report, Row};
+use super::rig::RigError;
+
+/// How much is put and got.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Args {
+    /// Memory of the store; a page for every frame of it is put.
+    #[arg(long, default_value = "8GiB")]
+    memory: Bytes,
+    /// Objects that the pages are spread over.
+    #[arg(long, default_value_t = 16_384)]
+    objects: u32,
+    /// Rounds; each puts, gets and displaces every page once.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+}
+
+const PAGE: usize = PAGE_BYTES as usize;
+
+/// Operations after which the other side has its turn.
+const TURN: usize = 20_000;
+
+/// Blocks beyond the pages': for the index of items and what is kept free for eviction.
+const SPARE: Bytes = Bytes::mib(16);
+
+/// Rounds in which one and two threads are timed.
+const SCALING_ROUNDS: usize = 5;
+
+const NOW: Second = Second(2);
+
+/// PUMA's metadata: 8 bytes a page.
+const PUMA_BYTES: f64 = 8.0;
+
+/// Times puts and gets, a turn of ours and a turn of bare copies at a time.
+pub(super) fn run(args: &Args, progress: &Progress) -> Result<Report, BenchError> {
+    progress.expect(args.rounds + 1);
+    let mut bench = Bench::new(args)?;
+    let mut turns = Turns::default();
+    let mut report = Report::default();
+    progress.say("holding the memory".to_owned());
+    bench.hold();
+    for _ in 0..args.rounds.max(1) {
+        bench.round(&mut turns)?;
+        progress.step();
+    }
+    report.rows = turns.rows();
+    report.rows.extend(bench.overhead());
+    report.rows.push(bench.two_threads()?);
+    progress.step();
+    report.notes.push(format!(
+        "{} pages over {} objects in random order, eviction x-s3h. The peer copies between random frames of as much \
+         memory in huge pages and one hot buffer.",
+        bench.order.len(),
+        args.objects
+    ));
+    Ok(report)
+}
+
+/// Nanoseconds of an operation, turn by turn.
+#[derive(Default)]
+struct Turns {
+    put: Side,
+    get: Side,
+    displace: Side,
+}
+
+#[derive(Default)]
+struct Side {
+    ours: Vec<f64>,
+    copy: Vec<f64>,
+}
+
+impl Turns {
+    fn rows(&self) -> Vec<Row> {
+        let row = |name: &str, side: &Side, most: f64| {
+            Row::new(name, "ns", Measured::of(&side.ours))
+                .against(Measured::of(&side.copy))
+                .goal(Goal::RatioAtMost(most))
+        };
+        vec![
+            row("get, hit, exclusive", &self.get, 1.35),
+            row("put, a frame is free", &self.put, 1.5),
+            row("put, another page goes", &self.displace, 1.8),
+        ]
+    }
+}
+
+struct Bench {
+    store: Arc<Store>,
+    client: Client,
+    /// As much memory as the store's, for bare copies.
+    bare: MmapMut,
+    buffer: Vec<u8>,
+    /// Keys in the order in which they are put.
+    order: Vec<u32>,
+    /// Frames in the order in which they are copied.
+    frames: Vec<u32>,
+    /// Keys in the order in which they are got.
+    got: Vec<u32>,
+    chance: Chance,
+}
+
+/// A worker on one pool.
+struct Client {
+    worker: Worker,
+    tenant: TenantId,
+    pool: PoolId,
+    objects: u32,
+}
+
+impl Client {
+    fn key(&self, number: u32, generation: u64) -> PageKey {
+        PageKey {
+            pool: self.pool,
+            object: ObjectId(u64::from(number % self.objects) | generation << 32),
+            index: PageIndex(number / self.objects),
+        }
+    }
+
+    fn put(&self, number: u32, generation: u64, buffer: &[u8]) -> Put {
+        let key = self.key(number, generation);
+        self.worker
+            .put_page(self.tenant, key, NOW, |page| page.copy_from_slice(buffer))
+    }
+
+    fn flush(&self, generation: u64) {
+        for object in 0..u64::from(self.objects) {
+            let object = ObjectId(object | generation << 32);
+            self.worker
+                .flush_object(self.tenant, self.pool, object, NOW);
+        }
+    }
+
+    fn get(&self, number: u32, generation: u64, buffer: &mut [u8]) -> Get {
+        let key = self.key(number, generation);
+        self.worker
+            .get_page(self.tenant, key, NOW, |page| buffer.copy_from_slice(page))
+    }
+}
+
+impl Bench {
+    fn new(args: &Args) -> Result<Bench, BenchError> {
+        let limit = args.memory + SPARE;
+        let store = Store::new(StoreSettings {
+            capacity: limit,
+            limit,
+            item_max: Bytes::mib(1),
+            seed: 0x5eed,
+            evicts: true,
+            pages: PageSettings::default(),
+        })
+        .map_err(RigError::from)?;
+        let tenant = store
+            .add_tenant(TenantSettings {
+                name: "bench".parse().map_err(RigError::from)?,
+                weight: Weight::default(),
+                floor: None,
+                ceiling: Some(args.memory),
+            })
+            .map_err(RigError::from)?;
+        let pool = store
+            .create_pool(tenant, PoolFlags::default(), None)
+            .map_err(RigError::from)?;
+        let mut chance = Chance::seeded(1);
+        let pages = (args.memory.0 / PAGE_BYTES) as usize;
+        // A little less than there are frames: the last are spread over the shards.
+        let order = shuffled(pages - pages / 64, &mut chance);
+        Ok(Bench {
+            client: Client {
+                worker: store.worker().map_err(RigError::from)?,
+                tenant,
+                pool,
+                objects: args.objects,
+            },
+            store,
+            bare: touched(args.memory)?,
+            buffer: vec![7; PAGE],
+            got: order.clone(),
+            frames: shuffled(pages, &mut chance),
+            order,
+            chance,
+        })
+    }
+
+    /// Has the kernel give all the memory, before anything is timed.
+    fn hold(&mut self) {
+        while self.store.populate() {}
+        for key in &self.order {
+            self.client.put(*key, 0, &self.buffer);
+            self.store.populate();
+        }
+        self.client.flush(0);
+    }
+
+    /// Puts everything, displaces all of it by other pages, and gets what is there.
+    fn round(&mut self, turns: &mut Turns) -> Result<(), BenchError> {
+        shuffle(&mut self.order, &mut self.chance);
+        shuffle(&mut self.got, &mut self.chance);
+        shuffle(&mut self.frames, &mut self.chance);
+        let (order, got, frames) = (&self.order, &self.got, &self.frames);
+        let (client, buffer) = (&self.client, &mut self.buffer);
+        for (keys, frames) in order.chunks(TURN).zip(frames.chunks(TURN)) {
+            turns.put.ours.push(timed(keys, |key| {
+                client.put(key, 0, buffer);
+            }));
+            turns.put.copy.push(timed(frames, |frame| {
+                copy_in(&mut self.bare, frame, buffer)
+            }));
+        }
+        let mut hits = 0;
+        for (keys, frames) in got.chunks(TURN).zip(frames.chunks(TURN)) {
+            turns.get.ours.push(timed(keys, |key| {
+                hits += u32::from(client.get(key, 0, buffer) == Get::Hit);
+            }));
+            turns
+                .get
+                .copy
+                .push(timed(frames, |frame| copy_out(&self.bare, frame, buffer)));
+        }
+        if (hits as usize) < got.len() {
+            return Err(BenchError::Missed(got.len() - hits as usize));
+        }
+        for key in order {
+            client.put(*key, 1, buffer);
+        }
+        for (keys, frames) in got.chunks(TURN).zip(frames.chunks(TURN)) {
+            turns.displace.ours.push(timed(keys, |key| {
+                client.put(key, 2, buffer);
+            }));
+            turns.displace.copy.push(timed(frames, |frame| {
+                copy_in(&mut self.bare, frame, buffer)
+            }));
+        }
+        client.flush(1);
+        client.flush(2);
+        Ok(())
+    }
+
+    /// What the store's own facts take, a page, when it is full.
+    fn overhead(&mut self) -> Vec<Row> {
+        for key in &self.order {
+            self.client.put(*key, 0, &self.buffer);
+        }
+        let pages = self.store.page_figures(self.client.tenant).used.0 as f64;
+        let overhead = self.store.page_overhead();
+        let row =
+            |name: &str, bytes: u64| Row::new(name, "B/page", Measured::once(bytes as f64 / pages));
+        let all = overhead.directory + overhead.frames + overhead.ghosts;
+        vec![
+            row("directory, beside PUMA's metadata", overhead.directory)
+                .against(Measured::once(PUMA_BYTES)),
+            row("directory and frames", overhead.directory + overhead.frames)
+                .goal(Goal::OursAtMost(0.02 * PAGE_BYTES as f64)),
+            row("directory, frames and ghosts", all),
+        ]
+    }
+
+    /// How much faster two threads are than one, beside two bare copiers.
+    fn two_threads(&mut self) -> Result<Row, BenchError> {
+        let quarter = self.order.len() / 4;
+        let halves = [
+            &self.order[..quarter],
+            &self.order[2 * quarter..3 * quarter],
+        ];
+        let (mut ours, mut bare) = (Vec::new(), Vec::new());
+        for _ in 0..SCALING_ROUNDS {
+            let one = self.client.gets_and_puts(&self.store, &halves[..1])?;
+            let copied = copies(&mut self.bare, &self.frames[..quarter], 1);
+            let two = self.client.gets_and_puts(&self.store, &halves)?;
+            let copied_by_two = copies(&mut self.bare, &self.frames[..quarter], 2);
+            ours.push(2.0 * one / two);
+            bare.push(2.0 * copied / copied_by_two);
+        }
+        let name = "two threads' speed, in one's";
+        Ok(Row::new(name, "x", Measured::of(&ours))
+            .against(Measured::of(&bare))
+            .goal(Goal::RatioAtLeast(0.95)))
+    }
+}
+
+impl Client {
+    /// Seconds in which a thread for each list gets its keys and puts them again.
+    fn gets_and_puts(&self, store: &Arc<Store>, lists: &[&[u32]]) -> Result<f64, BenchError> {
+        let mut jobs = Vec::new();
+        for keys in lists {
+            let client = Client {
+                worker: store.worker().map_err(RigError::from)?,
+                ..*self
+            };
+            jobs.push(move || {
+                let mut buffer = vec![7; PAGE];
+                for key in *keys {
+                    client.get(*key, 0, &mut buffer);
+                    client.put(*key, 0, &buffer);
+                }
+            });
+        }
+        Ok(seconds_together(jobs))
+    }
+}
+
+/// Seconds in which each of `threads` copies so many frames of its part of `memory` out and in.
+fn copies(memory: &mut [u8], frames: &[u32], threads: usize) -> f64 {
+    let part = memory.len() / threads / PAGE * PAGE;
+    let jobs = memory.chunks_mut(part).take(threads).map(|part| {
+        move || {
+            let mut buffer = vec![7; PAGE];
+            let pages = (part.len() / PAGE) as u32;
+            for frame in frames {
+                copy_out(part, frame % pages, &mut buffer);
+                copy_in(part, frame % pages, &buffer);
+            }
+        }
+    });
+    seconds_together(jobs.collect())
+}
+
+/// Seconds until all jobs, begun together, are done.
+fn seconds_together(jobs: Vec<impl FnOnce() + Send>) -> f64 {
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        for job in jobs {
+            scope.spawn(job);
+        }
+    });
+    begun.elapsed().as_secs_f64()
+}
+
+/// Nanoseconds that `work` takes for one of `numbers`.
+fn timed(numbers: &[u32], mut work: impl FnMut(u32)) -> f64 {
+    let begun = Instant::now();
+    numbers.iter().for_each(|number| work(*number));
+    begun.elapsed().as_nanos() as f64 / numbers.len() as f64
+}
+
+fn copy_in(memory: &mut [u8], frame: u32, buffer: &[u8]) {
+    let at = frame as usize * PAGE;
+    memory[at..at + PAGE].copy_from_slice(buffer);
+}
+
+fn copy_out(memory: &[u8], frame: u32, buffer: &mut [u8]) {
+    let at = frame as usize * PAGE;
+    buffer.copy_from_slice(&memory[at..at + PAGE]);
+}
