@@ -9,9 +9,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use sublet_store::{
-    Ear, Entry, Item, Lookup, Reading, Refused, Store, TenantFigures, TooManyWorkers, Worker,
+    Ear, Entry, Get, Item, Lookup, PageKey, PoolError, Put, Reading, Refused, Spill, Store,
+    TenantFigures, TooManyWorkers, Worker,
 };
-use sublet_types::{Second, TenantId};
+use sublet_types::{ObjectId, PoolFlags, PoolId, Second, SharedName, TenantId};
 
 /// The daemon's clock: seconds since the store was made, and what the wall said then.
 #[derive(Clone, Copy, Debug)]
@@ -343,6 +344,48 @@ impl Tenancy {
     /// Hides everything the tenant stored so far.
     pub fn flush(&self) {
         self.worker.flush(self.tenant, self.now());
+    }
+
+    /// Makes a pool for the tenant, or a handle on the shared pool of that name. A persistent one needs a
+    /// spill file.
+    pub fn create_pool(
+        &self,
+        flags: PoolFlags,
+        shared: Option<SharedName>,
+        spill: Option<Arc<dyn Spill>>,
+    ) -> Result<PoolId, PoolError> {
+        match shared {
+            Some(_) if flags.persistent => Err(PoolError::SharedPersistent),
+            Some(_) if !flags.shared => Err(PoolError::NameAndFlag),
+            Some(name) => self.store().join_pool(self.tenant, name),
+            None => self.store().create_pool(self.tenant, flags, spill),
+        }
+    }
+
+    /// Ends a pool, or a handle on a shared one. Says whether it was there.
+    pub fn destroy_pool(&self, pool: PoolId) -> bool {
+        self.worker.destroy_pool(self.tenant, pool, self.now())
+    }
+
+    /// Puts a page: `fill` writes all its bytes, once, if it is stored.
+    pub fn put_page(&self, key: PageKey, fill: impl FnOnce(&mut [u8])) -> Put {
+        self.worker.put_page(self.tenant, key, self.now(), fill)
+    }
+
+    /// Gets a page: `visit` sees its bytes, once, if it is there.
+    pub fn get_page(&self, key: PageKey, visit: impl FnOnce(&[u8])) -> Get {
+        self.worker.get_page(self.tenant, key, self.now(), visit)
+    }
+
+    /// Flushes a page: from the answer on it cannot be had. Says whether the pool is there.
+    pub fn flush_page(&self, key: PageKey) -> bool {
+        self.worker.flush_page(self.tenant, key, self.now())
+    }
+
+    /// Flushes an object's pages. Says whether the pool is there.
+    pub fn flush_object(&self, pool: PoolId, object: ObjectId) -> bool {
+        self.worker
+            .flush_object(self.tenant, pool, object, self.now())
     }
 
     /// Hears of each of the tenant's items that is evicted; see [`Store::listen`].

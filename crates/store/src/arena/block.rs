@@ -110,7 +110,7 @@ pub(crate) struct Block {
     /// Whose pages those were.
     pub(crate) former: AtomicU16,
     /// Whether its pages are being got out of it.
-    pub(crate) leaving: AtomicBool,
+    leaving: AtomicBool,
 }
 
 impl Block {
@@ -156,7 +156,9 @@ impl Block {
         self.closed.store(u64::MAX, Ordering::Relaxed);
         self.opened.store(now.0, Ordering::Relaxed);
         self.last_hit.store(0, Ordering::Relaxed);
-        self.leaving.store(false, Ordering::Relaxed);
+        // Nobody empties or drops a block of pages before it is ready for them.
+        let for_pages = matches!(owner, Claimant::Pages(..));
+        self.leaving.store(for_pages, Ordering::Relaxed);
         self.owner.store(owner.packed(), Ordering::Release);
     }
 
@@ -190,6 +192,22 @@ impl Block {
         let _ = self
             .live_bytes
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer(bytes));
+    }
+
+    /// Whether its pages are being got out of it, so that nothing new may come in.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::Relaxed)
+    }
+
+    /// Begins to get the pages out of it. Says whether nobody else does so already: then it is the caller's to give
+    /// up.
+    pub(crate) fn begin_leaving(&self) -> bool {
+        !self.leaving.swap(true, Ordering::AcqRel)
+    }
+
+    /// Takes pages again.
+    pub(crate) fn stay(&self) {
+        self.leaving.store(false, Ordering::Release);
     }
 
     /// One more live page.

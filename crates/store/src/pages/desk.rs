@@ -440,16 +440,16 @@ impl Open<'_> {
         pages.expect(frame);
         let page = page(pages, frame, hash, self.now);
         if !self.is_valid(frame) {
-            self.holdings.forgot_stale();
             self.shard.eviction.forget(page);
             return Get::Miss;
         }
         self.shard.tally.hits += 1;
-        self.shard.eviction.take(page);
         let block = pages.arena.block(pages.frames.block(frame));
         block.hit(self.now, self.luck);
-        block.lose_page();
+        pages.frames.expect_neighbours(frame);
         visit(pages.bytes(frame));
+        block.lose_page();
+        self.shard.eviction.take(page);
         pages.free(&mut self.shard, frame, PageKind::Ephemeral);
         Get::Hit
     }
@@ -532,8 +532,6 @@ impl Open<'_> {
                     self.pages.arena.block(frames.block(frame)).lose_page();
                     let kind = self.pool.kind();
                     self.pages.free(&mut self.shard, frame, kind);
-                } else {
-                    self.holdings.forgot_stale();
                 }
             }
             Some(Whereabouts::OnDisk(number)) => self.forget_slot(number),
@@ -596,8 +594,6 @@ pub(super) fn evict(
             if !pages.is_leaving(frame) {
                 return Some(frame);
             }
-        } else {
-            pages.holdings(owner).forgot_stale();
         }
     }
 }

@@ -20,7 +20,7 @@ use sublet_types::{ObjectId, PageIndex};
 
 use super::frame::FrameId;
 use super::key::{EXTENT_PAGES, Key, Seed, Seeded};
-use super::leaf::Leaf;
+use super::leaf::{Changed, LeafId, Leaves};
 use super::slots::{Slot, Slots};
 
 /// Bits of a whereabouts for its frame or its place on disk: 4 TiB of pages.
@@ -78,18 +78,15 @@ pub(crate) struct Directory {
     seed: Seed,
     lone: Slots,
     dense: Slots,
-    leaves: Vec<Leaf>,
-    /// Leaves that are not in use.
-    vacant: Vec<u32>,
+    leaves: Leaves,
     wide: HashMap<(u32, ObjectId), Reach, Seeded>,
-    pages: usize,
 }
 
 /// Where a page stands in the directory.
 #[derive(Clone, Copy)]
 enum Place {
     Lone(usize),
-    Leaf { at: usize, leaf: usize },
+    Leaf { at: usize, leaf: LeafId },
 }
 
 impl Directory {
@@ -98,25 +95,22 @@ impl Directory {
             seed,
             lone: Slots::default(),
             dense: Slots::default(),
-            leaves: Vec::new(),
-            vacant: Vec::new(),
+            leaves: Leaves::default(),
             wide: HashMap::with_hasher(Seeded::new(seed)),
-            pages: 0,
         }
-    }
-
-    /// Pages that it knows.
-    pub(crate) fn len(&self) -> usize {
-        self.pages
     }
 
     /// The leaf of a key's extent, and the slot that leads to it. `object` is the hash of the key's object.
     #[inline]
-    fn leaf(&self, object: u64, key: Key) -> Option<(usize, usize)> {
+    fn leaf(&self, object: u64, key: Key) -> Option<(usize, LeafId)> {
         let tag = (self.seed.extent(object, key.extent()) >> 32) as u32;
-        let is_it = |number: u32| self.leaves[number as usize - 1].is_of(key);
+        let is_it = |packed| {
+            let id = LeafId::unpacked(packed);
+            self.leaves.expect(id, key.place());
+            self.leaves.is_of(id, key)
+        };
         let at = self.dense.find(tag, is_it)?;
-        Some((at, self.dense.get(at).to() as usize - 1))
+        Some((at, LeafId::unpacked(self.dense.get(at).to())))
     }
 
     fn lone_tag(&self, object: u64, key: Key) -> u32 {
@@ -131,7 +125,7 @@ impl Directory {
     #[inline]
     fn find(&self, keys: &impl Keys, object: u64, key: Key) -> Option<(Place, Whereabouts)> {
         if let Some((at, leaf)) = self.leaf(object, key) {
-            let packed = self.leaves[leaf].get(key.place())?;
+            let packed = self.leaves.get(leaf, key.place())?;
             return Some((Place::Leaf { at, leaf }, Whereabouts::unpacked(packed)));
         }
         let at = self.find_lone(keys, object, key)?;
@@ -153,7 +147,7 @@ impl Directory {
         match self.find(keys, object, key) {
             Some((Place::Lone(at), _)) => self.lone.set(at, to.packed()),
             Some((Place::Leaf { leaf, .. }, _)) => {
-                self.leaves[leaf].set(key.place(), to.packed());
+                self.leaves.set(leaf, key.place(), to.packed());
             }
             None => debug_assert!(false, "a page that is moved is known"),
         }
@@ -161,15 +155,15 @@ impl Directory {
 
     /// Adds a page that is not known.
     pub(crate) fn insert(&mut self, keys: &impl Keys, object: u64, key: Key, to: Whereabouts) {
-        if let Some((_, leaf)) = self.leaf(object, key) {
-            self.leaves[leaf].insert(key.place(), to.packed());
+        if let Some((at, leaf)) = self.leaf(object, key) {
+            let changed = self.leaves.insert(leaf, key.place(), to.packed());
+            self.follow(at, changed);
         } else if self.has_neighbours(keys, object, key) {
             self.gather(keys, object, key, to);
         } else {
             let tag = self.lone_tag(object, key);
             self.lone.insert(Slot::new(to.packed(), tag));
         }
-        self.pages += 1;
         self.note_reach(key);
     }
 
@@ -183,31 +177,28 @@ impl Directory {
 
     /// Makes a leaf of an extent's lone pages and one more.
     fn gather(&mut self, keys: &impl Keys, object: u64, key: Key, to: Whereabouts) {
-        let mut leaf = Leaf::new(key);
+        let mut pages = Vec::with_capacity(EXTENT_PAGES as usize);
         let first = key.index.0 - key.place();
         for place in 0..EXTENT_PAGES {
             let there = key.at(PageIndex(first + place));
-            if let Some(at) = self.find_lone(keys, object, there) {
-                leaf.insert(place, self.lone.get(at).to());
+            if place == key.place() {
+                pages.push((place, to.packed()));
+            } else if let Some(at) = self.find_lone(keys, object, there) {
+                pages.push((place, self.lone.get(at).to()));
                 self.lone.remove(at);
             }
         }
-        leaf.insert(key.place(), to.packed());
         let tag = (self.seed.extent(object, key.extent()) >> 32) as u32;
-        let number = self.keep_leaf(leaf);
-        self.dense.insert(Slot::new(number + 1, tag));
+        let leaf = self.leaves.add(key, &pages);
+        self.dense.insert(Slot::new(leaf.packed(), tag));
     }
 
-    fn keep_leaf(&mut self, leaf: Leaf) -> u32 {
-        match self.vacant.pop() {
-            Some(number) => {
-                self.leaves[number as usize] = leaf;
-                number
-            }
-            None => {
-                self.leaves.push(leaf);
-                self.leaves.len() as u32 - 1
-            }
+    /// Does about a leaf's slot what its change asks for.
+    fn follow(&mut self, at: usize, changed: Changed) {
+        match changed {
+            Changed::Stays => {}
+            Changed::Moved(to) => self.dense.set(at, to.packed()),
+            Changed::Gone => self.dense.remove(at),
         }
     }
 
@@ -222,15 +213,10 @@ impl Directory {
         match place {
             Place::Lone(at) => self.lone.remove(at),
             Place::Leaf { at, leaf } => {
-                self.leaves[leaf].remove(key.place());
-                if self.leaves[leaf].is_empty() {
-                    self.leaves[leaf].give_back();
-                    self.vacant.push(leaf as u32);
-                    self.dense.remove(at);
-                }
+                let changed = self.leaves.remove(leaf, key.place());
+                self.follow(at, changed);
             }
         }
-        self.pages -= 1;
         self.forget_reach(key);
         Some(whereabouts)
     }
@@ -302,7 +288,7 @@ impl Directory {
         found: &mut Vec<(Key, Whereabouts)>,
     ) {
         if let Some((_, leaf)) = self.leaf(object, first) {
-            found.extend(self.leaves[leaf].pages().map(unpack));
+            found.extend(self.leaves.pages(leaf).map(unpack));
             return;
         }
         for place in 0..EXTENT_PAGES {
@@ -320,18 +306,15 @@ impl Directory {
             visit(keys.key_at(whereabouts), whereabouts);
         }
         for slot in self.dense.iter() {
-            let pages = self.leaves[slot.to() as usize - 1].pages().map(unpack);
+            let pages = self.leaves.pages(LeafId::unpacked(slot.to())).map(unpack);
             pages.for_each(|(key, whereabouts)| visit(key, whereabouts));
         }
     }
 
     /// Bytes that it takes.
     pub(crate) fn bytes(&self) -> u64 {
-        let leaves: usize = self.leaves.iter().map(Leaf::bytes).sum();
-        let spare = (self.leaves.capacity() - self.leaves.len()) * size_of::<Leaf>();
         let wide = self.wide.capacity() * (size_of::<((u32, ObjectId), Reach)>() + 1);
-        let lists = self.lone.bytes() + self.dense.bytes() + self.vacant.capacity() * 4;
-        (leaves + spare + wide + lists) as u64
+        (self.leaves.bytes() + self.lone.bytes() + self.dense.bytes() + wide) as u64
     }
 }
 

@@ -202,6 +202,13 @@ impl Frames {
         }
     }
 
+    /// Has the processor fetch the facts of those that a frame is linked to.
+    pub(crate) fn expect_neighbours(&self, frame: FrameId) {
+        let facts = self.get(frame);
+        self.expect(facts.link(PREV));
+        self.expect(facts.link(NEXT));
+    }
+
     /// Bytes that the table takes.
     pub(crate) fn bytes(&self) -> u64 {
         let frames = u64::from(self.touched.load(Ordering::Relaxed)) * u64::from(self.per_block);

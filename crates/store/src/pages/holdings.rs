@@ -28,8 +28,6 @@ pub(crate) struct Holdings {
     /// Puts that displaced a page of this tenant, since the start; the store asks now and then whether another
     /// tenant should have given way.
     displaced: AtomicU32,
-    /// Pages of dropped blocks that the directory still knows.
-    stale: AtomicU32,
     frozen: AtomicBool,
     eviction: Mutex<EvictionKind>,
 }
@@ -49,7 +47,6 @@ impl Holdings {
             open: [Mutex::new(None), Mutex::new(None)],
             blocks: [AtomicU32::new(0), AtomicU32::new(0)],
             displaced: AtomicU32::new(0),
-            stale: AtomicU32::new(0),
             frozen: AtomicBool::new(false),
             eviction: Mutex::new(eviction),
         }
@@ -68,21 +65,6 @@ impl Holdings {
     /// Blocks of a kind.
     pub(crate) fn blocks(&self, kind: PageKind) -> u32 {
         self.blocks[kind as usize].load(Ordering::Relaxed)
-    }
-
-    /// Pages of dropped blocks that the directory still knows.
-    pub(super) fn stale(&self) -> u32 {
-        self.stale.load(Ordering::Relaxed)
-    }
-
-    /// Hears that so many pages were dropped with their block.
-    pub(super) fn dropped(&self, pages: u32) {
-        self.stale.fetch_add(pages, Ordering::Relaxed);
-    }
-
-    /// Hears that the directory forgot a page that had been dropped with its block.
-    pub(super) fn forgot_stale(&self) {
-        self.stale.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Hears that a block is the tenant's no longer.

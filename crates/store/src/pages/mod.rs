@@ -123,7 +123,7 @@ impl Pages {
     /// Whether a frame's block is being emptied, so that nothing new may come into it.
     fn is_leaving(&self, frame: FrameId) -> bool {
         let block = self.arena.block(self.frames.block(frame));
-        block.leaving.load(Ordering::Relaxed)
+        block.is_leaving()
     }
 
     /// Takes back a frame whose page has left.
@@ -144,6 +144,7 @@ impl Pages {
         self.sweep(block);
         self.frames.note_block(block);
         self.holdings(tenant).open(kind, block);
+        self.arena.block(block).stay();
         true
     }
 
@@ -152,23 +153,31 @@ impl Pages {
         self.holdings(tenant).set_eviction(kind, &self.frames, now);
     }
 
+    /// Pages of a tenant that are in frames.
+    fn live_pages(&self, tenant: &Tenant) -> PageCount {
+        let own = |claimant| matches!(claimant, Claimant::Pages(owner, _) if owner == tenant.id);
+        let blocks = self.arena.blocks().map(|(_, block)| block);
+        let live = blocks.filter(|block| own(block.owner()));
+        PageCount(
+            live.map(|block| u64::from(block.live_items.load(Ordering::Relaxed)))
+                .sum(),
+        )
+    }
+
     /// What a tenant's pages are, now.
     pub(crate) fn figures(&self, tenant: &Tenant) -> PageFigures {
         let Some(holdings) = tenant.pages.get() else {
             return PageFigures::default();
         };
         let mut figures = PageFigures::default();
-        let mut known = 0;
         for shard in holdings.shards() {
             let shard = shard.lock();
-            known += shard.directory.len() as u64;
             figures.on_disk.0 += u64::from(shard.on_disk());
             figures.tally.add(&shard.tally);
         }
         let per_block = u64::from(self.frames.per_block());
         let held = |kind| PageCount(u64::from(holdings.blocks(kind)) * per_block);
-        let elsewhere = figures.on_disk.0 + u64::from(holdings.stale());
-        figures.used = PageCount(known.saturating_sub(elsewhere));
+        figures.used = self.live_pages(tenant);
         figures.held_ephemeral = held(PageKind::Ephemeral);
         figures.held_persistent = held(PageKind::Persistent);
         let frames = figures.held_ephemeral.0 + figures.held_persistent.0;

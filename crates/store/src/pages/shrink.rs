@@ -69,9 +69,11 @@ impl Pages {
         match mode {
             ReleaseMode::Ordered => self.empty_coldest(tenant, ephemeral, blocks, now, &mut loss),
             _ => {
-                let order = self.whole_order(ephemeral, mode, luck);
-                let leaving = &order[..order.len().min(blocks as usize)];
-                loss.pages += self.drop_blocks(tenant, leaving);
+                let order = self.whole_order(ephemeral, mode, luck).into_iter();
+                let own =
+                    order.filter(|block| self.begins_to_leave(tenant, *block, PageKind::Ephemeral));
+                let leaving: Vec<BlockId> = own.take(blocks as usize).collect();
+                loss.pages += self.drop_blocks(tenant, &leaving);
                 loss.blocks += leaving.len() as u32;
             }
         }
@@ -81,6 +83,21 @@ impl Pages {
             self.spill_coldest(tenant, persistent, left, now, &mut loss);
         }
         loss
+    }
+
+    /// Claims a block of a tenant's pages, to empty or to drop it. False if somebody else did, or it is the tenant's no
+    /// longer.
+    fn begins_to_leave(&self, tenant: &Tenant, block: BlockId, kind: PageKind) -> bool {
+        let facts = self.arena.block(block);
+        let owner = Claimant::Pages(tenant.id, kind);
+        if !facts.begin_leaving() {
+            return false;
+        }
+        let own = facts.owner() == owner;
+        if !own {
+            facts.stay();
+        }
+        own
     }
 
     /// A tenant's blocks of a kind.
@@ -193,10 +210,9 @@ impl Pages {
         loss: &mut PageLoss,
     ) -> Emptied {
         let holdings = self.holdings(tenant);
-        self.arena
-            .block(block)
-            .leaving
-            .store(true, Ordering::Relaxed);
+        if !self.begins_to_leave(tenant, block, kind) {
+            return Emptied::No;
+        }
         holdings.close(kind, block);
         for frame in self.frames.of_block(block) {
             let emptied = match kind {
@@ -231,7 +247,7 @@ impl Pages {
             }
         }
         if stays {
-            facts.leaving.store(false, Ordering::Relaxed);
+            facts.stay();
             return Emptied::No;
         }
         holdings.lost_block(kind, block);

@@ -9,7 +9,6 @@ use sublet_types::{Second, TenantId};
 
 use super::Pages;
 use super::frame::{FrameId, QueueId};
-use super::holdings::Holdings;
 use super::shard::Shard;
 use crate::arena::{BlockId, PageKind};
 use crate::eviction::Page;
@@ -27,9 +26,7 @@ impl Pages {
             let facts = self.arena.block(*block);
             facts.former.store(tenant.id.0, Ordering::Relaxed);
             facts.unswept.store(true, Ordering::Release);
-            let pages = facts.live_items.swap(0, Ordering::AcqRel);
-            lost += u64::from(pages);
-            self.holdings(tenant).dropped(pages);
+            lost += u64::from(facts.live_items.swap(0, Ordering::AcqRel));
             self.holdings(tenant)
                 .lost_block(PageKind::Ephemeral, *block);
             tenant.lost_block();
@@ -77,19 +74,18 @@ impl Pages {
             let mut shard = holdings.shards()[usize::from(number)].lock();
             // Nobody gives frames of a dropped block to another shard, but one may have been on its way.
             if facts.shard() == number && facts.queue() != QueueId::NONE {
-                self.unlink(holdings, &mut shard, frame);
+                self.unlink(&mut shard, frame);
             }
         }
     }
 
     /// Takes a dropped frame out of its shard, whatever is in it.
-    fn unlink(&self, holdings: &Holdings, shard: &mut Shard, frame: FrameId) {
+    fn unlink(&self, shard: &mut Shard, frame: FrameId) {
         let facts = self.frames.get(frame);
         if facts.queue() == QueueId::FREE {
             shard.free[PageKind::Ephemeral as usize].remove(&self.frames, frame);
             return;
         }
-        holdings.forgot_stale();
         let key = facts.key();
         let object = self.seed.object(key.pool, key.object);
         shard.remove(&self.frames, object, key);

@@ -1,1 +1,485 @@
-//! x
+//! One test a rule. The rules are transcendent memory's, as Xen, Linux and the papers state them.
+
+use std::sync::atomic::Ordering;
+
+use sublet_types::{EvictionKind, ReleaseMode, Shrinking};
+
+use super::*;
+
+fn alone(flags: PoolFlags, blocks: usize) -> (Client, Arc<Levers>) {
+    let (store, levers) = store(blocks, 2);
+    let ann = tenant(&store, "ann", 100);
+    (Client::new(&store, ann, flags), levers)
+}
+
+/// P1: the page is copied before the reply; the caller's buffer is its own again.
+#[test]
+fn r_p1_a_put_copies() {
+    let (client, _) = alone(EPHEMERAL, 8);
+    let mut buffer = page_of(5);
+    let key = client.key(1, 1);
+    client.worker.put_page(client.tenant, key, NOW, |page| {
+        page.copy_from_slice(&buffer)
+    });
+    buffer.fill(0);
+    assert_eq!(client.get(1, 1), Some(5));
+}
+
+/// P2: a refused put leaves nothing: no page, no count, no frame.
+#[test]
+fn r_p2_a_refused_put_leaves_nothing() {
+    let (client, levers) = alone(PERSISTENT, 8);
+    levers.exhausted.store(true, Ordering::Relaxed);
+    let before = client.figures();
+    assert_eq!(client.put(1, 1, 5), Put::Refused(PutRefused::NoMemory));
+    let after = client.figures();
+    assert_eq!((after.used, after.free), (before.used, before.free));
+    assert_eq!(after.tally.puts_refused, 1);
+    assert_eq!(client.get(1, 1), None);
+    levers.exhausted.store(false, Ordering::Relaxed);
+    assert_eq!(client.put(1, 1, 6), Put::Stored);
+}
+
+/// P3: a put on a page that is there replaces it, or fails and removes it.
+#[test]
+fn r_p3_a_put_that_fails_removes_the_old_page() {
+    let (store, levers) = store(6, 1);
+    let ann = tenant(&store, "ann", 100);
+    let client = Client::new(&store, ann, PERSISTENT);
+    for index in 0..16 {
+        assert_eq!(client.put(1, index, 100 + u64::from(index)), Put::Stored);
+    }
+    assert_eq!(
+        client.put(1, 3, 7),
+        Put::Replaced,
+        "in place, even when all is full"
+    );
+    assert_eq!(client.get(1, 3), Some(7));
+    // To disk with all of it; then there is no frame for a replacement.
+    store.set_target(ann, Some(Bytes::ZERO));
+    client.worker.upkeep(Second(3));
+    assert_eq!(client.figures().on_disk.0, 16);
+    levers.exhausted.store(true, Ordering::Relaxed);
+    assert_eq!(client.put(1, 4, 8), Put::Refused(PutRefused::NoMemory));
+    assert_eq!(
+        client.get(1, 4),
+        None,
+        "the old page must not outlive a put that failed"
+    );
+    assert_eq!(client.get(1, 5), Some(105));
+}
+
+/// G1: a hit in a private ephemeral pool takes the page away.
+#[test]
+fn r_g1_an_exclusive_get_takes() {
+    let (client, _) = alone(EPHEMERAL, 8);
+    client.put(1, 1, 5);
+    assert_eq!(client.get(1, 1), Some(5));
+    assert_eq!(client.get(1, 1), None);
+    assert_eq!(client.figures().used.0, 0);
+}
+
+/// G3: a hit in a persistent pool leaves the page; it is never evicted, never lost.
+#[test]
+fn r_g3_persistent_pages_outlive_pressure_and_release() {
+    let (store, _) = store(24, 2);
+    let ann = tenant(&store, "ann", 100);
+    let (kept, lost) = (
+        Client::new(&store, ann, PERSISTENT),
+        Client::new(&store, ann, EPHEMERAL),
+    );
+    for index in 0..100 {
+        assert!(kept.put(1, index, u64::from(index)).is_stored());
+    }
+    (0..1000).for_each(|index| {
+        lost.put(2, index, 9);
+    });
+    for mode in [ReleaseMode::Fast, ReleaseMode::Ordered, ReleaseMode::Random] {
+        let release = Release {
+            amount: Bytes::gib(1),
+            mode,
+            tenant: None,
+        };
+        kept.worker.release(release, NOW);
+    }
+    assert_eq!(store.figures().held, store.figures().index);
+    for index in 0..100 {
+        assert_eq!(kept.get(1, index), Some(u64::from(index)));
+        assert_eq!(kept.get(1, index), Some(u64::from(index)));
+    }
+}
+
+/// G4: after a miss no hit without a new put, even of a page that was dropped with its block.
+#[test]
+fn r_g4_a_miss_sticks() {
+    let (client, _) = alone(KEEPING, 8);
+    client.put(1, 1, 5);
+    let release = Release {
+        amount: Bytes(BLOCK as u64),
+        mode: ReleaseMode::Fast,
+        tenant: Some(client.tenant),
+    };
+    client.worker.release(release, NOW);
+    assert_eq!(client.get(1, 1), None);
+    // The block comes back for other pages; the old key must not lead into it.
+    for index in 0..16 {
+        client.put(2, index, 50 + u64::from(index));
+    }
+    assert_eq!(client.get(1, 1), None);
+    assert_eq!(client.put(1, 1, 6), Put::Stored);
+    assert_eq!(client.get(1, 1), Some(6));
+}
+
+/// F1, F2: after a flush nothing returns the page; flushing what is not there is as good.
+#[test]
+fn r_f1_f2_a_flush_is_final_and_can_be_repeated() {
+    for flags in [EPHEMERAL, KEEPING, PERSISTENT] {
+        let (client, _) = alone(flags, 16);
+        for index in [0, 1, 127, 128, 129, 5000, u32::MAX] {
+            client.put(7, index, 5);
+        }
+        assert!(client.flush(7, 1) && client.flush(7, 1) && client.flush(8, 0));
+        assert_eq!(client.get(7, 1), None);
+        assert!(client.flush_object(7) && client.flush_object(7) && client.flush_object(99));
+        for index in [0, 127, 128, 129, 5000, u32::MAX] {
+            assert_eq!(client.get(7, index), None, "{index}");
+        }
+        assert_eq!(client.figures().used.0, 0);
+        assert!(client.worker.destroy_pool(client.tenant, client.pool, NOW));
+        assert!(!client.flush(7, 1), "the pool is gone");
+    }
+}
+
+/// F3: a flush needs no memory.
+#[test]
+fn r_f3_a_flush_works_without_memory() {
+    let (client, levers) = alone(EPHEMERAL, 8);
+    (0..64).for_each(|index| {
+        client.put(1, index, 5);
+    });
+    levers.exhausted.store(true, Ordering::Relaxed);
+    client.worker.store().set_limit(Bytes::ZERO);
+    assert!(client.flush_object(1));
+    assert_eq!(client.figures().used.0, 0);
+}
+
+/// F4: flushes, gets and replacements work while the tenant is frozen (M1); new pages do not.
+#[test]
+fn r_f4_m1_a_frozen_tenant_flushes_and_reads() {
+    let (client, _) = alone(PERSISTENT, 8);
+    client.put(1, 1, 5);
+    client.put(1, 2, 6);
+    let store = Arc::clone(client.worker.store());
+    store.freeze(client.tenant, true);
+    assert_eq!(client.put(1, 3, 7), Put::Refused(PutRefused::Frozen));
+    assert_eq!(client.put(1, 1, 8), Put::Replaced);
+    assert_eq!(client.get(1, 1), Some(8));
+    assert!(client.flush(1, 2));
+    assert_eq!(client.get(1, 2), None);
+    store.freeze(client.tenant, false);
+    assert_eq!(client.put(1, 3, 7), Put::Stored);
+}
+
+/// F5: a pool's number may be used again; its old handle leads nowhere.
+#[test]
+fn r_f5_old_handles_do_not_alias() {
+    let (client, _) = alone(EPHEMERAL, 8);
+    client.put(1, 1, 5);
+    let store = Arc::clone(client.worker.store());
+    assert!(client.worker.destroy_pool(client.tenant, client.pool, NOW));
+    let again = Client::new(&store, client.tenant, EPHEMERAL);
+    assert_eq!(again.pool.slot, client.pool.slot);
+    assert_eq!(again.get(1, 1), None);
+    assert_eq!(client.put(1, 1, 6), Put::Refused(PutRefused::NoPool));
+    let got = client
+        .worker
+        .get_page(client.tenant, client.key(1, 1), NOW, |_| {
+            panic!("not its page")
+        });
+    assert_eq!(got, Get::NoPool);
+    assert!(!client.worker.destroy_pool(client.tenant, client.pool, NOW));
+}
+
+/// T1: what cannot be promised is refused when the pool is made.
+#[test]
+fn r_t1_wrong_pools_are_refused() {
+    let (store, _) = store(8, 1);
+    let ann = tenant(&store, "ann", 100);
+    let shared = PoolFlags {
+        shared: true,
+        ..EPHEMERAL
+    };
+    let both = PoolFlags {
+        persistent: true,
+        ..shared
+    };
+    assert_eq!(
+        store.create_pool(ann, PERSISTENT, None),
+        Err(PoolError::NoSpill)
+    );
+    assert_eq!(
+        store.create_pool(ann, shared, None),
+        Err(PoolError::NameAndFlag)
+    );
+    assert_eq!(
+        store.create_pool(ann, both, None),
+        Err(PoolError::SharedPersistent)
+    );
+    assert_eq!(
+        store.create_pool(TenantId(9), EPHEMERAL, None),
+        Err(PoolError::NoTenant)
+    );
+}
+
+/// T3: handles are checked as unsigned numbers, and each tenant has its own.
+#[test]
+fn r_t3_nobody_reaches_anothers_pool() {
+    let (store, _) = store(8, 1);
+    let (ann, ben) = (tenant(&store, "ann", 100), tenant(&store, "ben", 100));
+    let hers = Client::new(&store, ann, EPHEMERAL);
+    hers.put(1, 1, 5);
+    let thief = Client::of(&store, ben, hers.pool);
+    assert_eq!(thief.put(1, 1, 6), Put::Refused(PutRefused::NoPool));
+    assert!(!thief.flush(1, 1) && !thief.flush_object(1));
+    assert!(!thief.worker.destroy_pool(ben, hers.pool, NOW));
+    for slot in [hers.pool.slot + 1, u32::MAX, 1 << 31] {
+        let pool = PoolId { slot, ..hers.pool };
+        let lost = Client::of(&store, ann, pool);
+        assert_eq!(lost.put(1, 1, 6), Put::Refused(PutRefused::NoPool));
+    }
+    assert_eq!(hers.get(1, 1), Some(5));
+}
+
+/// T5, F1: what a pool held is free once it was ended, many times over.
+#[test]
+fn r_t5_nothing_leaks_with_pools() {
+    let (store, _) = store(8, 2);
+    let ann = tenant(&store, "ann", 100);
+    let worker = store.worker().expect("a worker");
+    for round in 0..20_000u64 {
+        let pool = store.create_pool(ann, EPHEMERAL, None).expect("a pool");
+        let key = PageKey {
+            pool,
+            object: ObjectId(round),
+            index: PageIndex(round as u32),
+        };
+        assert!(
+            worker
+                .put_page(ann, key, NOW, |page| page.fill(1))
+                .is_stored()
+        );
+        assert!(worker.destroy_pool(ann, pool, NOW));
+    }
+    assert_eq!(store.page_figures(ann).used.0, 0);
+    assert!(store.pools(ann).is_empty());
+}
+
+/// T6: persistent pages are charged at the put; who is at its target cannot put even one.
+#[test]
+fn r_t6_at_its_target_a_tenant_puts_no_persistent_page() {
+    let (client, _) = alone(PERSISTENT, 16);
+    let store = Arc::clone(client.worker.store());
+    store.set_target(client.tenant, Some(Bytes(2 * BLOCK as u64)));
+    let puts = (0..100).map(|index| client.put(1, index, 5));
+    assert_eq!(puts.filter(|put| put.is_stored()).count(), 32);
+    store.set_target(client.tenant, Some(Bytes::ZERO));
+    assert_eq!(client.put(2, 1, 5), Put::Refused(PutRefused::NoMemory));
+}
+
+/// T7: a block that comes to another tenant shows nothing of what was in it.
+#[test]
+fn r_t7_frames_show_nothing_of_their_past() {
+    let (store, _) = store(4, 1);
+    let (ann, ben) = (tenant(&store, "ann", 1), tenant(&store, "ben", 1000));
+    let (hers, his) = (
+        Client::new(&store, ann, EPHEMERAL),
+        Client::new(&store, ben, EPHEMERAL),
+    );
+    (0..64).for_each(|index| {
+        hers.put(1, index, 0xdead);
+    });
+    for index in 0..64 {
+        let before = his.get(1, index);
+        assert_eq!(before, None);
+        his.put(1, index, 7);
+        assert_eq!(his.get(1, index), Some(7));
+        his.put(1, index, 7);
+    }
+}
+
+/// E1: only ephemeral pages are evicted.
+#[test]
+fn r_e1_persistent_pages_are_not_evicted() {
+    let (store, _) = store(8, 1);
+    let ann = tenant(&store, "ann", 100);
+    let (kept, lost) = (
+        Client::new(&store, ann, PERSISTENT),
+        Client::new(&store, ann, EPHEMERAL),
+    );
+    (0..32).for_each(|index| assert!(kept.put(1, index, 5).is_stored()));
+    (0..500).for_each(|index| assert!(lost.put(2, index, 6).is_stored()));
+    assert!(lost.figures().tally.evictions > 300);
+    assert_eq!(lost.figures().tally.spilled, 0);
+    (0..32).for_each(|index| assert_eq!(kept.get(1, index), Some(5)));
+}
+
+/// E2, B1: with weights 1 to 3 and both pushing, the shares are 25 and 75 %; an idle share is used by others and comes
+/// back.
+#[test]
+fn r_e2_b1_shares_follow_weights() {
+    let (store, _) = store(104, 2);
+    let (light, heavy) = (tenant(&store, "light", 100), tenant(&store, "heavy", 300));
+    let (light, heavy) = (
+        Client::new(&store, light, EPHEMERAL),
+        Client::new(&store, heavy, EPHEMERAL),
+    );
+    let share = |client: &Client| {
+        let held = |client: &Client| client.figures().held_ephemeral.0 as f64;
+        held(client) / (held(&light) + held(&heavy))
+    };
+    (0..4000).for_each(|index| {
+        light.put(1, index, 1);
+    });
+    assert!(share(&light) > 0.99, "nobody else wants it");
+    for index in 0..20_000 {
+        light.put(2, index, 1);
+        heavy.put(2, index, 1);
+    }
+    assert!((share(&heavy) - 0.75).abs() < 0.05, "{}", share(&heavy));
+    (0..8000).for_each(|index| {
+        light.put(3, index, 1);
+    });
+    assert!(
+        (share(&heavy) - 0.75).abs() < 0.05,
+        "who is ahead does not get more by pushing"
+    );
+}
+
+/// E3: a target below what is held is reached, down to nothing.
+#[test]
+fn r_e3_a_lowered_target_is_reached() {
+    for flags in [EPHEMERAL, KEEPING, PERSISTENT] {
+        let (client, _) = alone(flags, 40);
+        let store = Arc::clone(client.worker.store());
+        (0..500).for_each(|index| assert!(client.put(1, index, 5).is_stored()));
+        for (second, blocks) in [(3, 20), (4, 5), (5, 0)] {
+            store.set_target(client.tenant, Some(Bytes(blocks * BLOCK as u64)));
+            while client.worker.upkeep(Second(second)) {}
+            let figures = client.figures();
+            let held = figures.held_ephemeral.0 + figures.held_persistent.0;
+            assert!(held <= blocks * 16, "{flags:?}: {figures:?}");
+        }
+    }
+}
+
+/// The papers' way: who is over its target keeps what it has until it flushes.
+#[test]
+fn told_never_to_shrink_the_store_leaves_a_tenant_what_it_has() {
+    let (client, _) = alone(EPHEMERAL, 40);
+    let store = Arc::clone(client.worker.store());
+    (0..300).for_each(|index| {
+        client.put(1, index, 5);
+    });
+    store.set_shrinking(Shrinking::Never);
+    store.set_target(client.tenant, Some(Bytes::ZERO));
+    while client.worker.upkeep(Second(3)) {}
+    assert_eq!(client.figures().used.0, 300);
+    store.set_shrinking(Shrinking::Active);
+    while client.worker.upkeep(Second(4)) {}
+    assert_eq!(client.figures().used.0, 0);
+}
+
+/// E4: a put at capacity evicts at most a few pages, however large the object.
+#[test]
+fn r_e4_a_put_at_capacity_does_a_bounded_work() {
+    for kind in EvictionKind::ALL.map(|(kind, ..)| kind) {
+        let (client, _) = alone(EPHEMERAL, 40);
+        let store = Arc::clone(client.worker.store());
+        store.set_eviction(client.tenant, kind, NOW);
+        (0..600).for_each(|index| {
+            client.put(1, index, 5);
+        });
+        for index in 600..2000 {
+            let before = client.figures().tally.evictions;
+            assert!(client.put(1, index, 5).is_stored());
+            let evicted = client.figures().tally.evictions - before;
+            assert!(evicted <= 1, "{kind}: {evicted} at once");
+        }
+    }
+}
+
+/// G5: a get returns the bytes of exactly one put, whole, while others put, flush, release and end pools.
+#[test]
+fn r_g5_no_page_is_torn_or_anothers() {
+    let (store, _) = store(48, 4);
+    let tenants = [tenant(&store, "ann", 100), tenant(&store, "ben", 200)];
+    let clients = [EPHEMERAL, KEEPING, PERSISTENT, EPHEMERAL];
+    std::thread::scope(|scope| {
+        for (n, flags) in clients.into_iter().enumerate() {
+            let owner = tenants[n % 2];
+            let pool = Client::new(&store, owner, flags).pool;
+            for thread in 0..2u64 {
+                let store = &store;
+                scope.spawn(move || hammer(&Client::of(store, owner, pool), n as u64, thread));
+            }
+        }
+        scope.spawn(|| disturb(&store));
+    });
+}
+
+/// Self-describing pages: pool and place in the high bits, a sequence in the low ones.
+fn hammer(client: &Client, pool: u64, thread: u64) {
+    let mut luck = pool * 2 + thread + 1;
+    for sequence in 0..6000u64 {
+        luck = luck.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        let (object, index) = (luck >> 60, (luck >> 40) as u32 % 50);
+        let place = pool << 56 | object << 48 | u64::from(index) << 40;
+        match luck >> 33 & 7 {
+            0..=3 => {
+                client.put(object, index, place | sequence << 16);
+            }
+            4..=6 => {
+                if let Some(content) = client.get(object, index) {
+                    assert_eq!(content >> 40 << 40, place, "another page");
+                }
+            }
+            _ if sequence % 97 == 0 => assert!(client.flush_object(object)),
+            _ => assert!(client.flush(object, index)),
+        }
+    }
+}
+
+fn disturb(store: &Arc<Store>) {
+    let worker = store.worker().expect("a worker");
+    for round in 0..120u32 {
+        let mode = [ReleaseMode::Fast, ReleaseMode::Ordered][round as usize % 2];
+        let release = Release {
+            amount: Bytes(u64::from(1 + round % 5) * BLOCK as u64),
+            mode,
+            tenant: None,
+        };
+        worker.release(release, NOW);
+        worker.upkeep(Second(3 + round));
+        std::thread::yield_now();
+    }
+}
+
+/// Bookkeeping: sums agree at every moment, and all is zero after the end.
+#[test]
+fn counts_add_up() {
+    let (client, _) = alone(EPHEMERAL, 8);
+    for index in 0..500 {
+        client.put(1, index, 5);
+        client.get(1, index / 2);
+        let figures = client.figures();
+        let tally = figures.tally;
+        assert_eq!(tally.puts, u64::from(index) + 1);
+        let left = tally.hits + tally.evictions + figures.used.0;
+        assert_eq!(
+            tally.puts, left,
+            "what came is there, was got, or was evicted"
+        );
+    }
+    client.worker.destroy_pool(client.tenant, client.pool, NOW);
+    assert_eq!(client.figures().used.0, 0);
+}

@@ -1,1 +1,90 @@
-//! x
+//! Pools that several tenants share.
+
+use sublet_types::SharedName;
+
+use super::*;
+
+const NAME: SharedName = SharedName(7);
+
+fn sharers() -> (Arc<Store>, [TenantId; 4]) {
+    let (store, _) = store(16, 2);
+    let names = ["account", "ann", "ben", "cid"];
+    let tenants = names.map(|name| tenant(&store, name, 100));
+    let members = vec![tenants[1], tenants[2]];
+    store
+        .allow_sharing(NAME, tenants[0], members)
+        .expect("allowed");
+    (store, tenants)
+}
+
+fn join(store: &Arc<Store>, tenant: TenantId) -> Client {
+    let pool = store.join_pool(tenant, NAME).expect("a member");
+    Client::of(store, tenant, pool)
+}
+
+/// T2: nobody shares a pool who was not allowed to; nothing is made private in silence.
+#[test]
+fn r_t2_sharing_is_denied_unless_allowed() {
+    let (store, [account, ann, _, cid]) = sharers();
+    assert_eq!(store.join_pool(cid, NAME), Err(PoolError::NotAllowed));
+    assert_eq!(store.join_pool(account, NAME), Err(PoolError::NotAllowed));
+    assert_eq!(
+        store.join_pool(ann, SharedName(8)),
+        Err(PoolError::NotAllowed)
+    );
+    assert!(store.pools(cid).is_empty());
+}
+
+/// G2: a hit keeps the page; the other sharer hits, too. It is charged to the pool's account.
+#[test]
+fn r_g2_sharers_hit_the_same_page() {
+    let (store, [account, ann, ben, _]) = sharers();
+    let (hers, his) = (join(&store, ann), join(&store, ben));
+    hers.put(1, 1, 5);
+    for _ in 0..3 {
+        assert_eq!((hers.get(1, 1), his.get(1, 1)), (Some(5), Some(5)));
+    }
+    his.put(1, 1, 6);
+    assert_eq!(hers.get(1, 1), Some(6));
+    assert_eq!(store.page_figures(account).used.0, 1);
+    assert_eq!(store.page_figures(ann).used.0, 0);
+}
+
+/// T4: who leaves takes along the objects that it touched last; the last one takes all. In each order.
+#[test]
+fn r_t4_leaving_takes_what_one_touched_last() {
+    for first in [0, 1] {
+        let (store, [account, ann, ben, _]) = sharers();
+        let clients = [join(&store, ann), join(&store, ben)];
+        let (leaver, stayer) = (&clients[first], &clients[1 - first]);
+        leaver.put(1, 1, 5);
+        leaver.put(2, 1, 5);
+        stayer.put(3, 1, 6);
+        stayer.get(2, 1);
+        assert!(leaver.worker.destroy_pool(leaver.tenant, leaver.pool, NOW));
+        assert_eq!(stayer.get(1, 1), None, "the leaver touched it last");
+        assert_eq!((stayer.get(2, 1), stayer.get(3, 1)), (Some(5), Some(6)));
+        assert_eq!(leaver.put(9, 1, 1), Put::Refused(PutRefused::NoPool));
+        assert!(stayer.worker.destroy_pool(stayer.tenant, stayer.pool, NOW));
+        assert_eq!(store.page_figures(account).used.0, 0);
+        let again = join(&store, ann);
+        assert_eq!(again.get(3, 1), None, "the pool begins anew");
+    }
+}
+
+/// B5, B10: sharers that come and go leave neither pages nor handles behind.
+#[test]
+fn b5_b10_nothing_is_left_of_who_left() {
+    let (store, [account, ann, ben, _]) = sharers();
+    for round in 0..500u64 {
+        let (hers, his) = (join(&store, ann), join(&store, ben));
+        hers.put(round, 1, 1);
+        his.put(round + 1, 2, 2);
+        let order = [&hers, &his];
+        for client in [order[round as usize % 2], order[1 - round as usize % 2]] {
+            assert!(client.worker.destroy_pool(client.tenant, client.pool, NOW));
+        }
+        assert_eq!(store.page_figures(account).used.0, 0);
+    }
+    assert!(store.pools(account).is_empty() && store.pools(ann).is_empty());
+}

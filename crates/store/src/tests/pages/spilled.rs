@@ -1,1 +1,140 @@
-//! x
+//! Persistent pages on disk: what was accepted is never lost by shrinking, whatever the disk does.
+
+use std::sync::atomic::Ordering;
+
+use sublet_types::ReleaseMode;
+
+use super::*;
+
+fn on_disk(blocks: usize, disk: &Arc<Disk>) -> Client {
+    let (store, _) = store(blocks, 2);
+    let ann = tenant(&store, "ann", 100);
+    let spill = Arc::clone(disk) as Arc<dyn Spill>;
+    let pool = store
+        .create_pool(ann, PERSISTENT, Some(spill))
+        .expect("a pool");
+    Client::of(&store, ann, pool)
+}
+
+fn release(client: &Client) -> Released {
+    let release = Release {
+        amount: Bytes::gib(1),
+        mode: ReleaseMode::Ordered,
+        tenant: None,
+    };
+    client.worker.release(release, NOW)
+}
+
+#[test]
+fn shrinking_writes_pages_and_keeps_them() {
+    let disk = Disk::new(200);
+    let client = on_disk(24, &disk);
+    (0..150).for_each(|index| assert_eq!(client.put(1, index, u64::from(index)), Put::Stored));
+    let released = release(&client);
+    assert_eq!(released.pages_lost.0, 0);
+    assert_eq!((disk.written(), client.figures().on_disk.0), (150, 150));
+    (0..150).for_each(|index| assert_eq!(client.get(1, index), Some(u64::from(index))));
+    assert_eq!(client.put(1, 7, 1000), Put::Replaced);
+    assert_eq!(client.get(1, 7), Some(1000));
+    release(&client);
+    assert_eq!(
+        client.get(1, 7),
+        Some(1000),
+        "and not what was on disk before"
+    );
+}
+
+#[test]
+fn a_disk_that_refuses_keeps_pages_in_memory() {
+    let disk = Disk::new(200);
+    let client = on_disk(24, &disk);
+    (0..100).for_each(|index| assert_eq!(client.put(1, index, u64::from(index)), Put::Stored));
+    disk.broken.store(true, Ordering::Relaxed);
+    release(&client);
+    assert_eq!(client.figures().on_disk.0, 0);
+    (0..100).for_each(|index| assert_eq!(client.get(1, index), Some(u64::from(index))));
+    disk.broken.store(false, Ordering::Relaxed);
+    release(&client);
+    disk.broken.store(true, Ordering::Relaxed);
+    let key = client.key(1, 3);
+    let got = client
+        .worker
+        .get_page(client.tenant, key, NOW, |_| panic!("unreadable"));
+    assert_eq!(got, Get::Failed, "that is no miss: the page is not lost");
+    disk.broken.store(false, Ordering::Relaxed);
+    assert_eq!(client.get(1, 3), Some(3));
+}
+
+#[test]
+fn a_full_spill_file_refuses_new_pages_and_takes_them_after_a_flush() {
+    let disk = Disk::new(10);
+    let client = on_disk(8, &disk);
+    (0..10).for_each(|index| assert_eq!(client.put(1, index, 5), Put::Stored));
+    assert_eq!(client.put(1, 10, 5), Put::Refused(PutRefused::SpillFull));
+    assert_eq!(client.put(1, 3, 6), Put::Replaced);
+    assert!(client.flush(1, 0));
+    assert_eq!(client.put(1, 10, 5), Put::Stored);
+    assert!(client.flush_object(1));
+    (0..10).for_each(|index| assert_eq!(client.put(2, index, 5), Put::Stored));
+}
+
+/// A disk whose writes meet a put and a flush of the same page on their way.
+struct Meddler {
+    disk: Arc<Disk>,
+    meddle: Mutex<Option<Box<dyn Fn() + Send>>>,
+}
+
+impl Spill for Meddler {
+    fn slots(&self) -> u32 {
+        self.disk.slots()
+    }
+
+    fn write(&self, slot: u32, page: &[u8]) -> io::Result<()> {
+        if let Some(meddle) = self.meddle.lock().take() {
+            meddle();
+        }
+        self.disk.write(slot, page)
+    }
+
+    fn read(&self, slot: u32, page: &mut [u8]) -> io::Result<()> {
+        self.disk.read(slot, page)
+    }
+}
+
+/// A write that is under way while its page is replaced or flushed never brings the old page back (R-F1, R-P4).
+#[test]
+fn a_late_write_brings_nothing_back() {
+    for flushes in [false, true] {
+        let (store, _) = store(24, 1);
+        let ann = tenant(&store, "ann", 100);
+        let meddler = Arc::new(Meddler {
+            disk: Disk::new(50),
+            meddle: Mutex::new(None),
+        });
+        let spill = Arc::clone(&meddler) as Arc<dyn Spill>;
+        let pool = store
+            .create_pool(ann, PERSISTENT, Some(spill))
+            .expect("a pool");
+        let client = Client::of(&store, ann, pool);
+        (0..20).for_each(|index| assert!(client.put(1, index, u64::from(index)).is_stored()));
+        let other = Client::of(&store, ann, pool);
+        *meddler.meddle.lock() = Some(Box::new(move || {
+            for index in 0..20 {
+                match flushes {
+                    true => assert!(other.flush(1, index)),
+                    false => assert!(other.put(1, index, 100 + u64::from(index)).is_stored()),
+                }
+            }
+        }));
+        release(&client);
+        for index in 0..20 {
+            let now = (!flushes).then_some(100 + u64::from(index));
+            assert_eq!(client.get(1, index), now);
+        }
+        release(&client);
+        (0..20).for_each(|index| {
+            let now = (!flushes).then_some(100 + u64::from(index));
+            assert_eq!(client.get(1, index), now);
+        });
+    }
+}
