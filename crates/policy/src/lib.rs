@@ -1,5 +1,31 @@
-//! Pure decisions: how large the arena may be.
+//! Pure decisions: how large the arena may be, and how much of it each tenant may hold.
+//!
+//! - [`headroom`]: the host's figures in, the arena's size out.
+//! - A [`Policy`]: a [`Snapshot`](sublet_types::Snapshot) in, a [`Decision`] out: targets, and why. One file a policy;
+//!   [`catalogue`] is the table of them all. Whatever a policy proposes passes through one step that keeps floors,
+//!   ceilings and the total.
+//! - [`mrc::Shadow`]: sampled accesses in, a miss-ratio curve out.
+//!
+//! Nothing here reads a clock, draws luck or touches the world; equal snapshots in equal order make equal decisions.
 
 #![forbid(unsafe_code)]
 
+mod apportion;
+pub mod catalogue;
+mod clamp;
+pub mod decay;
+mod decide;
+pub mod explain;
+pub mod greedy;
 pub mod headroom;
+pub mod mrc;
+pub mod reconf_static;
+#[cfg(test)]
+mod scene;
+pub mod smart_alloc;
+pub mod static_alloc;
+pub mod two_level;
+pub mod utility;
+pub mod weights;
+
+pub use decide::{Decision, Policy, Proposal};

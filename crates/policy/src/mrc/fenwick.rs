@@ -1,0 +1,71 @@
+//! A Fenwick tree over stamps: how many of them still stand, before any of them.
+
+/// Counts of stamps that stand, by age; as many stamps as it was made for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fenwick {
+    /// `sums[n - 1]` covers the stamps from n minus its lowest set bit up to n.
+    sums: Vec<u32>,
+}
+
+impl Fenwick {
+    /// For `capacity` stamps, of which the first `standing` stand.
+    pub(crate) fn new(capacity: usize, standing: usize) -> Fenwick {
+        let covered = |n: usize| {
+            let low = n & n.wrapping_neg();
+            n.min(standing).saturating_sub(n - low) as u32
+        };
+        Fenwick {
+            sums: (1..=capacity).map(covered).collect(),
+        }
+    }
+
+    /// A stamp stands from now on.
+    pub(crate) fn raise(&mut self, stamp: usize) {
+        self.walk(stamp, |sum| sum + 1);
+    }
+
+    /// A stamp that stood does not any more.
+    pub(crate) fn fell(&mut self, stamp: usize) {
+        self.walk(stamp, |sum| sum - 1);
+    }
+
+    /// How many stand up to and with this one.
+    pub(crate) fn standing_up_to(&self, stamp: usize) -> usize {
+        let mut n = stamp + 1;
+        let mut sum = 0;
+        while n > 0 {
+            sum += self.sums[n - 1] as usize;
+            n &= n - 1;
+        }
+        sum
+    }
+
+    fn walk(&mut self, stamp: usize, change: impl Fn(u32) -> u32) {
+        let mut n = stamp + 1;
+        while n <= self.sums.len() {
+            self.sums[n - 1] = change(self.sums[n - 1]);
+            n += n & n.wrapping_neg();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn it_counts_as_a_plain_list_does(standing in 0usize..50, turns in prop::collection::vec(0usize..50, 0..100)) {
+            let mut plain: Vec<bool> = (0..50).map(|n| n < standing).collect();
+            let mut fenwick = Fenwick::new(50, standing);
+            for stamp in turns {
+                if plain[stamp] { fenwick.fell(stamp) } else { fenwick.raise(stamp) }
+                plain[stamp] = !plain[stamp];
+                let count = plain[..=stamp].iter().filter(|stands| **stands).count();
+                prop_assert_eq!(fenwick.standing_up_to(stamp), count);
+            }
+            prop_assert_eq!(fenwick.standing_up_to(49), plain.iter().filter(|stands| **stands).count());
+        }
+    }
+}
