@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{Complaint, Unreadable};
 
 /// Each crate's folder, and the folders of those it may import.
-const EDGES: [(&str, &[&str]); 8] = [
+const EDGES: [(&str, &[&str]); 9] = [
     ("types", &[]),
     ("store", &["types"]),
     ("policy", &["types"]),
@@ -16,9 +16,18 @@ const EDGES: [(&str, &[&str]); 8] = [
         "host",
         &["types", "store", "policy", "pace", "client", "frontends"],
     ),
+    ("sim", &["types", "store", "policy"]),
     (
         "sublet",
-        &["types", "store", "client", "frontends", "host", "policy"],
+        &[
+            "types",
+            "store",
+            "client",
+            "frontends",
+            "host",
+            "policy",
+            "sim",
+        ],
     ),
 ];
 

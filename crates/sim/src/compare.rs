@@ -1,0 +1,212 @@
+//! The same scenario several times, with one thing changed at a time; and scenarios made of a bare trace.
+
+use std::collections::BTreeMap;
+
+use sublet_types::{Bytes, EvictionKind, Pages, Shrinking, Weight};
+
+use crate::machine::disk::DiskSpeed;
+use crate::machine::guest::{AfterSwapIn, Costs};
+use crate::scenario::{Engine, Host, PolicySpec, Scenario, Sizing, Start, TierSpec, VmSpec};
+use crate::table::Table;
+use crate::traces::{EXTENT_PAGES, Space, Trace, TraceError};
+use crate::virtual_time::Nanos;
+use crate::workload::{WorkloadSpec, spec};
+
+/// What is tried: every combination. An empty list leaves what the scenario says.
+#[derive(Clone, Debug, Default)]
+pub struct Variants {
+    /// Policies.
+    pub policies: Vec<PolicySpec>,
+    /// Evictions.
+    pub evictions: Vec<EvictionKind>,
+    /// What becomes of who is over its target.
+    pub shrinks: Vec<Shrinking>,
+    /// How the tier is sized.
+    pub sizings: Vec<Sizing>,
+    /// Whether it is also run without any tier, last.
+    pub without_tier: bool,
+}
+
+impl Variants {
+    /// The scenarios to run, in the order of the lists, the last list fastest.
+    pub fn of(&self, scenario: &Scenario) -> Vec<Scenario> {
+        let mut variants = vec![scenario.clone()];
+        variants = each(variants, &self.policies, |scenario, policy| {
+            let interval = scenario.policy.interval;
+            scenario.policy = PolicySpec {
+                interval,
+                ..policy.clone()
+            };
+        });
+        variants = each(variants, &self.evictions, |scenario, eviction| {
+            scenario.tier.eviction = *eviction;
+        });
+        variants = each(variants, &self.shrinks, |scenario, shrink| {
+            scenario.tier.shrink = *shrink;
+        });
+        variants = each(variants, &self.sizings, |scenario, sizing| {
+            scenario.host.store = *sizing;
+        });
+        if self.without_tier {
+            let mut without = scenario.clone();
+            without.tier.engine = Engine::None;
+            variants.push(without);
+        }
+        variants
+    }
+}
+
+fn each<T>(
+    scenarios: Vec<Scenario>,
+    changes: &[T],
+    change: impl Fn(&mut Scenario, &T),
+) -> Vec<Scenario> {
+    if changes.is_empty() {
+        return scenarios;
+    }
+    let mut changed = Vec::with_capacity(scenarios.len() * changes.len());
+    for scenario in &scenarios {
+        for to in changes {
+            let mut scenario = scenario.clone();
+            change(&mut scenario, to);
+            changed.push(scenario);
+        }
+    }
+    changed
+}
+
+/// How many different pages a trace names.
+///
+/// # Errors
+///
+/// The trace's own.
+pub fn footprint(trace: Trace) -> Result<Pages, TraceError> {
+    let mut seen: Table<(u64, u64), ()> = Table::default();
+    for access in trace {
+        let access = access?;
+        let start = u64::from(access.page.index);
+        for page in start..start + u64::from(access.count) {
+            let key = match access.space {
+                Space::Device => (0, access.page.object.wrapping_mul(EXTENT_PAGES) + page),
+                Space::Objects => (access.page.object, page),
+            };
+            seen.insert(key, ());
+        }
+    }
+    Ok(Pages(seen.len() as u64))
+}
+
+/// How much memory a trace is replayed with, as shares of its footprint.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shares {
+    /// The guest's own memory.
+    pub guest: f64,
+    /// The tier.
+    pub tier: f64,
+}
+
+/// A scenario of one virtual machine that replays a trace of this footprint.
+pub fn of_trace(trace: &spec::Trace, footprint: Pages, shares: Shares) -> Scenario {
+    let part = |share: f64| Pages((footprint.0 as f64 * share) as u64).bytes();
+    let shares_said = format!("{}% + {}%", shares.guest * 100.0, shares.tier * 100.0);
+    let vm = VmSpec {
+        name: "trace".to_owned(),
+        count: 1,
+        memory: part(shares.guest).max(GUEST_MIN),
+        reserved: Bytes::ZERO,
+        swap: footprint.bytes(),
+        read_ahead: 8,
+        after_swap_in: AfterSwapIn::default(),
+        weight: Weight::default(),
+        floor: None,
+        ceiling: None,
+        start: Start::default(),
+        workload: WorkloadSpec::Trace(trace.clone()),
+    };
+    Scenario {
+        name: format!(
+            "{} ({shares_said} of its {} pages)",
+            trace.file, footprint.0
+        ),
+        about: String::new(),
+        seed: 0,
+        duration: Nanos::secs(YEAR_SECS),
+        host: Host {
+            memory: part(shares.tier),
+            ..Host::default()
+        },
+        tier: TierSpec::default(),
+        policy: PolicySpec {
+            knobs: BTreeMap::new(),
+            ..PolicySpec::default()
+        },
+        disk: DiskSpeed::default(),
+        costs: Costs::default(),
+        vms: vec![vm],
+        stop: None,
+    }
+}
+
+/// A replay ends with its trace.
+const YEAR_SECS: u64 = 365 * 86_400;
+
+/// A guest of 64 pages at least.
+const GUEST_MIN: Bytes = Bytes::kib(256);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Shipped;
+    use crate::traces::{Access, Op, TracePage};
+    use crate::virtual_time::Moment;
+
+    #[test]
+    fn every_combination_is_tried_and_told_apart() {
+        let shipped = Shipped::find("smartmem-1").expect("shipped");
+        let variants = Variants {
+            policies: ["greedy", "smart-alloc:p=0.75"]
+                .map(|written| written.parse().expect("a policy"))
+                .to_vec(),
+            evictions: vec![EvictionKind::Lru, EvictionKind::XS3h],
+            without_tier: true,
+            ..Variants::default()
+        };
+        let scenarios = variants.of(&shipped.scenario().expect("right"));
+        let labels: Vec<String> = scenarios.iter().map(Scenario::label).collect();
+        let expected = [
+            "greedy, lru",
+            "greedy",
+            "smart-alloc p=0.75, lru",
+            "smart-alloc p=0.75",
+            "no tmem",
+        ];
+        assert_eq!(labels, expected);
+        assert!("smart-alloc:q=1".parse::<PolicySpec>().is_err());
+        assert!("smart-alloc:p".parse::<PolicySpec>().is_err());
+    }
+
+    #[test]
+    fn a_footprint_counts_each_page_once() {
+        let access = |page, count| Access {
+            at: Moment::START,
+            page: TracePage::of_device(page),
+            space: Space::Device,
+            count,
+            op: Op::Read,
+        };
+        let trace = Trace::of([access(510, 4), access(512, 4), access(510, 1)]);
+        assert_eq!(footprint(trace).expect("no file"), Pages(6));
+    }
+
+    #[test]
+    fn a_trace_gets_its_shares() {
+        let trace: spec::Trace = toml::from_str("file = \"P3.lis\"").expect("right");
+        let shares = Shares {
+            guest: 0.02,
+            tier: 0.1,
+        };
+        let scenario = of_trace(&trace, Pages(100_000), shares);
+        assert_eq!(scenario.host.memory, Pages(10_000).bytes());
+        assert_eq!(scenario.machines()[0].shape.memory_pages, 2_000);
+    }
+}

@@ -1,0 +1,21 @@
+//! A host with its virtual machines in virtual time: workloads and public traces in front of a tier of
+//! spare memory, judges beside it, figures and plots out of it.
+//!
+//! One thread, one seed, no clock and no files: the same scenario and seed give the same bytes.
+
+#![forbid(unsafe_code)]
+
+pub mod chance;
+pub mod compare;
+pub mod judges;
+pub mod machine;
+pub mod outcome;
+pub mod papers;
+pub mod plot;
+pub mod report;
+pub mod run;
+pub mod scenario;
+pub mod table;
+pub mod traces;
+pub mod virtual_time;
+pub mod workload;

@@ -1,0 +1,176 @@
+//! A disk: one request after another, each with a latency and a transfer.
+
+use serde::Deserialize;
+use sublet_types::{Bytes, PAGE_BYTES};
+
+use crate::virtual_time::{Moment, Nanos};
+
+/// How fast a disk is.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DiskSpeed {
+    /// Microseconds until the first byte of a request that does not continue the one before.
+    pub latency_us: u64,
+    /// Bytes a second.
+    pub bandwidth: Bytes,
+    /// Requests that it works on at once.
+    pub channels: u16,
+    /// Bytes of writes that may wait before a writer waits with them.
+    pub backlog: Bytes,
+}
+
+/// A SATA disk with platters, as SmarTmem's host had (320 GB, laptop class): 8 ms for a seek and half a
+/// turn, 100 MiB/s.
+impl Default for DiskSpeed {
+    fn default() -> DiskSpeed {
+        DiskSpeed {
+            latency_us: 8_000,
+            bandwidth: Bytes::mib(100),
+            channels: 1,
+            backlog: Bytes::mib(4),
+        }
+    }
+}
+
+/// A place on a disk: pages of one region lie one after another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskPlace {
+    /// A file, or a guest's swap space.
+    pub region: u64,
+    /// The page in it.
+    pub page: u64,
+}
+
+/// A disk in virtual time.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    speed: DiskSpeed,
+    /// When each channel is idle again, and where its next request would continue.
+    channels: Vec<(Moment, DiskPlace)>,
+    /// What it did.
+    pub counts: DiskCounts,
+}
+
+/// What a disk did since the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct DiskCounts {
+    /// Read requests.
+    pub reads: u64,
+    /// Pages read.
+    pub pages_read: u64,
+    /// Write requests.
+    pub writes: u64,
+    /// Pages written.
+    pub pages_written: u64,
+}
+
+const NOWHERE: DiskPlace = DiskPlace {
+    region: u64::MAX,
+    page: 0,
+};
+
+impl Disk {
+    /// An idle disk.
+    pub fn of(speed: DiskSpeed) -> Disk {
+        Disk {
+            speed,
+            channels: vec![(Moment::START, NOWHERE); usize::from(speed.channels.max(1))],
+            counts: DiskCounts::default(),
+        }
+    }
+
+    /// Reads `pages` from `place` on; returns when they are there.
+    pub fn read(&mut self, now: Moment, place: DiskPlace, pages: u64) -> Moment {
+        self.counts.reads += 1;
+        self.counts.pages_read += pages;
+        self.transfer(now, place, pages)
+    }
+
+    /// Writes `pages` at `place`; returns until when the writer waits, which is now unless writes pile up.
+    pub fn write(&mut self, now: Moment, place: DiskPlace, pages: u64) -> Moment {
+        self.counts.writes += 1;
+        self.counts.pages_written += pages;
+        let done = self.transfer(now, place, pages);
+        let patience = self.transfer_time(self.speed.backlog.0 / PAGE_BYTES);
+        now.max(Moment(done.0.saturating_sub(patience.0)))
+    }
+
+    fn transfer(&mut self, now: Moment, place: DiskPlace, pages: u64) -> Moment {
+        let channel = self.channel_for(place);
+        let (idle_at, next) = self.channels[channel];
+        let latency = match next == place {
+            true => Nanos::default(),
+            false => Nanos::micros(self.speed.latency_us),
+        };
+        let done = now.max(idle_at) + latency + self.transfer_time(pages);
+        let next = DiskPlace {
+            region: place.region,
+            page: place.page.saturating_add(pages),
+        };
+        self.channels[channel] = (done, next);
+        done
+    }
+
+    /// The one that would continue where it is, else the one that is idle first.
+    fn channel_for(&self, place: DiskPlace) -> usize {
+        let continues = self.channels.iter().position(|(_, next)| *next == place);
+        let idle_first = || {
+            let idle_at = |n: &usize| self.channels[*n].0;
+            (0..self.channels.len()).min_by_key(idle_at).unwrap_or(0)
+        };
+        continues.unwrap_or_else(idle_first)
+    }
+
+    fn transfer_time(&self, pages: u64) -> Nanos {
+        let bytes = u128::from(pages) * u128::from(PAGE_BYTES);
+        let nanos = bytes * 1_000_000_000 / u128::from(self.speed.bandwidth.0.max(1));
+        Nanos(nanos.min(u128::from(u64::MAX)) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk(channels: u16) -> Disk {
+        Disk::of(DiskSpeed {
+            latency_us: 1_000,
+            bandwidth: Bytes(4096 * 1_000_000),
+            channels,
+            backlog: Bytes(4096 * 10),
+        })
+    }
+
+    fn at(page: u64) -> DiskPlace {
+        DiskPlace { region: 0, page }
+    }
+
+    #[test]
+    fn requests_queue_and_those_that_continue_need_no_seek() {
+        let mut disk = disk(1);
+        assert_eq!(disk.read(Moment(0), at(0), 8), Moment(1_008_000));
+        assert_eq!(disk.read(Moment(0), at(8), 8), Moment(1_016_000));
+        assert_eq!(disk.read(Moment(0), at(99), 1), Moment(2_017_000));
+        assert_eq!(disk.read(Moment(9_000_000), at(5), 1), Moment(10_001_000));
+        assert_eq!((disk.counts.reads, disk.counts.pages_read), (4, 18));
+    }
+
+    #[test]
+    fn channels_work_side_by_side() {
+        let mut disk = disk(2);
+        assert_eq!(disk.read(Moment(0), at(0), 1), Moment(1_001_000));
+        assert_eq!(disk.read(Moment(0), at(50), 1), Moment(1_001_000));
+        assert_eq!(disk.read(Moment(0), at(90), 1), Moment(2_002_000));
+    }
+
+    #[test]
+    fn a_writer_waits_only_where_writes_pile_up() {
+        let mut disk = disk(1);
+        assert_eq!(disk.write(Moment(0), at(0), 1), Moment(991_000));
+        let mut idle = Disk::of(DiskSpeed {
+            backlog: Bytes::gib(1),
+            ..disk.speed
+        });
+        assert_eq!(idle.write(Moment(5), at(0), 1), Moment(5));
+    }
+}

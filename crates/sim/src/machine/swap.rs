@@ -1,0 +1,141 @@
+//! A guest's swap space: slots in clusters of 512, filled one after another, as Linux does it.
+
+/// Slots of a cluster: 2 MiB, an object of the tier.
+pub const CLUSTER_SLOTS: u32 = 512;
+
+const VACANT: u64 = u64::MAX;
+
+/// Which page is in which slot.
+#[derive(Clone, Debug)]
+pub struct SwapSpace {
+    /// The page in each slot.
+    slots: Vec<u64>,
+    /// Vacant slots of each cluster.
+    vacant: Vec<u32>,
+    /// Clusters that were emptied.
+    empty: Vec<u32>,
+    /// Where the next slot is looked for.
+    cursor: u32,
+    clusters_max: u32,
+}
+
+impl SwapSpace {
+    /// An empty space of so many slots, rounded up to clusters.
+    pub fn of(slots: u32) -> SwapSpace {
+        SwapSpace {
+            slots: Vec::new(),
+            vacant: Vec::new(),
+            empty: Vec::new(),
+            cursor: 0,
+            clusters_max: slots.div_ceil(CLUSTER_SLOTS).max(1),
+        }
+    }
+
+    /// Takes a slot for `page`; `None` when all are taken.
+    pub fn take(&mut self, page: u64) -> Option<u32> {
+        let cluster = self.cursor / CLUSTER_SLOTS;
+        let has_room = self.vacant.get(cluster as usize).is_some_and(|n| *n > 0);
+        if !has_room || !self.seek_in(cluster) {
+            let cluster = self.next_cluster()?;
+            self.cursor = cluster * CLUSTER_SLOTS;
+            self.seek_in(cluster);
+        }
+        let slot = self.cursor;
+        self.slots[slot as usize] = page;
+        self.vacant[(slot / CLUSTER_SLOTS) as usize] -= 1;
+        // The last slot of a cluster keeps the cursor in it; it is found full the next time.
+        self.cursor += u32::from(!(slot + 1).is_multiple_of(CLUSTER_SLOTS));
+        Some(slot)
+    }
+
+    /// Gives a slot back.
+    pub fn give_back(&mut self, slot: u32) {
+        self.slots[slot as usize] = VACANT;
+        let cluster = slot / CLUSTER_SLOTS;
+        let vacant = &mut self.vacant[cluster as usize];
+        *vacant += 1;
+        if *vacant == CLUSTER_SLOTS && self.cursor / CLUSTER_SLOTS != cluster {
+            self.empty.push(cluster);
+        }
+    }
+
+    /// The pages in the aligned window of `window` slots (a power of two) around `slot`, with their slots.
+    pub fn around(&self, slot: u32, window: u32) -> impl Iterator<Item = (u32, u64)> + '_ {
+        let from = slot - slot % window.max(1);
+        (from..from + window.max(1)).filter_map(|slot| {
+            let page = *self.slots.get(slot as usize)?;
+            (page != VACANT).then_some((slot, page))
+        })
+    }
+
+    /// Moves the cursor to a vacant slot of `cluster`, from where it is on, then from the beginning.
+    fn seek_in(&mut self, cluster: u32) -> bool {
+        let (first, end) = (cluster * CLUSTER_SLOTS, (cluster + 1) * CLUSTER_SLOTS);
+        let mut order = (self.cursor..end).chain(first..self.cursor);
+        let found = order.find(|slot| self.slots[*slot as usize] == VACANT);
+        self.cursor = found.unwrap_or(self.cursor);
+        found.is_some()
+    }
+
+    /// An emptied cluster, a new one, or any with a vacant slot.
+    fn next_cluster(&mut self) -> Option<u32> {
+        while let Some(cluster) = self.empty.pop() {
+            if self.vacant[cluster as usize] == CLUSTER_SLOTS {
+                return Some(cluster);
+            }
+        }
+        let clusters = self.vacant.len() as u32;
+        if clusters < self.clusters_max {
+            self.vacant.push(CLUSTER_SLOTS);
+            self.slots
+                .resize(self.slots.len() + CLUSTER_SLOTS as usize, VACANT);
+            return Some(clusters);
+        }
+        let first = self.vacant.iter().position(|vacant| *vacant > 0)?;
+        Some(first as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chance::Chance;
+
+    #[test]
+    fn slots_follow_one_another_while_clusters_are_empty() {
+        let mut swap = SwapSpace::of(2 * CLUSTER_SLOTS);
+        let slots: Vec<u32> = (0..600).filter_map(|page| swap.take(page)).collect();
+        assert_eq!(slots, (0..600).collect::<Vec<u32>>());
+        let around: Vec<(u32, u64)> = swap.around(597, 8).collect();
+        assert_eq!(around.first(), Some(&(592, 592)));
+        assert_eq!(around.len(), 8);
+    }
+
+    #[test]
+    fn every_slot_is_given_once_and_again_after_it_came_back() {
+        let all = 3 * CLUSTER_SLOTS;
+        let mut swap = SwapSpace::of(all);
+        let mut chance = Chance::seeded(2);
+        let mut taken: Vec<Option<u64>> = vec![None; all as usize];
+        for page in 0..40_000u64 {
+            let is_full = taken.iter().all(Option::is_some);
+            if chance.happens(0.55) || page < 1000 {
+                let slot = swap.take(page);
+                assert_eq!(slot.is_none(), is_full);
+                if let Some(slot) = slot {
+                    assert_eq!(taken[slot as usize].replace(page), None);
+                }
+            } else {
+                let slot = chance.below(u64::from(all)) as usize;
+                if taken[slot].take().is_some() {
+                    swap.give_back(slot as u32);
+                }
+            }
+        }
+        assert!(
+            swap.around(0, all).eq((0u32..)
+                .zip(&taken)
+                .filter_map(|(slot, page)| page.map(|page| (slot, page))))
+        );
+    }
+}

@@ -1,0 +1,308 @@
+//! Runs side by side: tables for people, JSON for programs.
+
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::outcome::{Outcome, VERSION, VmOutcome};
+use crate::virtual_time::Nanos;
+
+/// Runs of one scenario, the first of which the others are compared with.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    /// The runs.
+    pub runs: Vec<Outcome>,
+    /// What a reader must know besides.
+    pub notes: Vec<String>,
+}
+
+/// One figure of a run, beside the first run's and, where there is one, a paper's.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// The virtual machine.
+    pub vm: String,
+    /// What is measured: a stretch's running time, a share, a mean.
+    pub figure: String,
+    /// In what it is counted.
+    pub unit: &'static str,
+    /// For each run, if it has it.
+    pub values: Vec<Option<f64>>,
+}
+
+impl Row {
+    /// The values divided by the first one.
+    pub fn ratios(&self) -> Vec<Option<f64>> {
+        let first = self.values.first().copied().flatten();
+        let first = first.filter(|first| *first != 0.0);
+        let ratio = |value: &Option<f64>| Some((*value)? / first?);
+        self.values.iter().map(ratio).collect()
+    }
+}
+
+/// Virtual machines of which each gets rows of its own; of more, there are rows for all together only.
+const VMS_SHOWN: usize = 16;
+
+impl Report {
+    /// Of these runs.
+    pub fn of(runs: Vec<Outcome>) -> Report {
+        Report {
+            runs,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Whether no judge found anything in any run.
+    pub fn holds(&self) -> bool {
+        self.runs.iter().all(|run| run.wrongs == 0)
+    }
+
+    /// The machine-readable form: `{"version":1,"runs":[…],"rows":[…],"notes":[…]}`.
+    pub fn json(&self) -> Value {
+        serde_json::json!({
+            "version": VERSION,
+            "runs": self.runs,
+            "rows": self.rows(),
+            "notes": self.notes,
+        })
+    }
+
+    /// The form for people.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        if let Some(first) = self.runs.first() {
+            text.push_str(&format!("{}, seed {}\n", first.scenario, first.seed));
+        }
+        text.push_str(&format!("{}\n", self.table()));
+        for run in self.runs.iter().filter(|run| run.wrongs > 0) {
+            text.push_str(&format!(
+                "{}: the judges found {} wrongs\n",
+                run.label, run.wrongs
+            ));
+            run.verdicts
+                .iter()
+                .for_each(|verdict| text.push_str(&format!("  {verdict}\n")));
+        }
+        self.notes
+            .iter()
+            .for_each(|note| text.push_str(&format!("{note}\n")));
+        text
+    }
+
+    /// All figures: running times, then what was hit, then what it cost.
+    pub fn rows(&self) -> Vec<Row> {
+        let Some(first) = self.runs.first() else {
+            return Vec::new();
+        };
+        let mut rows = Vec::new();
+        if first.vms.len() <= VMS_SHOWN {
+            for (number, vm) in first.vms.iter().enumerate() {
+                rows.extend(self.times_of(number, vm));
+            }
+            for (number, vm) in first.vms.iter().enumerate() {
+                rows.extend(self.figures_of(number, vm));
+            }
+        }
+        rows.extend(self.whole());
+        rows
+    }
+
+    fn row(
+        &self,
+        vm: &str,
+        figure: &str,
+        unit: &'static str,
+        value: impl Fn(&Outcome) -> Option<f64>,
+    ) -> Row {
+        Row {
+            vm: vm.to_owned(),
+            figure: figure.to_owned(),
+            unit,
+            values: self.runs.iter().map(value).collect(),
+        }
+    }
+
+    /// A row for each stretch that any run has, in the order in which they come.
+    fn times_of(&self, number: usize, vm: &VmOutcome) -> Vec<Row> {
+        let mut names: Vec<&str> = Vec::new();
+        let machines = self.runs.iter().filter_map(|run| run.vms.get(number));
+        for stretch in machines.flat_map(|vm| &vm.stretches) {
+            if !names.contains(&stretch.name.as_str()) {
+                names.push(&stretch.name);
+            }
+        }
+        let secs = |run: &Outcome, name: &str| {
+            let mut stretches = run.vms.get(number)?.stretches.iter();
+            stretches.find(|stretch| stretch.name == name)?.secs()
+        };
+        let row = |name: &&str| self.row(&vm.name, name, "s", |run| secs(run, name));
+        let rows = names.iter().map(row);
+        rows.filter(|row| row.values.iter().any(Option::is_some))
+            .collect()
+    }
+
+    fn figures_of(&self, number: usize, vm: &VmOutcome) -> Vec<Row> {
+        let of = |figure: &str, unit, value: &dyn Fn(&VmOutcome) -> Option<f64>| {
+            self.row(&vm.name, figure, unit, |run| value(run.vms.get(number)?))
+        };
+        let rows = [
+            of("tier hits", "% of gets", &|vm| {
+                Some(vm.tier_hit_share() * 100.0)
+            }),
+            of("refused puts", "", &|vm| Some(vm.guest.puts_refused as f64)),
+            of("disk reads", "pages", &|vm| {
+                Some(vm.guest.disk_pages_read as f64)
+            }),
+            of("fragmented windows", "", &|vm| {
+                Some(vm.guest.windows_fragmented as f64)
+            }),
+            of("mean response", "ms", &|vm| {
+                Some(vm.response_secs()? * 1000.0)
+            }),
+            of("throughput", "MiB/s", &|vm| {
+                vm.response_secs()?;
+                Some(vm.throughput()? / 256.0)
+            }),
+        ];
+        let tells = |row: &Row| row.values.iter().flatten().any(|value| *value != 0.0);
+        rows.into_iter().filter(tells).collect()
+    }
+
+    fn whole(&self) -> Vec<Row> {
+        let sum =
+            |run: &Outcome, part: fn(&VmOutcome) -> u64| run.vms.iter().map(part).sum::<u64>();
+        let share = |run: &Outcome| {
+            let (hits, gets) = (
+                sum(run, |vm| vm.guest.tier_hits),
+                sum(run, |vm| vm.guest.tier_gets),
+            );
+            (gets > 0).then(|| hits as f64 / gets as f64 * 100.0)
+        };
+        vec![
+            self.row("all", "end", "s", |run| Some(run.secs)),
+            self.row("all", "tier hits", "% of gets", share),
+            self.row("all", "disk reads", "pages", |run| {
+                Some(run.disk.pages_read as f64)
+            }),
+            self.row("all", "disk writes", "pages", |run| {
+                Some(run.disk.pages_written as f64)
+            }),
+        ]
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new();
+        let labels = self.runs.iter().map(|run| run.label.clone());
+        let fixed = ["vm", "figure", "unit"].map(str::to_owned);
+        table
+            .load_preset(presets::ASCII_MARKDOWN)
+            .set_content_arrangement(ContentArrangement::Disabled)
+            .set_header(fixed.into_iter().chain(labels));
+        for column in table.column_iter_mut().skip(3) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        for row in self.rows() {
+            let texts = [row.vm.clone(), row.figure.clone(), row.unit.to_owned()];
+            let values = row.values.iter().zip(row.ratios());
+            let cells = values.enumerate().map(|(run, (value, ratio))| {
+                let said = value.map(|value| rounded(value, row.unit));
+                cell(said, ratio.filter(|_| run > 0))
+            });
+            table.add_row(texts.into_iter().chain(cells).map(Cell::new));
+        }
+        table
+    }
+}
+
+/// A value, and behind it, in every run but the first, its ratio to the first.
+fn cell(said: Option<String>, ratio: Option<f64>) -> String {
+    match (said, ratio) {
+        (None, _) => "–".to_owned(),
+        (Some(said), Some(ratio)) => format!("{said} ({ratio:.2})"),
+        (Some(said), None) => said,
+    }
+}
+
+/// Three digits or a few more; counts are whole.
+fn rounded(value: f64, unit: &str) -> String {
+    let digits = match value.abs() {
+        _ if unit.is_empty() || unit == "pages" => 0,
+        v if v >= 1000.0 => 0,
+        v if v >= 10.0 => 1,
+        _ => 3,
+    };
+    format!("{value:.digits$}")
+}
+
+impl Report {
+    /// Adds how long the runs lasted in virtual time, and how much happened in them.
+    pub fn note_scale(&mut self) {
+        let note = |run: &Outcome| {
+            let span = Nanos((run.secs * 1e9) as u64);
+            format!(
+                "{}: {} events in {span} of virtual time",
+                run.label, run.events
+            )
+        };
+        self.notes.extend(self.runs.iter().map(note));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::Stretch;
+    use crate::scenario::Scenario;
+    use crate::virtual_time::Moment;
+
+    fn run(label: &str, secs: f64) -> Outcome {
+        let text = "name = \"s\"\nseed = 3\n[host]\nmemory = \"1MiB\"\n[[vm]]\nname = \"a\"\n\
+                    memory = \"1MiB\"\n[vm.workload.zipf]\n";
+        let scenario = Scenario::parse("s", text).expect("it is right");
+        let mut outcome = Outcome::of(&scenario, Moment((secs * 1e9) as u64), 7);
+        outcome.label = label.to_owned();
+        let mut all = Stretch::begun("all", Moment::START);
+        all.end(Moment((secs * 1e9) as u64));
+        outcome.with_vms(vec![VmOutcome {
+            name: "a".into(),
+            stretches: vec![all, Stretch::begun("unfinished", Moment::START)],
+            guest: Default::default(),
+            tier: Default::default(),
+        }])
+    }
+
+    #[test]
+    fn runs_stand_side_by_side_with_their_ratio_to_the_first() {
+        let report = Report::of(vec![run("greedy", 20.0), run("mrc", 15.0)]);
+        let rows = report.rows();
+        assert_eq!(rows[0].values, [Some(20.0), Some(15.0)]);
+        assert_eq!(rows[0].ratios(), [Some(1.0), Some(0.75)]);
+        let text = report.text();
+        assert!(text.starts_with("s, seed 3\n| vm  | figure"), "{text}");
+        assert!(text.contains("|   20.0 | 15.0 (0.75) |"), "{text}");
+        assert!(!text.contains("unfinished"), "{text}");
+    }
+
+    #[test]
+    fn json_has_a_version_and_every_run() {
+        let report = Report::of(vec![run("greedy", 20.0)]);
+        let json = report.json();
+        assert_eq!(json["version"], 1);
+        assert_eq!(json["runs"][0]["label"], "greedy");
+        assert_eq!(json["runs"][0]["vms"][0]["stretches"][0]["to_secs"], 20.0);
+        assert_eq!(json["rows"][0]["values"][0], 20.0);
+    }
+
+    #[test]
+    fn what_the_judges_found_is_told() {
+        let mut outcome = run("greedy", 1.0);
+        outcome.wrongs = 2;
+        outcome.verdicts.push("at 1 s, frames: two".into());
+        let report = Report::of(vec![outcome]);
+        assert!(!report.holds());
+        assert!(
+            report
+                .text()
+                .contains("greedy: the judges found 2 wrongs\n  at 1 s, frames: two")
+        );
+    }
+}

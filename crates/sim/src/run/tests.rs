@@ -1,0 +1,273 @@
+use super::*;
+use crate::machine::tier::{Get, Pool, Put, Stamp, TierPage};
+use crate::scenario::Shipped;
+
+fn no_files(name: &str) -> io::Result<Box<dyn Read>> {
+    Err(io::Error::new(io::ErrorKind::NotFound, name.to_owned()))
+}
+
+fn outcome(scenario: &Scenario) -> Outcome {
+    run(scenario, &mut no_files, Watch::Full, &mut |_| {}).expect("it runs")
+}
+
+fn scenario(text: &str) -> Scenario {
+    Scenario::parse("test.toml", text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+const TWO: &str = r#"
+name = "two"
+seed = 1
+duration = "10m"
+[host]
+memory = "16MiB"
+[disk]
+latency_us = 1000
+[[vm]]
+name = "a"
+memory = "4MiB"
+[vm.workload.in-memory-analytics]
+scale = 0.005
+runs = 2
+rest = "1s"
+[[vm]]
+name = "b"
+memory = "1MiB"
+start = { vms = ["a"], begin = "run 2" }
+[vm.workload.zipf]
+size = "8MiB"
+operations = 20000
+write_share = 0.2
+"#;
+
+#[test]
+fn a_seed_gives_the_same_bytes_and_another_gives_others() {
+    let bytes = |seed: u64| {
+        let mut scenario = scenario(TWO);
+        scenario.seed = seed;
+        serde_json::to_string(&outcome(&scenario)).expect("it serialises")
+    };
+    assert_eq!(bytes(1), bytes(1));
+    assert_ne!(bytes(1), bytes(2));
+}
+
+#[test]
+fn a_tier_saves_disk_reads_and_time_and_the_judges_find_nothing() {
+    let mut scenario = scenario(TWO);
+    let with = outcome(&scenario);
+    scenario.tier.engine = Engine::None;
+    let without = outcome(&scenario);
+    assert_eq!(with.verdicts, Vec::<String>::new());
+    assert_eq!(without.verdicts, Vec::<String>::new());
+    assert!(with.disk.pages_read < without.disk.pages_read / 2);
+    let secs = |outcome: &Outcome, name: &str| {
+        let found = outcome.vms[0]
+            .stretches
+            .iter()
+            .find(|stretch| stretch.name == name);
+        found.and_then(Stretch::secs).expect("it ended")
+    };
+    assert!(secs(&with, "run 1") < secs(&without, "run 1"));
+    assert!(secs(&with, "run 2") < secs(&without, "run 2"));
+}
+
+#[test]
+fn a_machine_starts_when_the_others_reach_its_mark_and_not_before() {
+    let outcome = outcome(&scenario(TWO));
+    let second_run = &outcome.vms[0].stretches[2];
+    assert_eq!(second_run.name, "run 2");
+    assert_eq!(outcome.vms[1].stretches[0].from_secs, second_run.from_secs);
+}
+
+#[test]
+fn a_mark_stops_all() {
+    let text = format!("{TWO}\n[stop]\nvms = [\"a\"]\nbegin = \"run 2\"\n");
+    let outcome = outcome(&scenario(&text));
+    assert_eq!(outcome.secs, outcome.vms[0].stretches[2].from_secs);
+    assert!(outcome.vms[1].stretches.is_empty());
+}
+
+#[test]
+fn every_policy_runs_under_the_judges() {
+    for entry in &sublet_policy::catalogue::CATALOGUE {
+        for shrink in [
+            sublet_types::Shrinking::Active,
+            sublet_types::Shrinking::Never,
+        ] {
+            let mut scenario = scenario(TWO);
+            scenario.policy.name = entry.name.to_owned();
+            scenario.tier.shrink = shrink;
+            let outcome = outcome(&scenario);
+            assert_eq!(outcome.verdicts, Vec::<String>::new(), "{}", entry.name);
+            assert_eq!(
+                outcome
+                    .vms
+                    .iter()
+                    .filter(|vm| vm.stretches[0].to_secs.is_none())
+                    .count(),
+                0
+            );
+        }
+    }
+}
+
+#[test]
+fn a_host_that_takes_its_memory_back_gets_it() {
+    let text = TWO.replace(
+        "memory = \"16MiB\"\n[disk]",
+        "memory = \"16MiB\"\nchanges = [{ at = \"2s\", memory = \"4MiB\" }]\n[disk]",
+    );
+    let outcome = outcome(&scenario(&text));
+    assert_eq!(outcome.verdicts, Vec::<String>::new());
+    let samples = &outcome.samples;
+    let late = samples
+        .secs
+        .iter()
+        .position(|secs| *secs >= 4.0)
+        .expect("it took longer");
+    for number in late..samples.secs.len() {
+        let used: u64 = samples.used.iter().map(|used| used[number]).sum();
+        assert!(used <= 1024, "{used}");
+    }
+}
+
+#[test]
+fn a_guest_without_swap_space_is_an_error_that_names_it() {
+    let text = TWO.replacen(
+        "memory = \"4MiB\"\n[vm.",
+        "memory = \"4MiB\"\nswap = \"1MiB\"\n[vm.",
+        1,
+    );
+    let scenario = scenario(&text);
+    let error = run(&scenario, &mut no_files, Watch::Full, &mut |_| {});
+    let said = error.expect_err("it cannot run").to_string();
+    assert!(
+        said.starts_with("a cannot go on: its swap space is full"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_trace_that_is_not_there_is_named() {
+    let text = r#"
+name = "t"
+[host]
+memory = "1MiB"
+[[vm]]
+name = "a"
+memory = "1MiB"
+[vm.workload.trace]
+file = "nowhere.lis"
+"#;
+    let scenario = scenario(text);
+    let error = run(&scenario, &mut no_files, Watch::Full, &mut |_| {});
+    let said = error.expect_err("it cannot run").to_string();
+    assert!(said.starts_with("cannot open nowhere.lis"), "{said}");
+}
+
+#[test]
+fn a_trace_that_ends_in_mid_record_is_an_error_when_it_is_reached() {
+    let text = "name = \"t\"\n[host]\nmemory = \"1MiB\"\n[[vm]]\nname = \"a\"\nmemory = \"1MiB\"\n\
+                [vm.workload.trace]\nfile = \"short.raw32le\"\n";
+    let scenario = scenario(text);
+    let mut files = |_: &str| Ok(Box::new(io::Cursor::new(vec![1u8; 10])) as Box<dyn Read>);
+    let error = run(&scenario, &mut files, Watch::Full, &mut |_| {});
+    let said = error.expect_err("it cannot run").to_string();
+    assert!(
+        said.starts_with("short.raw32le, byte 8: ends in mid-record"),
+        "{said}"
+    );
+}
+
+/// A tier that forgets to replace a page: the second put is answered and dropped.
+struct Forgetful(MapTier, bool);
+
+impl Tier for Forgetful {
+    fn put(&mut self, page: TierPage, stamp: Stamp, now: Moment) -> Put {
+        self.1 = !self.1;
+        match page.pool == Pool::Swap && self.1 {
+            true => Put::Stored,
+            false => self.0.put(page, stamp, now),
+        }
+    }
+    fn get(&mut self, page: TierPage, now: Moment) -> Get {
+        self.0.get(page, now)
+    }
+    fn flush_page(&mut self, page: TierPage, now: Moment) {
+        self.0.flush_page(page, now);
+    }
+    fn flush_object(&mut self, id: sublet_types::TenantId, pool: Pool, object: u64, now: Moment) {
+        self.0.flush_object(id, pool, object, now);
+    }
+    fn set_target(&mut self, id: sublet_types::TenantId, target: Option<Pages>, now: Moment) {
+        self.0.set_target(id, target, now);
+    }
+    fn resize(&mut self, total: Pages, now: Moment) {
+        self.0.resize(total, now);
+    }
+    fn chores(&mut self, now: Moment) {
+        self.0.chores(now);
+    }
+    fn snapshot(&mut self, now: Moment) -> Snapshot {
+        self.0.snapshot(now)
+    }
+    fn census(&self) -> crate::machine::tier::Census {
+        self.0.census()
+    }
+}
+
+#[test]
+fn the_judges_catch_a_tier_that_loses_pages() {
+    let scenario = scenario(TWO);
+    let inner = MapTier::of(Pages(1024), 2, sublet_types::Shrinking::Active);
+    let mut tier = Forgetful(inner, false);
+    let outcome = run_over(
+        &scenario,
+        &mut no_files,
+        &mut tier,
+        Watch::Full,
+        &mut |_| {},
+    );
+    let verdicts = outcome.expect("it runs").verdicts;
+    assert!(
+        verdicts.iter().any(|verdict| verdict.contains("was lost")),
+        "{verdicts:?}"
+    );
+    assert!(
+        verdicts.iter().any(|verdict| verdict.contains("sums:")),
+        "{verdicts:?}"
+    );
+}
+
+#[test]
+fn usemem_starts_and_stops_as_the_paper_says() {
+    let mut scenario = Shipped::find("smartmem-usemem")
+        .expect("shipped")
+        .scenario()
+        .expect("right");
+    // A 64th of the paper's sizes.
+    scenario.host.memory = Bytes::mib(6);
+    for vm in &mut scenario.vms {
+        vm.memory = Bytes::mib(6);
+        vm.reserved = Bytes::ZERO;
+        if let crate::workload::WorkloadSpec::Usemem(spec) = &mut vm.workload {
+            spec.step = Bytes::mib(2);
+            spec.most = Bytes::mib(16);
+        }
+        if let Start::After(mark) = &mut vm.start {
+            mark.begin = "10 MiB".into();
+        }
+    }
+    scenario.stop.as_mut().expect("a stop").begin = "12 MiB".into();
+    let outcome = outcome(&scenario);
+    assert_eq!(outcome.verdicts, Vec::<String>::new());
+    let begun = |vm: usize, name: &str| {
+        let mut stretches = outcome.vms[vm].stretches.iter();
+        stretches
+            .find(|stretch| stretch.name == name)
+            .map(|stretch| stretch.from_secs)
+    };
+    let third = begun(2, "all").expect("it began");
+    let others = begun(0, "10 MiB").into_iter().chain(begun(1, "10 MiB"));
+    assert_eq!(others.fold(0.0, f64::max), third);
+    assert_eq!(begun(2, "12 MiB"), Some(outcome.secs));
+}

@@ -1,0 +1,535 @@
+//! Scenarios: what stands in a TOML file, and what it means.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::str::FromStr;
+
+use serde::Deserialize;
+use sublet_policy::catalogue::{Choice, ChoiceError, NoPair, pair};
+use sublet_types::{
+    Bytes, EvictionKind, Pages, Shrinking, TenantId, TenantName, TenantNameError, TenantSettings,
+    Weight,
+};
+
+use crate::machine::disk::DiskSpeed;
+use crate::machine::guest::{AfterSwapIn, Costs, GuestShape};
+use crate::traces::{Format, FormatError, HostFormat};
+use crate::virtual_time::{Moment, Nanos};
+use crate::workload::{WorkloadSpec, spec};
+
+mod faults;
+mod shipped;
+
+pub use faults::ScenarioError;
+pub use shipped::{SHIPPED, Shipped};
+
+use faults::Fault;
+
+/// A host, its virtual machines and what they do.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Its name.
+    pub name: String,
+    /// What it shows, and where it comes from.
+    #[serde(default)]
+    pub about: String,
+    /// From which all luck comes.
+    #[serde(default)]
+    pub seed: u64,
+    /// When it ends at the latest.
+    #[serde(default = "a_day")]
+    pub duration: Nanos,
+    /// The memory that tenants share.
+    pub host: Host,
+    /// What stands between guests and the disk.
+    #[serde(default)]
+    pub tier: TierSpec,
+    /// Who divides it.
+    #[serde(default)]
+    pub policy: PolicySpec,
+    /// The disk that all guests share.
+    #[serde(default)]
+    pub disk: DiskSpeed,
+    /// What things cost a guest.
+    #[serde(default)]
+    pub costs: Costs,
+    /// The virtual machines.
+    #[serde(rename = "vm")]
+    pub vms: Vec<VmSpec>,
+    /// What ends it before all are done.
+    pub stop: Option<Mark>,
+}
+
+fn a_day() -> Nanos {
+    Nanos::secs(86_400)
+}
+
+/// The memory that tenants share, over time.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    /// At the beginning, and throughout if nothing changes it.
+    pub memory: Bytes,
+    /// Other amounts from some instants on.
+    #[serde(default)]
+    pub changes: Vec<Change>,
+    /// A trace of a host's free memory, which is followed instead.
+    pub follow: Option<Follow>,
+    /// Whether the tier takes what is there, or throughout the least that will ever be.
+    #[serde(default)]
+    pub store: Sizing,
+}
+
+/// A new amount of memory.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    /// From when on.
+    pub at: Nanos,
+    /// How much.
+    pub memory: Bytes,
+}
+
+/// How a tier is sized on a host whose memory changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sizing {
+    /// As what is free (Mortar).
+    #[default]
+    Elastic,
+    /// At the least that is ever free (a plain memcached).
+    Fixed,
+}
+
+/// A host-memory trace to follow.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Follow {
+    /// The file.
+    pub file: String,
+    /// What it is.
+    pub format: HostTraceKind,
+    /// The host or machine in it.
+    pub host: String,
+    /// What a machine has; Alibaba's trace does not say.
+    #[serde(default = "alibaba_machine")]
+    pub machine_memory: Bytes,
+    /// How many times faster than recorded.
+    #[serde(default = "one")]
+    pub speed: f64,
+    /// Scaled so that this is the most that is free.
+    pub peak: Option<Bytes>,
+}
+
+fn alibaba_machine() -> Bytes {
+    Bytes::gib(64)
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// Formats of host-memory traces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HostTraceKind {
+    /// GWA-T-12, 58 hosts.
+    Bitbrains,
+    /// Alibaba's `machine_usage` of 2018.
+    Alibaba,
+}
+
+impl Follow {
+    /// The format, with what it needs to know.
+    pub fn format(&self) -> HostFormat {
+        match self.format {
+            HostTraceKind::Bitbrains => HostFormat::Bitbrains,
+            HostTraceKind::Alibaba => HostFormat::Alibaba {
+                memory: self.machine_memory,
+            },
+        }
+    }
+}
+
+/// What stands between guests and the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TierSpec {
+    /// Which.
+    pub engine: Engine,
+    /// The order in which ephemeral pages leave; plain tables know least recently used only.
+    pub eviction: EvictionKind,
+    /// What becomes of who holds more than its target.
+    pub shrink: Shrinking,
+}
+
+/// A tier's making.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Engine {
+    /// The store.
+    #[default]
+    Store,
+    /// Plain tables, least recently used first.
+    Tables,
+    /// None: every put is refused (*no tmem*).
+    None,
+}
+
+/// Who divides memory, and how often.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PolicySpec {
+    /// Its name in the catalogue.
+    pub name: String,
+    /// Its knobs.
+    pub knobs: BTreeMap<String, toml::Value>,
+    /// How often it decides.
+    pub interval: Nanos,
+}
+
+impl Default for PolicySpec {
+    fn default() -> PolicySpec {
+        PolicySpec {
+            name: "greedy".to_owned(),
+            knobs: BTreeMap::new(),
+            interval: Nanos::secs(1),
+        }
+    }
+}
+
+impl PolicySpec {
+    /// Its knobs as they are written.
+    fn written(&self) -> Vec<(&str, String)> {
+        let written = |value: &toml::Value| match value {
+            toml::Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let knobs = self.knobs.iter();
+        knobs
+            .map(|(name, value)| (name.as_str(), written(value)))
+            .collect()
+    }
+
+    /// The policy of the catalogue that it names.
+    ///
+    /// # Errors
+    ///
+    /// An unknown name or knob, or a value out of range.
+    pub fn choice(&self) -> Result<Choice, ChoiceError> {
+        let knobs = self.written();
+        let pairs = knobs.iter().map(|(name, value)| (*name, value.as_str()));
+        Choice::new(&self.name, pairs)
+    }
+
+    /// Its name, and the knobs that were set.
+    pub fn label(&self) -> String {
+        let knobs = self.written().into_iter();
+        knobs.fold(self.name.clone(), |label, (name, value)| {
+            format!("{label} {name}={value}")
+        })
+    }
+}
+
+/// Why a written policy was refused.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum PolicyError {
+    /// A word that sets nothing.
+    #[error(transparent)]
+    NoPair(#[from] NoPair),
+    /// An unknown policy or knob, or a value out of range.
+    #[error(transparent)]
+    Choice(#[from] ChoiceError),
+}
+
+/// Reads `smart-alloc` or `smart-alloc:p=0.75:threshold=64`.
+impl FromStr for PolicySpec {
+    type Err = PolicyError;
+
+    fn from_str(text: &str) -> Result<PolicySpec, PolicyError> {
+        let mut words = text.split(':').map(str::trim);
+        let mut policy = PolicySpec {
+            name: words.next().unwrap_or("").to_owned(),
+            ..PolicySpec::default()
+        };
+        for word in words {
+            let (knob, value) = pair(word)?;
+            let value = toml::Value::String(value.to_owned());
+            policy.knobs.insert(knob.to_owned(), value);
+        }
+        policy.choice()?;
+        Ok(policy)
+    }
+}
+
+/// A virtual machine, or several alike.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VmSpec {
+    /// Its name; several alike are numbered.
+    pub name: String,
+    /// How many.
+    #[serde(default = "single")]
+    pub count: u16,
+    /// Its memory.
+    pub memory: Bytes,
+    /// Of that, what its kernel and services take.
+    #[serde(default)]
+    pub reserved: Bytes,
+    /// Its swap space.
+    #[serde(default = "swap")]
+    pub swap: Bytes,
+    /// Pages that a fault brings in together.
+    #[serde(default = "read_ahead")]
+    pub read_ahead: u32,
+    /// What becomes of a swapped page in the tier when it is read back.
+    #[serde(default)]
+    pub after_swap_in: AfterSwapIn,
+    /// Its share relative to the others'.
+    #[serde(default)]
+    pub weight: Weight,
+    /// What the others never take from it.
+    pub floor: Option<Bytes>,
+    /// What it never holds more than.
+    pub ceiling: Option<Bytes>,
+    /// When it begins.
+    #[serde(default)]
+    pub start: Start,
+    /// What it does.
+    pub workload: WorkloadSpec,
+}
+
+fn single() -> u16 {
+    1
+}
+
+/// SmarTmem's host had 2 GB.
+fn swap() -> Bytes {
+    Bytes::gib(2)
+}
+
+/// Linux's `page-cluster` of 3.
+fn read_ahead() -> u32 {
+    8
+}
+
+/// When a virtual machine begins.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum Start {
+    /// At an instant.
+    At(Nanos),
+    /// When others have all reached a mark.
+    After(Mark),
+}
+
+impl Default for Start {
+    fn default() -> Start {
+        Start::At(Nanos::default())
+    }
+}
+
+/// The moment at which virtual machines have all begun a stretch of this name.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mark {
+    /// Which, by name.
+    pub vms: Vec<String>,
+    /// The stretch, as usemem's `640 MiB`.
+    pub begin: String,
+}
+
+/// One virtual machine, as it will run.
+#[derive(Clone, Debug)]
+pub struct Vm<'a> {
+    /// Its name.
+    pub name: String,
+    /// What the scenario says.
+    pub spec: &'a VmSpec,
+    /// How its guest is made.
+    pub shape: GuestShape,
+}
+
+impl Vm<'_> {
+    /// What it is granted in the tier.
+    pub fn settings(&self) -> Result<TenantSettings, TenantNameError> {
+        Ok(TenantSettings {
+            name: self.name.parse()?,
+            weight: self.spec.weight,
+            floor: self.spec.floor,
+            ceiling: self.spec.ceiling,
+        })
+    }
+}
+
+/// Virtual machines of a scenario at most: as many as a store has tenants.
+pub const VMS_MAX: usize = sublet_store::TENANTS_MAX;
+
+/// The least memory of a guest: a window of read-ahead and then some.
+const GUEST_PAGES_MIN: u64 = 64;
+
+impl Scenario {
+    /// Reads what stands in a file of this name.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, in which line, and what was probably meant.
+    pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
+        let scenario: Scenario =
+            toml::from_str(text).map_err(|error| ScenarioError::of_toml(file, text, &error))?;
+        scenario.check().map_err(|(fault, near)| {
+            let line = near.map_or(1, |near| line_of(text, &near));
+            ScenarioError::of_meaning(file, line, fault)
+        })?;
+        Ok(scenario)
+    }
+
+    /// What types cannot say. A fault comes with a word of the line to blame.
+    fn check(&self) -> Result<(), (Fault, Option<String>)> {
+        let policy = |error| {
+            (
+                Fault::Policy(error),
+                Some(format!("{:?}", self.policy.name)),
+            )
+        };
+        self.policy.choice().map_err(policy)?;
+        if self.policy.interval < Nanos::secs(1) {
+            return Err((Fault::Interval, Some("interval".into())));
+        }
+        let count: usize = self.vms.iter().map(|vm| usize::from(vm.count)).sum();
+        if count == 0 || count > VMS_MAX {
+            return Err((Fault::VmCount(count), None));
+        }
+        self.check_names()?;
+        if let Some(Follow { speed, .. }) = self.host.follow
+            && (speed.is_nan() || speed <= 0.0)
+        {
+            return Err((Fault::Speed(speed), Some("speed".into())));
+        }
+        self.vms.iter().try_for_each(|vm| {
+            let blamed = |fault| (fault, Some(format!("{:?}", vm.name)));
+            self.check_vm(vm).map_err(blamed)
+        })?;
+        match &self.stop {
+            Some(mark) => self
+                .check_mark(mark)
+                .map_err(|fault| (fault, Some("stop".into()))),
+            None => Ok(()),
+        }
+    }
+
+    /// Names are names, and no two machines have the same, numbered ones included.
+    fn check_names(&self) -> Result<(), (Fault, Option<String>)> {
+        let mut seen = std::collections::BTreeSet::new();
+        for vm in self.machines() {
+            let blamed = Some(format!("{:?}", vm.spec.name));
+            if let Err(error) = vm.name.parse::<TenantName>() {
+                return Err((Fault::Name(error), blamed));
+            }
+            if !seen.insert(vm.name.clone()) {
+                return Err((Fault::Twice(vm.name), blamed));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_vm(&self, vm: &VmSpec) -> Result<(), Fault> {
+        let usable = Pages::of(vm.memory - vm.reserved).0;
+        if usable < GUEST_PAGES_MIN {
+            return Err(Fault::TooSmall(Pages(GUEST_PAGES_MIN).bytes()));
+        }
+        if !vm.read_ahead.is_power_of_two() || vm.read_ahead > 64 {
+            return Err(Fault::ReadAhead(vm.read_ahead));
+        }
+        if vm.floor.unwrap_or_default() > vm.ceiling.unwrap_or(Bytes(u64::MAX)) {
+            return Err(Fault::FloorAboveCeiling);
+        }
+        if let Start::After(mark) = &vm.start {
+            self.check_mark(mark)?;
+        }
+        for trace in vm.workload.traces() {
+            format_of(trace).map_err(Fault::Format)?;
+        }
+        Ok(())
+    }
+
+    fn check_mark(&self, mark: &Mark) -> Result<(), Fault> {
+        let names = || self.vms.iter().map(|vm| vm.name.as_str());
+        match mark
+            .vms
+            .iter()
+            .find(|name| names().all(|known| known != *name))
+        {
+            Some(unknown) => Err(Fault::unknown_vm(unknown, names())),
+            None => Ok(()),
+        }
+    }
+
+    /// Every virtual machine, those that are several alike one by one.
+    pub fn machines(&self) -> Vec<Vm<'_>> {
+        let mut machines = Vec::new();
+        for spec in &self.vms {
+            for number in 1..=spec.count {
+                let name = match spec.count {
+                    1 => spec.name.clone(),
+                    _ => format!("{}-{number}", spec.name),
+                };
+                let tenant = TenantId(machines.len() as u16);
+                let shape = self.shape(spec, tenant);
+                machines.push(Vm { name, spec, shape });
+            }
+        }
+        machines
+    }
+
+    fn shape(&self, spec: &VmSpec, tenant: TenantId) -> GuestShape {
+        GuestShape {
+            tenant,
+            memory_pages: Pages::of(spec.memory - spec.reserved).0 as usize,
+            swap_pages: Pages::of(spec.swap).0.min(u64::from(u32::MAX / 2)) as u32,
+            read_ahead: spec.read_ahead,
+            after_swap_in: spec.after_swap_in,
+            costs: self.costs,
+        }
+    }
+
+    /// When it ends at the latest.
+    pub fn end(&self) -> Moment {
+        Moment::START + self.duration
+    }
+}
+
+/// The format of a trace that a workload names.
+///
+/// # Errors
+///
+/// A name that no format has; a file whose name tells none.
+pub fn format_of(trace: &spec::Trace) -> Result<Format, FormatError> {
+    let format = match &trace.format {
+        Some(name) => name.parse()?,
+        None => Format::of_name(&trace.file)?,
+    };
+    Ok(match format {
+        Format::Csv(_) => Format::Csv(trace.columns.clone()),
+        other => other,
+    })
+}
+
+/// The first line in which a word stands, from 1.
+fn line_of(text: &str, word: &str) -> usize {
+    let place = text.lines().position(|line| line.contains(word));
+    place.map_or(1, |place| place + 1)
+}
+
+/// The line of a byte, from 1.
+fn line_at(text: &str, span: Range<usize>) -> usize {
+    text.bytes()
+        .take(span.start)
+        .filter(|byte| *byte == b'\n')
+        .count()
+        + 1
+}
+
+#[cfg(test)]
+mod tests;

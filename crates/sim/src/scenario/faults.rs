@@ -1,0 +1,100 @@
+//! What can be wrong with a scenario.
+
+use sublet_policy::catalogue::ChoiceError;
+use sublet_types::{Bytes, TenantNameError};
+
+use super::{VMS_MAX, line_at};
+use crate::traces::FormatError;
+
+/// A scenario that was refused: where, and why.
+#[derive(Debug, thiserror::Error)]
+#[error("{file}, line {line}: {fault}")]
+pub struct ScenarioError {
+    file: String,
+    /// The line, from 1.
+    pub line: usize,
+    fault: Fault,
+}
+
+/// Why.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Fault {
+    #[error("{said}{}", meant(.nearest.as_deref()))]
+    Toml {
+        said: String,
+        nearest: Option<String>,
+    },
+    #[error(transparent)]
+    Policy(ChoiceError),
+    #[error("a policy decides once a second at most; write interval = \"1s\" or more")]
+    Interval,
+    #[error("it has {0} virtual machines; write 1 to {VMS_MAX} of them as [[vm]]")]
+    VmCount(usize),
+    #[error("a speed of {0} goes nowhere; write a number above 0")]
+    Speed(f64),
+    #[error(transparent)]
+    Name(TenantNameError),
+    #[error("two virtual machines are called {0:?}; give each a name of its own, or use count")]
+    Twice(String),
+    #[error("a virtual machine needs at least {0} beside what is reserved")]
+    TooSmall(Bytes),
+    #[error("a read-ahead of {0} pages; write 1, 2, 4, 8, 16, 32 or 64")]
+    ReadAhead(u32),
+    #[error("the floor is above the ceiling; lower one or raise the other")]
+    FloorAboveCeiling,
+    #[error("there is no virtual machine {name:?}{}", meant(.nearest.as_deref()))]
+    UnknownVm {
+        name: String,
+        nearest: Option<String>,
+    },
+    #[error(transparent)]
+    Format(FormatError),
+}
+
+fn meant(nearest: Option<&str>) -> String {
+    nearest.map_or(String::new(), |word| format!("; did you mean `{word}`?"))
+}
+
+impl Fault {
+    pub(super) fn unknown_vm<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Fault {
+        Fault::UnknownVm {
+            name: name.to_owned(),
+            nearest: nearest(name, known),
+        }
+    }
+}
+
+impl ScenarioError {
+    pub(super) fn of_toml(file: &str, text: &str, error: &toml::de::Error) -> ScenarioError {
+        let said = error.message().to_owned();
+        let mut quoted = said.split('`').skip(1).step_by(2);
+        let wrong = quoted.next().unwrap_or("");
+        let nearest = match said.starts_with("unknown ") {
+            true => nearest(wrong, quoted),
+            false => None,
+        };
+        ScenarioError {
+            file: file.to_owned(),
+            line: error.span().map_or(1, |span| line_at(text, span)),
+            fault: Fault::Toml { said, nearest },
+        }
+    }
+
+    pub(super) fn of_meaning(file: &str, line: usize, fault: Fault) -> ScenarioError {
+        ScenarioError {
+            file: file.to_owned(),
+            line,
+            fault,
+        }
+    }
+}
+
+/// The candidate that somebody who wrote `wrong` most likely meant, if any is near.
+fn nearest<'a>(wrong: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
+    let edits_max = (wrong.len() / 3).max(2);
+    candidates
+        .map(|candidate| (strsim::damerau_levenshtein(wrong, candidate), candidate))
+        .filter(|(edits, candidate)| *edits <= edits_max && *edits < candidate.len())
+        .min()
+        .map(|(_, candidate)| candidate.to_owned())
+}

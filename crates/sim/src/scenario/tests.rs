@@ -1,0 +1,110 @@
+use super::*;
+
+const SMALL: &str = r#"
+name = "small"
+[host]
+memory = "64MiB"
+[[vm]]
+name = "a"
+memory = "16MiB"
+[vm.workload.zipf]
+size = "64MiB"
+"#;
+
+fn said(text: &str) -> String {
+    let error = Scenario::parse("s.toml", text).expect_err("it is wrong");
+    error.to_string()
+}
+
+#[test]
+fn shipped_scenarios_are_all_right_and_have_their_names() {
+    for shipped in SHIPPED {
+        let scenario = shipped.scenario().unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(scenario.name, shipped.name);
+        assert!(!scenario.about.is_empty());
+    }
+    assert!(Shipped::find("smartmem-1").is_some());
+    assert!(Shipped::find("nonesuch").is_none());
+}
+
+#[test]
+fn what_is_not_said_has_a_default() {
+    let scenario = Scenario::parse("s.toml", SMALL).expect("it is right");
+    assert_eq!(scenario.policy.name, "greedy");
+    assert_eq!(scenario.tier.shrink, Shrinking::Active);
+    let machines = scenario.machines();
+    assert_eq!(machines[0].shape.memory_pages, 4096);
+    assert_eq!(machines[0].shape.read_ahead, 8);
+}
+
+#[test]
+fn several_alike_are_numbered() {
+    let text = SMALL.replace("name = \"a\"", "name = \"a\"\ncount = 3");
+    let scenario = Scenario::parse("s.toml", &text).expect("it is right");
+    let names: Vec<String> = scenario.machines().into_iter().map(|vm| vm.name).collect();
+    assert_eq!(names, ["a-1", "a-2", "a-3"]);
+}
+
+#[test]
+fn a_wrong_key_is_named_with_its_line_and_the_nearest_right_one() {
+    let text = SMALL.replace("memory = \"16MiB\"", "memroy = \"16MiB\"");
+    let error = said(&text);
+    assert!(
+        error.starts_with("s.toml, line 7: unknown field `memroy`"),
+        "{error}"
+    );
+    assert!(error.ends_with("did you mean `memory`?"), "{error}");
+    let error = said(&SMALL.replace("size =", "sise ="));
+    assert!(
+        error.starts_with("s.toml, line 9: unknown field `sise`"),
+        "{error}"
+    );
+    assert!(error.ends_with("did you mean `size`?"), "{error}");
+    let error = said(&SMALL.replace("workload.zipf", "workload.zipff"));
+    assert!(
+        error.starts_with("s.toml, line 8: unknown variant `zipff`"),
+        "{error}"
+    );
+    assert!(error.ends_with("did you mean `zipf`?"), "{error}");
+}
+
+#[test]
+fn a_wrong_value_is_named_with_its_line() {
+    let error = said(&SMALL.replace("\"64MiB\"\n[[", "\"64 furlongs\"\n[["));
+    assert!(error.starts_with("s.toml, line 4: "), "{error}");
+    assert!(error.contains("furlongs"), "{error}");
+}
+
+#[test]
+fn what_makes_no_sense_is_told_with_a_remedy() {
+    for (from, to, line, expected) in [
+        ("16MiB", "1KiB", 6, "needs at least"),
+        ("name = \"a\"", "name = \"-\"", 6, "no name for a tenant"),
+        ("[host]", "[policy]\nname = \"gready\"\n[host]", 4, "greedy"),
+        (
+            "memory = \"16MiB\"",
+            "memory = \"16MiB\"\nread_ahead = 7",
+            6,
+            "1, 2, 4, 8",
+        ),
+        (
+            "memory = \"16MiB\"",
+            "memory = \"16MiB\"\nstart = { vms = [\"A\"], begin = \"x\" }",
+            6,
+            "no virtual machine \"A\"",
+        ),
+        (
+            "[vm.workload.zipf]\nsize = \"64MiB\"",
+            "[vm.workload.trace]\nfile = \"a.png\"",
+            6,
+            "trace format",
+        ),
+    ] {
+        let error = said(&SMALL.replace(from, to));
+        let place = format!("s.toml, line {line}: ");
+        assert!(
+            error.starts_with(&place) && error.contains(expected),
+            "{error}"
+        );
+    }
+}

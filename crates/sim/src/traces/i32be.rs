@@ -1,0 +1,25 @@
+//! cache2k's traces: ids of 32 bits big-endian, each an object of one page.
+
+use std::io::Read;
+
+use super::records::Records;
+use super::{Access, Op, Source, Space, TraceError, TracePage};
+use crate::virtual_time::Moment;
+
+pub(super) fn accesses(
+    source: Source,
+    bytes: impl Read,
+) -> impl Iterator<Item = Result<Access, TraceError>> {
+    Records::<_, 4>::of(source, bytes).map(|record| record.map(access))
+}
+
+/// Ids keep their order: neighbours share an object, as the pages of a file would.
+fn access(record: [u8; 4]) -> Access {
+    Access {
+        at: Moment::START,
+        page: TracePage::of_device(u64::from(u32::from_be_bytes(record))),
+        space: Space::Device,
+        count: 1,
+        op: Op::Read,
+    }
+}

@@ -1,0 +1,57 @@
+//! The ARC paper's traces (Megiddo and Modha, FAST '03): lines of `start count ignore reqno`.
+
+use std::io::Read;
+
+use super::records::Lines;
+use super::{Access, Fault, Op, SECTOR_BYTES, Source, Space, TraceError, TracePage, Unit};
+use crate::virtual_time::Moment;
+use sublet_types::PAGE_BYTES;
+
+const SECTORS_A_PAGE: u64 = PAGE_BYTES / SECTOR_BYTES;
+
+pub(super) fn accesses(
+    source: Source,
+    bytes: impl Read,
+    unit: Unit,
+) -> impl Iterator<Item = Result<Access, TraceError>> {
+    let mut lines = Lines::of(source, bytes);
+    std::iter::from_fn(move || match lines.advance() {
+        Ok(false) => None,
+        Ok(true) => Some(parse(lines.text(), unit).map_err(|fault| lines.wrong(fault))),
+        Err(error) => Some(Err(error)),
+    })
+}
+
+fn parse(line: &str, unit: Unit) -> Result<Access, Fault> {
+    let mut words = line.split_ascii_whitespace();
+    let start = number("start", words.next())?;
+    let count = number("count", words.next())?;
+    let (page, count) = match unit {
+        Unit::Page => (start, count),
+        Unit::Sector => pages_of_sectors(start, count),
+    };
+    Ok(Access {
+        at: Moment::START,
+        page: TracePage::of_device(page),
+        space: Space::Device,
+        count: count.clamp(1, u64::from(u32::MAX)) as u32,
+        op: Op::Read,
+    })
+}
+
+/// The first page that a run of sectors touches, and how many it touches.
+pub(super) fn pages_of_sectors(start: u64, count: u64) -> (u64, u64) {
+    let first = start / SECTORS_A_PAGE;
+    let end = start.saturating_add(count.max(1)).div_ceil(SECTORS_A_PAGE);
+    (first, end - first)
+}
+
+fn number(field: &'static str, word: Option<&str>) -> Result<u64, Fault> {
+    let said = word.unwrap_or("");
+    said.parse().map_err(|_| Fault::Field {
+        field,
+        said: said.to_owned(),
+        wanted: "a whole number",
+        format: "lis (start count ignore reqno)",
+    })
+}

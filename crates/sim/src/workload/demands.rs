@@ -1,0 +1,84 @@
+//! Stand-ins for the two CloudSuite programs of SmarTmem's evaluation (§IV, Table II): what they are taken
+//! to demand, and why. Fixed before any result was looked at.
+//!
+//! The paper gives no curves of demand, only their effect on the tier. What it says, and what follows:
+//!
+//! - All virtual machines of a scenario press on 1 GB of tmem until it is full (figures 4, 6, 10), and no
+//!   one of them can have what it wants; so the sum of what does not fit into their own memory is above
+//!   1 GB, by about a fifth to a half.
+//! - *graph-analytics*: "starts by making use of a large amount of tmem", "VM1 and VM2 take up half of the
+//!   available memory each" (§V-B, D): each has 512 MB, and 512 MB more in tmem before the third arrives 30
+//!   seconds later. So it reaches 512 MB + 512 MB within about half a minute and stays there.
+//! - *in-memory-analytics*: three of them with 1 GB each reach different peaks in the first run and press
+//!   less than graph-analytics does (figure 4): 1.3 GB each, an excess of 0.3 to 0.4 GB.
+//! - Without tmem the programs take about 1.3 to 1.7 times as long (21 to 40 % gained over no-tmem): they
+//!   compute between touches. 100 µs a page of 4 KiB (40 MB/s) is what a Spark or GraphX stage on one
+//!   2.1 GHz core of a nested guest does with records of some hundred bytes.
+//! - Alternating least squares (in-memory-analytics) goes linearly over its cached ratings and, between
+//!   passes, picks factors of users and films by popularity; PageRank-like graph programs pick vertices by
+//!   a power law (Twitter's followers: exponent about 1 of rank), and their active set shrinks as vertices
+//!   converge.
+
+use serde::Deserialize;
+use sublet_types::Bytes;
+
+use super::demand::{Pattern, Stage};
+use crate::virtual_time::Nanos;
+
+/// How often a program is run.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Running {
+    /// Runs.
+    pub runs: u32,
+    /// Rest between two of them.
+    pub rest: Nanos,
+    /// Its memory, as a share of the paper's.
+    pub scale: f64,
+}
+
+/// One run at full size; scenario 1 rests 5 seconds between its two (Table II).
+impl Default for Running {
+    fn default() -> Running {
+        Running {
+            runs: 1,
+            rest: Nanos::secs(5),
+            scale: 1.0,
+        }
+    }
+}
+
+const WORK: Nanos = Nanos::micros(100);
+
+/// Reading input is parsing alone.
+const PARSING: Nanos = Nanos::micros(50);
+
+const fn stage(mib: u64, passes: f64, pattern: Pattern, write_share: f64, work: Nanos) -> Stage {
+    Stage {
+        memory: Bytes::mib(mib),
+        passes,
+        pattern,
+        write_share,
+        work,
+    }
+}
+
+/// CloudSuite's in-memory analytics: load and parse ratings, cache them, iterate, write the model.
+pub const IN_MEMORY_ANALYTICS: [Stage; 7] = [
+    stage(600, 0.0, Pattern::Linear, 1.0, PARSING),
+    stage(1_300, 0.0, Pattern::Linear, 1.0, PARSING),
+    stage(1_300, 1.0, Pattern::Linear, 0.1, WORK),
+    stage(1_300, 1.5, Pattern::Zipf(0.8), 0.3, WORK),
+    stage(1_300, 1.0, Pattern::Linear, 0.1, WORK),
+    stage(1_300, 1.5, Pattern::Zipf(0.8), 0.3, WORK),
+    stage(900, 0.5, Pattern::Linear, 0.1, WORK),
+];
+
+/// CloudSuite's graph analytics: load edges fast, build the graph, iterate over a shrinking active set.
+pub const GRAPH_ANALYTICS: [Stage; 5] = [
+    stage(1_024, 0.0, Pattern::Linear, 1.0, PARSING),
+    stage(1_024, 1.0, Pattern::Zipf(0.6), 0.3, WORK),
+    stage(1_024, 2.0, Pattern::Zipf(0.9), 0.3, WORK),
+    stage(900, 1.5, Pattern::Zipf(0.9), 0.2, WORK),
+    stage(768, 1.0, Pattern::Zipf(0.9), 0.1, WORK),
+];

@@ -1,0 +1,172 @@
+//! Whole files by Zipf's law, read in pieces, written and deleted, as filebench's web and file servers do.
+
+use serde::Deserialize;
+use sublet_types::{Bytes, Pages};
+
+use super::zipf::Scattering;
+use super::{FileSpan, Step, Workload};
+use crate::chance::{Chance, Zipf};
+use crate::traces::TraceError;
+use crate::virtual_time::{Moment, Nanos};
+
+/// Knobs of the file server.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Spec {
+    /// Files.
+    pub files: u64,
+    /// Their mean size.
+    pub mean_size: Bytes,
+    /// Deviation of the sizes' logarithm: 0 makes all alike.
+    pub sigma: f64,
+    /// Exponent of Zipf's law over the files.
+    pub exponent: f64,
+    /// Whole-file requests in all.
+    pub operations: u64,
+    /// Of these, the share that rewrites the file.
+    pub write_share: f64,
+    /// The share that deletes it; it is written anew when it is next wanted.
+    pub delete_share: f64,
+    /// What one read call asks for.
+    pub piece: Bytes,
+    /// Time between requests.
+    pub think: Nanos,
+    /// Requests that are under way at once, their pieces one of each in turn (I/O threads).
+    pub threads: u16,
+}
+
+/// filebench's webserver: 1,000 files of 16 KiB in the mean by a gamma law; here more and larger, so that
+/// read-ahead windows are many to a file, and the sizes log-normal as measured ones are (Douceur and
+/// Bolosky 1999: a deviation of about 1).
+impl Default for Spec {
+    fn default() -> Spec {
+        Spec {
+            files: 2_000,
+            mean_size: Bytes::kib(256),
+            sigma: 1.0,
+            exponent: 0.8,
+            operations: 10_000,
+            write_share: 0.0,
+            delete_share: 0.0,
+            piece: Bytes::kib(32),
+            think: Nanos::default(),
+            threads: 1,
+        }
+    }
+}
+
+/// No file has more pages: 1 GiB.
+const FILE_PAGES_MAX: f64 = 262_144.0;
+
+/// The workload.
+#[derive(Debug)]
+pub struct FileServer {
+    spec: Spec,
+    /// Pages of each file.
+    pages: Vec<u32>,
+    deleted: Vec<bool>,
+    places: Scattering,
+    law: Zipf,
+    chance: Chance,
+    left: u64,
+    threads: Vec<Option<Job>>,
+    turn: usize,
+    thinks: bool,
+}
+
+/// A request that is under way.
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    file: usize,
+    writes: bool,
+    from: u32,
+}
+
+impl FileServer {
+    /// From its knobs.
+    pub fn of(spec: &Spec, mut chance: Chance) -> FileServer {
+        let files = spec.files.clamp(1, 1 << 24);
+        // The mean of a log-normal law is exp(mu + sigma² / 2).
+        let mean = (Pages::of(spec.mean_size).0.max(1)) as f64;
+        let mu = libm::log(mean) - spec.sigma * spec.sigma / 2.0;
+        let mut size = |_| libm::exp(mu + spec.sigma * chance.normal());
+        let pages = (0..files).map(|n| size(n).clamp(1.0, FILE_PAGES_MAX) as u32);
+        FileServer {
+            pages: pages.collect(),
+            deleted: vec![false; files as usize],
+            places: Scattering::over(files),
+            law: Zipf::of(files, spec.exponent),
+            left: spec.operations,
+            threads: vec![None; usize::from(spec.threads.clamp(1, 256))],
+            turn: 0,
+            thinks: false,
+            chance,
+            spec: spec.clone(),
+        }
+    }
+
+    /// Pages of all files.
+    pub fn footprint(&self) -> u64 {
+        self.pages.iter().map(|pages| u64::from(*pages)).sum()
+    }
+
+    fn begin(&mut self) -> Option<Step> {
+        let file = self.places.place_of(self.law.draw(&mut self.chance)) as usize;
+        let luck = self.chance.share();
+        if luck < self.spec.delete_share && !self.deleted[file] {
+            self.deleted[file] = true;
+            return Some(Step::Delete {
+                object: file as u64,
+                pages: self.pages[file],
+            });
+        }
+        let is_absent = std::mem::take(&mut self.deleted[file]);
+        let writes = is_absent || luck < self.spec.delete_share + self.spec.write_share;
+        self.threads[self.turn] = Some(Job {
+            file,
+            writes,
+            from: 0,
+        });
+        None
+    }
+
+    /// The next piece of a job; the job ends with its last.
+    fn piece(&mut self, job: Job) -> Step {
+        let end = self.pages[job.file];
+        let most = Pages::of(self.spec.piece).0.clamp(1, 1 << 20) as u32;
+        let span = FileSpan {
+            object: job.file as u64,
+            from: job.from,
+            count: most.min(end - job.from),
+            end,
+        };
+        let from = job.from + span.count;
+        self.threads[self.turn] = (from < end).then_some(Job { from, ..job });
+        match job.writes {
+            true => Step::Write(span),
+            false => Step::Read(span),
+        }
+    }
+}
+
+impl Workload for FileServer {
+    fn next(&mut self, _: Moment) -> Result<Step, TraceError> {
+        if std::mem::take(&mut self.thinks) {
+            return Ok(Step::Compute(self.spec.think));
+        }
+        for _ in 0..self.threads.len() {
+            self.turn = (self.turn + 1) % self.threads.len();
+            if self.threads[self.turn].is_none() && self.left > 0 {
+                self.left -= 1;
+                self.thinks = self.spec.think > Nanos::default();
+                if let Some(step) = self.begin() {
+                    return Ok(step);
+                }
+            }
+            if let Some(job) = self.threads[self.turn] {
+                return Ok(self.piece(job));
+            }
+        }
+        Ok(Step::Done)
+    }
+}

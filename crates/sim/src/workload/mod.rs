@@ -1,0 +1,206 @@
+//! What a guest does: one step after another, from a seed.
+
+mod demand;
+mod demands;
+mod file_server;
+mod phases;
+mod replay;
+mod scan;
+mod usemem;
+mod zipf;
+
+use serde::Deserialize;
+
+use crate::chance::Chance;
+use crate::traces::{Trace, TraceError};
+use crate::virtual_time::{Moment, Nanos};
+
+pub use demand::{Demand, Pattern, Stage};
+pub use demands::{GRAPH_ANALYTICS, IN_MEMORY_ANALYTICS, Running};
+pub use file_server::FileServer;
+pub use phases::{Phase, Phases};
+pub use replay::Replay;
+pub use scan::Scan;
+pub use usemem::Usemem;
+pub use zipf::ZipfAccess;
+
+/// One thing that a guest does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It computes for so long.
+    Compute(Nanos),
+    /// It waits until then.
+    Until(Moment),
+    /// It touches a page of anonymous memory.
+    Touch {
+        /// Which.
+        page: u64,
+        /// Whether it writes to it.
+        write: bool,
+    },
+    /// It frees anonymous memory.
+    Release {
+        /// The first page.
+        from: u64,
+        /// Pages.
+        count: u64,
+    },
+    /// It reads a file.
+    Read(FileSpan),
+    /// It writes to a file.
+    Write(FileSpan),
+    /// It deletes a file.
+    Delete {
+        /// Which.
+        object: u64,
+        /// Pages of it.
+        pages: u32,
+    },
+    /// A stretch begins whose running time is of interest; it ends where the next one begins.
+    Begin(String),
+    /// The stretch ends.
+    End,
+    /// Nothing more follows.
+    Done,
+}
+
+/// Pages of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileSpan {
+    /// The file.
+    pub object: u64,
+    /// The first page.
+    pub from: u32,
+    /// Pages.
+    pub count: u32,
+    /// Where the file ends: read-ahead goes no farther.
+    pub end: u32,
+}
+
+impl FileSpan {
+    /// The pages' indices.
+    pub fn indices(&self) -> std::ops::Range<u32> {
+        self.from..self.from.saturating_add(self.count)
+    }
+}
+
+/// A source of steps.
+pub trait Workload {
+    /// The next step, at `now`. After [`Step::Done`] there is no other.
+    ///
+    /// # Errors
+    ///
+    /// A trace that cannot be read on.
+    fn next(&mut self, now: Moment) -> Result<Step, TraceError>;
+}
+
+/// Which memory a generator touches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Pages of files, on the disk from the beginning.
+    #[default]
+    File,
+    /// Anonymous memory, which is swapped.
+    Anonymous,
+}
+
+impl Kind {
+    /// A touch of page number `page`, in a device of 2 MiB extents where it is of files.
+    fn touch(self, page: u64, write: bool) -> Step {
+        use crate::traces::TracePage;
+        let TracePage { object, index } = TracePage::of_device(page);
+        let span = FileSpan {
+            object,
+            from: index,
+            count: 1,
+            end: index + 1,
+        };
+        match (self, write) {
+            (Kind::Anonymous, write) => Step::Touch { page, write },
+            (Kind::File, true) => Step::Write(span),
+            (Kind::File, false) => Step::Read(span),
+        }
+    }
+}
+
+/// What a scenario says of a workload: one of them, with its knobs.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WorkloadSpec {
+    /// Pages by Zipf's law.
+    Zipf(zipf::Spec),
+    /// Pages one after another, again and again.
+    Scan(scan::Spec),
+    /// Other workloads, each for a while.
+    Phases(Vec<phases::Spec>),
+    /// SmarTmem's micro-benchmark.
+    Usemem(usemem::Spec),
+    /// Whole files, read, written and deleted.
+    FileServer(file_server::Spec),
+    /// A stand-in for CloudSuite's graph analytics.
+    GraphAnalytics(Running),
+    /// A stand-in for CloudSuite's in-memory analytics.
+    InMemoryAnalytics(Running),
+    /// The requests of a trace.
+    Trace(replay::Spec),
+}
+
+/// Opens the traces that workloads name.
+pub type Opener<'a> = dyn FnMut(&replay::Spec) -> Result<Trace, TraceError> + 'a;
+
+impl WorkloadSpec {
+    /// The workload itself, with luck of its own.
+    ///
+    /// # Errors
+    ///
+    /// A trace that cannot be opened.
+    pub fn build(
+        &self,
+        chance: Chance,
+        open: &mut Opener<'_>,
+    ) -> Result<Box<dyn Workload>, TraceError> {
+        Ok(match self {
+            WorkloadSpec::Zipf(spec) => Box::new(ZipfAccess::of(spec, chance)),
+            WorkloadSpec::Scan(spec) => Box::new(Scan::of(spec)),
+            WorkloadSpec::Phases(specs) => Box::new(Phases::of(specs, chance, open)?),
+            WorkloadSpec::Usemem(spec) => Box::new(Usemem::of(spec)),
+            WorkloadSpec::FileServer(spec) => Box::new(FileServer::of(spec, chance)),
+            WorkloadSpec::GraphAnalytics(running) => {
+                Box::new(Demand::of(&GRAPH_ANALYTICS, running, chance))
+            }
+            WorkloadSpec::InMemoryAnalytics(running) => {
+                Box::new(Demand::of(&IN_MEMORY_ANALYTICS, running, chance))
+            }
+            WorkloadSpec::Trace(spec) => Box::new(Replay::of(spec, open(spec)?)),
+        })
+    }
+
+    /// The traces that it names, phases included.
+    pub fn traces(&self) -> Vec<&replay::Spec> {
+        match self {
+            WorkloadSpec::Trace(spec) => vec![spec],
+            WorkloadSpec::Phases(phases) => {
+                let mut traces = Vec::new();
+                phases
+                    .iter()
+                    .for_each(|phase| traces.extend(phase.workload.traces()));
+                traces
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// The specifications by which scenarios name workloads.
+pub mod spec {
+    pub use super::file_server::Spec as FileServer;
+    pub use super::phases::Spec as Phase;
+    pub use super::replay::Spec as Trace;
+    pub use super::scan::Spec as Scan;
+    pub use super::usemem::Spec as Usemem;
+    pub use super::zipf::Spec as Zipf;
+}
+
+#[cfg(test)]
+mod tests;
