@@ -10,7 +10,7 @@ use sublet_types::{
 
 use crate::api::*;
 use crate::arena::PageKind;
-use crate::pages::{Desk, Displacing, Loader, PageLoss, Renumbered, Space, Tried};
+use crate::pages::{Desk, Displacing, Loader, PageLoss, Renumbered, Space, Spilling, Tried};
 use crate::store::{Pin, Store, Worker};
 use crate::tenants::Tenant;
 
@@ -289,10 +289,7 @@ impl Worker {
             (items, _) => items.is_none(),
         };
         let given = match from_pages {
-            true => {
-                self.shrink_pages(tenant, 1, ReleaseMode::Ordered, now)
-                    .blocks
-            }
+            true => self.evict_block(tenant, now),
             false => {
                 self.shrink_items(tenant, 1, ReleaseMode::Ordered, now)
                     .blocks
@@ -303,10 +300,7 @@ impl Worker {
                 self.shrink_items(tenant, 1, ReleaseMode::Ordered, now)
                     .blocks
             }
-            (0, false) => {
-                self.shrink_pages(tenant, 1, ReleaseMode::Ordered, now)
-                    .blocks
-            }
+            (0, false) => self.evict_block(tenant, now),
             (given, _) => given,
         }
     }
@@ -330,9 +324,7 @@ impl Worker {
     /// Has the tenant that must give way for items of `tenant` give up a block of pages.
     pub(crate) fn pages_give_way(&self, tenant: &Tenant, now: Second) -> bool {
         let giver = self.items().giver(tenant, 1);
-        self.shrink_pages(giver, 1, ReleaseMode::Ordered, now)
-            .blocks
-            > 0
+        self.evict_block(giver, now) > 0
     }
 
     /// Has a tenant's pages give up blocks.
@@ -348,7 +340,20 @@ impl Worker {
         }
         let luck = self.moment(now).luck;
         let _pin = Pin::new(self);
-        self.store().pages.shrink(tenant, blocks, mode, now, luck)
+        let pages = &self.store().pages;
+        pages.shrink(tenant, blocks, mode, Spilling::Allowed, now, luck)
+    }
+
+    /// Has a tenant's ephemeral pages give up a block for a put. Says how many they gave.
+    fn evict_block(&self, tenant: &Tenant, now: Second) -> u32 {
+        if tenant.pages.get().is_none() {
+            return 0;
+        }
+        let luck = self.moment(now).luck;
+        let _pin = Pin::new(self);
+        let (mode, pages) = (ReleaseMode::Ordered, &self.store().pages);
+        let loss = pages.shrink(tenant, 1, mode, Spilling::Never, now, luck);
+        loss.blocks
     }
 
     /// Writes a tenant's pools and every persistent page in them, see `docs/save-file.md`. Freeze it before, so that

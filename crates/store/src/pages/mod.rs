@@ -38,7 +38,7 @@ pub(crate) use save::{Loader, Renumbered};
 use shard::Shard;
 pub use shard::{PageTally, SAMPLE_ONE_IN, SampledUse};
 use shared::SharedPools;
-pub(crate) use shrink::PageLoss;
+pub(crate) use shrink::{PageLoss, Spilling};
 
 /// The most shards of a tenant.
 const SHARDS_MAX: usize = 256;

@@ -37,6 +37,15 @@ impl PageLoss {
     }
 }
 
+/// Whether persistent pages go to disk for it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spilling {
+    /// They do: the host, or a lowered target, asks for it.
+    Allowed,
+    /// They stay: a put does not wait for a disk (R-P5).
+    Never,
+}
+
 /// What emptying a block came to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Emptied {
@@ -61,6 +70,7 @@ impl Pages {
         tenant: &Tenant,
         blocks: u32,
         mode: ReleaseMode,
+        spilling: Spilling,
         now: Second,
         luck: u64,
     ) -> PageLoss {
@@ -77,7 +87,7 @@ impl Pages {
                 loss.blocks += leaving.len() as u32;
             }
         }
-        if loss.blocks < blocks {
+        if loss.blocks < blocks && spilling == Spilling::Allowed {
             let persistent = self.blocks_of(tenant, PageKind::Persistent);
             let left = blocks - loss.blocks;
             self.spill_coldest(tenant, persistent, left, now, &mut loss);

@@ -138,3 +138,14 @@ fn a_late_write_brings_nothing_back() {
         });
     }
 }
+
+/// R-P5: where nothing is free and nothing may go, a put is refused at once: no disk is written for it.
+#[test]
+fn r_p5_a_put_that_finds_no_room_does_not_wait_for_a_disk() {
+    let disk = Disk::new(4000);
+    let client = on_disk(8, &disk);
+    let stored = (0..500).filter(|index| client.put(1, *index, 5).is_stored());
+    assert!(stored.count() < 128);
+    assert_eq!(disk.written(), 0);
+    assert!(client.figures().tally.puts_refused > 370);
+}
