@@ -1,6 +1,7 @@
 //! Feeds bytes to a memcached session as a connection would, whole and in pieces, and compares the replies.
 
 pub mod ring;
+pub mod traces;
 
 use std::sync::Arc;
 

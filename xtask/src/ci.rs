@@ -67,6 +67,7 @@ fn asked_for(words: &[&str]) -> Option<Asked> {
 fn steps(against: Option<&Path>) -> Vec<Step> {
     let mut steps = vec![fmt(), tidy(), clippy(), test(), models(), doc(), build()];
     steps.extend(clients(against));
+    steps.push(ring());
     steps.push(conformance(against));
     steps.push(packaging());
     steps.push(pressure());
@@ -105,15 +106,28 @@ fn clippy() -> Step {
         "-D",
         "warnings",
     ]);
-    step("clippy", 15, vec![line])
+    let ring = cargo([
+        "clippy",
+        "--package=sublet-client",
+        "--all-targets",
+        "--features=async,ffi",
+        "--locked",
+        "--",
+        "-D",
+        "warnings",
+    ]);
+    step("clippy", 15, vec![line, ring])
 }
 
 fn test() -> Step {
-    step(
+    let all = cargo(["test", "--workspace", "--locked", "--no-fail-fast"]);
+    let ring = cargo([
         "test",
-        20,
-        vec![cargo(["test", "--workspace", "--locked", "--no-fail-fast"])],
-    )
+        "--package=sublet-client",
+        "--features=async,ffi",
+        "--locked",
+    ]);
+    step("test", 25, vec![all, ring])
 }
 
 /// What is lock-free, in every order in which threads can meet.
@@ -188,6 +202,17 @@ fn clients(against: Option<&Path>) -> Vec<Step> {
         step("clients-java", &["java", "mvn"], "java/run"),
         step("clients-node", &["node", "npm"], "node/run"),
     ]
+}
+
+/// Programs in Rust, C and Python on a page ring.
+fn ring() -> Step {
+    let line = Line::new(root().join("tests/clients/ring/run"));
+    Step {
+        name: "clients-ring",
+        needs: &["cc", "python3"],
+        minutes_max: 15,
+        lines: vec![suite(line, None)],
+    }
 }
 
 fn conformance(against: Option<&Path>) -> Step {

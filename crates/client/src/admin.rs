@@ -23,8 +23,8 @@ use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 
 use crate::door::Door;
 use crate::messages::{
-    ChangeTenant, Health, Refusal, ReleaseReport, ReleaseRequest, Settings, Status, TenantStatus,
-    Tenants,
+    ChangePolicy, ChangeTenant, Explained, Health, Policies, Refusal, ReleaseReport,
+    ReleaseRequest, Settings, Status, TenantStatus, Tenants,
 };
 
 /// A handle on a daemon's admin interface.
@@ -120,6 +120,22 @@ impl Admin {
     /// Gives memory back; returns when the last block has left.
     pub fn release(&self, release: &ReleaseRequest) -> Result<ReleaseReport, CallError> {
         self.call(Method::POST, "/v1/release", Some(release))
+    }
+
+    /// Every policy of the Memory Manager.
+    pub fn policies(&self) -> Result<Policies, CallError> {
+        self.call::<(), _>(Method::GET, "/v1/policies", None)
+    }
+
+    /// Has another policy decide.
+    pub fn change_policy(&self, change: &ChangePolicy) -> Result<Policies, CallError> {
+        self.call(Method::POST, "/v1/policy", Some(change))
+    }
+
+    /// What the policy decided about a tenant until then (Unix seconds), the latest first.
+    pub fn explain(&self, tenant: &TenantName, until: u64) -> Result<Explained, CallError> {
+        let path = format!("/v1/policy/explain?tenant={tenant}&until={until}");
+        self.call::<(), _>(Method::GET, &path, None)
     }
 
     /// Every setting in force.

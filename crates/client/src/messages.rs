@@ -139,6 +139,12 @@ pub struct TenantStatus {
     pub fairness: f64,
     /// Its connections.
     pub connections: u64,
+    /// What the policy allows it to hold, if it says so.
+    #[serde(default)]
+    pub target: Option<Bytes>,
+    /// Its pages.
+    #[serde(default)]
+    pub pages: PagesStatus,
     /// Items evicted to make room.
     pub evictions: u64,
     /// Expired items whose memory was taken back.
@@ -346,4 +352,116 @@ pub struct Refusal {
     pub error: String,
     /// What to do.
     pub hint: String,
+}
+
+/// Every policy there is (`GET /v1/policies`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Policies {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The name of the one in force.
+    pub current: String,
+    /// All of them, the simplest first.
+    pub policies: Vec<PolicyStatus>,
+}
+
+/// A policy of the Memory Manager.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PolicyStatus {
+    /// Its name.
+    pub name: String,
+    /// What it does, in a line.
+    pub summary: String,
+    /// Where it comes from.
+    pub paper: String,
+    /// What can be set, with the value in force, or the default where it is not in force.
+    pub knobs: Vec<PolicyKnob>,
+}
+
+/// Something that can be set of a policy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PolicyKnob {
+    /// Its name.
+    pub name: String,
+    /// In what it is counted: `%`, `pages`, `s`, `parts`.
+    pub unit: String,
+    /// Its value.
+    pub value: f64,
+    /// Its value where nothing is said.
+    pub default: f64,
+    /// The least value allowed.
+    pub least: f64,
+    /// The largest.
+    pub most: f64,
+    /// What it does.
+    pub help: String,
+    /// Why that default.
+    pub why: String,
+}
+
+/// Another policy (`POST /v1/policy`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChangePolicy {
+    /// Its name.
+    pub name: String,
+    /// What is set of its knobs, as `knob=value`.
+    #[serde(default)]
+    pub knobs: Vec<String>,
+    /// How long it lasts.
+    #[serde(default)]
+    pub lasts: Lasts,
+}
+
+/// Why a tenant may hold what it may (`GET /v1/policy/explain?tenant=NAME&until=UNIX`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Explained {
+    /// [`VERSION`].
+    pub version: u32,
+    /// Decisions about it until then, the latest first.
+    pub decisions: Vec<PolicyDecision>,
+}
+
+/// A decision of the Memory Manager about one tenant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PolicyDecision {
+    /// When, in Unix seconds.
+    pub at: u64,
+    /// By which policy.
+    pub policy: String,
+    /// What it might hold before; nothing where no target bound it.
+    pub before: Option<Bytes>,
+    /// What it may hold from then on.
+    pub after: Option<Bytes>,
+    /// What and why, as a sentence.
+    pub why: String,
+}
+
+/// A tenant's pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PagesStatus {
+    /// Pools, handles on shared ones among them.
+    pub pools: u64,
+    /// Pages in memory.
+    pub used: u64,
+    /// Persistent pages on disk only.
+    pub on_disk: u64,
+    /// Frames without a page.
+    pub free: u64,
+    /// Puts.
+    pub puts: u64,
+    /// Puts that found a free frame or replaced their page.
+    pub puts_succeeded: u64,
+    /// Puts that were refused.
+    pub puts_refused: u64,
+    /// Gets.
+    pub gets: u64,
+    /// Gets that hit.
+    pub hits: u64,
+    /// Pages flushed.
+    pub flushes: u64,
+    /// Ephemeral pages that went for others.
+    pub evictions: u64,
+    /// Persistent pages written to disk.
+    pub spilled: u64,
 }

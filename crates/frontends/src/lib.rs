@@ -3,4 +3,5 @@
 #![deny(unsafe_code)]
 
 pub mod memcached;
+pub mod ring;
 pub mod tenancy;

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
 use sublet_frontends::memcached::face::Face;
 use sublet_frontends::memcached::serve::Premises;
 use sublet_frontends::tenancy::{Doorman, Tenancy};
 use sublet_store::{Store, TooManyWorkers};
 use sublet_types::TenantId;
+
+use crate::ending::Ending;
 
 /// Pause after a block was populated and no more was needed: a client that stores as fast as it can
 /// uses up what is populated ahead in some 20 ms.
@@ -39,7 +40,7 @@ pub enum ChoresError {
 
 /// Threads that do the chores, until dropped.
 pub struct Chores {
-    end: Arc<End>,
+    end: Arc<Ending>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -79,7 +80,7 @@ impl Drop for Chores {
 }
 
 /// Keeps memory populated ahead of use, so that no set waits for the kernel to zero a block.
-fn populate(store: &Store, end: &End) {
+fn populate(store: &Store, end: &Ending) {
     let mut pause = POPULATE_PAUSE_MIN;
     while !end.came_within(pause) {
         pause = (pause * 2).min(POPULATE_PAUSE_MAX);
@@ -89,7 +90,7 @@ fn populate(store: &Store, end: &End) {
     }
 }
 
-fn every_second(premises: &Premises, faces: Vec<(Arc<Face>, TenantId)>, end: &End) {
+fn every_second(premises: &Premises, faces: Vec<(Arc<Face>, TenantId)>, end: &Ending) {
     let Ok(doorman) = Doorman::new(&premises.store, premises.clock, &premises.ledger) else {
         tracing::error!("no place for the worker that does the chores of a second");
         return;
@@ -115,7 +116,7 @@ enum Backlog {
 }
 
 /// Does the store's chores until none are left, for a stretch at most.
-fn upkeep(doorman: &Doorman, end: &End) -> Backlog {
+fn upkeep(doorman: &Doorman, end: &Ending) -> Backlog {
     let began = Instant::now();
     while doorman.upkeep() {
         if began.elapsed() >= STRETCH || end.came() {
@@ -124,31 +125,4 @@ fn upkeep(doorman: &Doorman, end: &End) -> Backlog {
         thread::yield_now();
     }
     Backlog::None
-}
-
-/// The end of the chores, for threads that sleep until then.
-#[derive(Default)]
-struct End {
-    declared: Mutex<bool>,
-    news: Condvar,
-}
-
-impl End {
-    fn declare(&self) {
-        *self.declared.lock() = true;
-        self.news.notify_all();
-    }
-
-    fn came(&self) -> bool {
-        *self.declared.lock()
-    }
-
-    /// Sleeps for `pause`, or until the end; says whether it came.
-    fn came_within(&self, pause: Duration) -> bool {
-        let mut declared = self.declared.lock();
-        if !*declared {
-            self.news.wait_for(&mut declared, pause);
-        }
-        *declared
-    }
 }

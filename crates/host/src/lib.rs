@@ -1,11 +1,14 @@
-//! The daemon: run, config, headroom, admin, observe.
+//! The daemon: run, config, headroom, the Memory Manager, admin, observe.
 
 #![deny(unsafe_code)]
 
 pub mod admin;
 pub mod chores;
 pub mod config;
+mod ending;
 pub mod headroom;
 pub mod lone;
+pub mod manager;
 pub mod observe;
 pub mod run;
+pub mod spill;

@@ -9,6 +9,7 @@ pub mod chance;
 pub mod compare;
 pub mod judges;
 pub mod machine;
+pub mod misses;
 pub mod outcome;
 pub mod papers;
 pub mod plot;

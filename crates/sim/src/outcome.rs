@@ -57,6 +57,16 @@ pub struct VmOutcome {
     pub tier: TenantCount,
 }
 
+impl Outcome {
+    /// What tells it from the others of a comparison of evictions.
+    pub fn variant(&self) -> String {
+        match self.engine {
+            Engine::None => "no tmem".to_owned(),
+            Engine::Store | Engine::Tables => format!("{}, {}", self.policy, self.eviction),
+        }
+    }
+}
+
 impl VmOutcome {
     /// Of the pages that its own memory did not have, the share that the tier had.
     pub fn tier_hit_share(&self) -> f64 {

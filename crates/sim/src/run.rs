@@ -21,6 +21,10 @@ use crate::traces::{HostSample, HostSeries, Trace, TraceError};
 use crate::virtual_time::{Agenda, Moment, Nanos};
 use crate::workload::{Step, Workload};
 
+mod headroom;
+
+use headroom::Headroom;
+
 /// Opens the files that a scenario names.
 pub type Files<'a> = dyn FnMut(&str) -> io::Result<Box<dyn Read>> + 'a;
 
@@ -126,6 +130,7 @@ fn run_with(
     let mut shadowed = Shadowed::of(tier);
     let simulation = Simulation {
         vms: running(scenario, &machines, files)?,
+        headroom: Headroom::of(&scenario.host, &host),
         host,
         policy: scenario.policy.choice()?.make(),
         decides_at: Moment::START,
@@ -178,6 +183,8 @@ struct Simulation<'a> {
     scenario: &'a Scenario,
     vms: Vec<Running<'a>>,
     host: HostSeries,
+    /// Who sizes the tier on a host whose memory follows a trace.
+    headroom: Option<Headroom>,
     policy: Box<dyn Policy>,
     decides_at: Moment,
     tier: Judged<'a>,
@@ -193,8 +200,10 @@ struct Simulation<'a> {
 /// What can happen.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// This virtual machine goes on.
-    Vm(usize),
+    /// This thread of this virtual machine goes on.
+    Vm(usize, usize),
+    /// The host's memory is looked at.
+    Look,
     /// A second has passed.
     Second,
 }
@@ -203,7 +212,8 @@ enum Event {
 struct Running<'a> {
     vm: &'a Vm<'a>,
     guest: Guest,
-    workload: Box<dyn Workload>,
+    /// What its threads do; nothing any more where one is done.
+    threads: Vec<Option<Box<dyn Workload>>>,
     state: State,
     stretches: Vec<Stretch>,
 }
@@ -241,13 +251,13 @@ fn running<'a>(
             Trace::open(&spec.file, format, bytes)
         };
         let chance = Chance::of_part(scenario.seed, number);
-        let workload = vm.spec.workload.build(chance, &mut open);
+        let threads = vm.spec.workload.build_threads(chance, &mut open);
         if let Some((name, cause)) = refused {
             return Err(RunError::File { name, cause });
         }
         running.push(Running {
             guest: Guest::of(vm.shape),
-            workload: workload?,
+            threads: threads?.into_iter().map(Some).collect(),
             state: State::Waiting,
             stretches: Vec::new(),
             vm,
@@ -300,12 +310,12 @@ const SPILL_REGION: u64 = u64::MAX;
 impl Simulation<'_> {
     fn play(mut self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, RunError> {
         self.resize();
+        self.look();
         self.decide();
         self.sample();
         for number in 0..self.vms.len() {
             if let Start::At(after) = self.vms[number].vm.spec.start {
-                self.agenda.enter(Moment::START + after, Event::Vm(number));
-                self.vms[number].state = State::Running;
+                self.start(number, Moment::START + after);
             }
         }
         self.agenda.enter(Moment::START + SECOND, Event::Second);
@@ -316,7 +326,8 @@ impl Simulation<'_> {
                 break;
             }
             match event {
-                Event::Vm(number) => self.go_on(number)?,
+                Event::Vm(number, thread) => self.go_on(number, thread)?,
+                Event::Look => self.look(),
                 Event::Second => self.second(progress),
             }
         }
@@ -343,8 +354,16 @@ impl Simulation<'_> {
         marked.peek().is_some() && marked.all(|vm| vm.has_begun(&mark.begin))
     }
 
-    /// Lets a virtual machine do its steps until another event is due.
-    fn go_on(&mut self, number: usize) -> Result<(), RunError> {
+    fn start(&mut self, number: usize, at: Moment) {
+        let vm = &mut self.vms[number];
+        vm.state = State::Running;
+        for thread in 0..vm.threads.len() {
+            self.agenda.enter(at, Event::Vm(number, thread));
+        }
+    }
+
+    /// Lets a thread of a virtual machine do its steps until another event is due.
+    fn go_on(&mut self, number: usize, thread: usize) -> Result<(), RunError> {
         let mut now = self.now;
         let until = self.agenda.next_at();
         loop {
@@ -353,9 +372,13 @@ impl Simulation<'_> {
             if vm.stretches.is_empty() {
                 vm.stretches.push(Stretch::begun("all", now));
             }
-            let step = vm.workload.next(now)?;
+            let Some(workload) = &mut vm.threads[thread] else {
+                return Ok(());
+            };
+            let step = workload.next(now)?;
             match &step {
                 Step::Done => {
+                    vm.threads[thread] = None;
                     self.finish(number, now);
                     return Ok(());
                 }
@@ -364,7 +387,7 @@ impl Simulation<'_> {
                 _ => now = self.step(number, &step, now)?,
             }
             if now >= until || matches!(step, Step::Begin(_)) {
-                self.agenda.enter(now, Event::Vm(number));
+                self.agenda.enter(now, Event::Vm(number, thread));
                 return Ok(());
             }
         }
@@ -393,15 +416,18 @@ impl Simulation<'_> {
                 continue;
             };
             if vm.state == State::Waiting && self.is_reached(mark) {
-                self.vms[number].state = State::Running;
-                self.agenda.enter(now, Event::Vm(number));
+                self.start(number, now);
             }
         }
     }
 
+    /// A thread is done; with the last of them its virtual machine is.
     fn finish(&mut self, number: usize, now: Moment) {
-        self.now = now;
         let vm = &mut self.vms[number];
+        if vm.threads.iter().any(Option::is_some) {
+            return;
+        }
+        self.now = now;
         vm.end_stretch(now);
         vm.state = State::Done;
         if let Some(all) = vm.stretches.first_mut() {
@@ -425,11 +451,36 @@ impl Simulation<'_> {
         });
     }
 
+    /// Where nobody sizes the tier, it is as large as the scenario says.
     fn resize(&mut self) {
-        let total = Pages::of(self.host.free_at(self.now));
+        if self.headroom.is_none() {
+            self.resize_to(Pages::of(self.host.free_at(self.now)));
+        }
+    }
+
+    fn resize_to(&mut self, total: Pages) {
         if self.tier.census().total != total {
             self.tier.resize(total, self.now);
         }
+    }
+
+    /// Has the headroom code look at the host and decide, and looks again when it says so.
+    fn look(&mut self) {
+        let held: Pages = self
+            .tier
+            .census()
+            .tenants
+            .iter()
+            .map(|count| count.held)
+            .sum();
+        let free = self.host.free_at(self.now);
+        let Some(headroom) = &mut self.headroom else {
+            return;
+        };
+        let decision = headroom.decide(self.now, free, held.bytes());
+        self.resize_to(Pages::of(decision.arena_max));
+        let again = self.now + Nanos::from(decision.poll_again_in);
+        self.agenda.enter(again, Event::Look);
     }
 
     /// What the tier spilled in the last second occupies the disk.

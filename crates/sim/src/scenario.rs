@@ -120,6 +120,8 @@ pub struct Follow {
     pub speed: f64,
     /// Scaled so that this is the most that is free.
     pub peak: Option<Bytes>,
+    /// What the tier leaves free for the host; derived from the host's size where it is not given.
+    pub reserve: Option<Bytes>,
 }
 
 fn alibaba_machine() -> Bytes {

@@ -420,16 +420,14 @@ impl Worker {
         pools: &Renumbered,
         now: Second,
     ) -> Result<(), RestoreError> {
-        while let Some((number, object, index, bytes)) = loader.page()? {
-            let pool = *pools
-                .get(&number)
-                .ok_or(RestoreError::UnknownPool(number))?;
+        while let Some(loaded) = loader.page()? {
+            let pool = pools.get(&loaded.pool);
             let key = PageKey {
-                pool,
-                object,
-                index,
+                pool: *pool.ok_or(RestoreError::UnknownPool(loaded.pool))?,
+                object: loaded.object,
+                index: loaded.index,
             };
-            let put = self.put_page(tenant, key, now, |page| page.copy_from_slice(&bytes));
+            let put = self.put_page(tenant, key, now, |page| page.copy_from_slice(&loaded.bytes));
             if let Put::Refused(refused) = put {
                 return Err(RestoreError::NoPlace(refused));
             }

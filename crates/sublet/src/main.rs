@@ -10,9 +10,11 @@ mod doctor;
 mod exit;
 mod generate;
 mod memcached;
+mod policy;
 mod reach;
 mod release;
 mod serve;
+mod sim;
 mod status;
 mod tenants;
 
@@ -41,6 +43,8 @@ enum Command {
     Status(status::Args),
     /// Show who is served, and change what each is granted
     Tenants(tenants::Args),
+    /// Show and change who may hold how much, and ask why
+    Policy(policy::Args),
     /// Give memory back to the host by hand
     Release(release::Args),
     /// Take memcached's place: its own command line, its protocols
@@ -51,6 +55,8 @@ enum Command {
     Doctor(doctor::Args),
     /// Measure Sublet on this machine, beside a peer where there is one
     Bench(bench::Args),
+    /// Simulate virtual machines and traces over the real store and policies
+    Sim(sim::Args),
     #[command(flatten)]
     BenchChore(bench::Chore),
     /// Write the man page or a shell's completions
@@ -63,11 +69,13 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Tenants(args) => tenants::run(&args),
+        Command::Policy(args) => policy::run(&args),
         Command::Release(args) => release::run(&args),
         Command::Memcached(args) => return memcached::run(args),
         Command::Config(args) => config::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Sim(args) => sim::run(&args),
         Command::BenchChore(chore) => chore.run(),
         Command::Generate(args) => generate::run(&args),
     }

@@ -147,8 +147,10 @@ pub(crate) fn tenants(status: &Status, since: Option<(Duration, &Status)>) -> St
         "tenant",
         "weight",
         "held",
+        "target",
         "used",
         "items",
+        "pages",
         "fairness",
         "hits",
         "ops/s",
@@ -160,8 +162,12 @@ pub(crate) fn tenants(status: &Status, since: Option<(Duration, &Status)>) -> St
             tenant.name.to_string(),
             tenant.weight.0.to_string(),
             tenant.held.to_string(),
+            tenant
+                .target
+                .map_or("–".to_owned(), |target| target.to_string()),
             tenant.used.to_string(),
             tenant.items.to_string(),
+            tenant.pages.used.to_string(),
             format!("{:.2}", tenant.fairness),
             tenant
                 .hit_rate()
@@ -171,7 +177,7 @@ pub(crate) fn tenants(status: &Status, since: Option<(Duration, &Status)>) -> St
             tenant.listen.join(" "),
         ]);
     }
-    for column in 1..9 {
+    for column in 1..11 {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }

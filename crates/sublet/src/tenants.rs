@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use sublet_client::messages::{ChangeTenant, Lasts, Limit, TenantStatus};
+use sublet_client::messages::{ChangeTenant, Lasts, Limit, PagesStatus, TenantStatus};
 use sublet_types::{TenantName, Weight};
 
 use crate::exit::Exit;
@@ -123,6 +123,29 @@ fn grants(tenant: &TenantStatus) -> String {
     )
 }
 
+/// What is known of its pages; nothing where it has no pool and never had one.
+fn pages(pages: &PagesStatus) -> String {
+    if *pages == PagesStatus::default() {
+        return String::new();
+    }
+    let rows = [
+        ("pools", pages.pools),
+        ("pages", pages.used),
+        ("pages_on_disk", pages.on_disk),
+        ("frames_free", pages.free),
+        ("page_puts", pages.puts),
+        ("page_puts_succeeded", pages.puts_succeeded),
+        ("page_puts_refused", pages.puts_refused),
+        ("page_gets", pages.gets),
+        ("page_hits", pages.hits),
+        ("page_flushes", pages.flushes),
+        ("page_evictions", pages.evictions),
+        ("pages_spilled", pages.spilled),
+    ];
+    rows.map(|(name, count)| format!("{name:<20} {count}\n"))
+        .concat()
+}
+
 fn page(tenant: &TenantStatus) -> String {
     let mut page = grants(tenant);
     page.push_str(&format!(
@@ -138,6 +161,7 @@ fn page(tenant: &TenantStatus) -> String {
         "{:<20} {}\n{:<20} {}\n",
         "evictions", tenant.evictions, "reclaimed", tenant.reclaimed
     ));
+    page.push_str(&pages(&tenant.pages));
     for (name, count) in &tenant.counters {
         page.push_str(&format!("{name:<20} {count}\n"));
     }

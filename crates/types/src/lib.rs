@@ -14,5 +14,8 @@ pub use amount::{BLOCK_BYTES, Bytes, PAGE_BYTES, Pages, ParseBytesError};
 pub use host::{CgroupFigures, HostFigures, Pressure};
 pub use page::{ObjectId, PageIndex, PoolFlags, PoolId, SharedName, SharedNameError};
 pub use snapshot::{Curve, Shrinking, Snapshot, Target, Targets, TenantSnapshot};
-pub use tenant::{EvictionKind, EvictionKindError, ReleaseMode, TenantId, TenantName, TenantNameError, TenantSettings, Weight};
+pub use tenant::{
+    EvictionKind, EvictionKindError, ReleaseMode, TenantId, TenantName, TenantNameError,
+    TenantSettings, Weight,
+};
 pub use time::{Expiry, Second};

@@ -132,14 +132,38 @@ pub enum EvictionKind {
 impl EvictionKind {
     /// Each, with its name and what it does.
     pub const ALL: [(EvictionKind, &str, &str); 8] = [
-        (EvictionKind::XS3h, "x-s3h", "S3-FIFO for an exclusive tier, with hit history (the default)"),
-        (EvictionKind::S3Fifo, "s3fifo", "a small queue for newcomers, a main one for who was used"),
+        (
+            EvictionKind::XS3h,
+            "x-s3h",
+            "S3-FIFO for an exclusive tier, with hit history (the default)",
+        ),
+        (
+            EvictionKind::S3Fifo,
+            "s3fifo",
+            "a small queue for newcomers, a main one for who was used",
+        ),
         (EvictionKind::Lru, "lru", "least recently used first"),
         (EvictionKind::Fifo, "fifo", "first in, first out"),
-        (EvictionKind::Clock, "clock", "second chance for who was used"),
-        (EvictionKind::Sieve, "sieve", "as clock, with a hand that goes on where it was"),
-        (EvictionKind::Lrfu, "lrfu", "alternately least recent and least frequent (Mortar)"),
-        (EvictionKind::File, "file", "whole files, least useful first (Synergy)"),
+        (
+            EvictionKind::Clock,
+            "clock",
+            "second chance for who was used",
+        ),
+        (
+            EvictionKind::Sieve,
+            "sieve",
+            "as clock, with a hand that goes on where it was",
+        ),
+        (
+            EvictionKind::Lrfu,
+            "lrfu",
+            "alternately least recent and least frequent (Mortar)",
+        ),
+        (
+            EvictionKind::File,
+            "file",
+            "whole files, least useful first (Synergy)",
+        ),
     ];
 
     /// Its name.
@@ -157,7 +181,9 @@ impl fmt::Display for EvictionKind {
 
 /// Why the name of an eviction was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no eviction is called {0:?}: there are x-s3h, s3fifo, lru, fifo, clock, sieve, lrfu and file")]
+#[error(
+    "no eviction is called {0:?}: there are x-s3h, s3fifo, lru, fifo, clock, sieve, lrfu and file"
+)]
 pub struct EvictionKindError(pub String);
 
 impl FromStr for EvictionKind {
@@ -165,6 +191,8 @@ impl FromStr for EvictionKind {
 
     fn from_str(text: &str) -> Result<EvictionKind, EvictionKindError> {
         let named = EvictionKind::ALL.iter().find(|(_, name, _)| *name == text);
-        named.map(|(kind, ..)| *kind).ok_or_else(|| EvictionKindError(text.to_owned()))
+        named
+            .map(|(kind, ..)| *kind)
+            .ok_or_else(|| EvictionKindError(text.to_owned()))
     }
 }

@@ -10,7 +10,7 @@ const EDGES: [(&str, &[&str]); 9] = [
     ("store", &["types"]),
     ("policy", &["types"]),
     ("pace", &[]),
-    ("client", &["types"]),
+    ("client", &["types", "pace"]),
     ("frontends", &["types", "store", "client", "pace"]),
     (
         "host",

@@ -148,7 +148,9 @@ impl MetricsDoor {
     fn open(place: &Listen) -> Result<MetricsDoor, DoorsError> {
         match place {
             Listen::Tcp(host, port) => listen_tcp(host, *port).map(MetricsDoor::Tcp),
-            Listen::Unix(path) => SocketFile::bind(path).map(MetricsDoor::Unix),
+            Listen::Unix(path) | Listen::Ring(path) => {
+                SocketFile::bind(path).map(MetricsDoor::Unix)
+            }
         }
     }
 }

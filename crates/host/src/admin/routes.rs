@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
-use axum::extract::{DefaultBodyLimit, Path, Request, State};
+use axum::extract::rejection::{BytesRejection, QueryRejection};
+use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use sublet_client::messages::{ChangeTenant, REQUEST_BYTES_MAX, Refusal, ReleaseRequest};
+use sublet_client::messages::{
+    ChangePolicy, ChangeTenant, REQUEST_BYTES_MAX, Refusal, ReleaseRequest,
+};
 use sublet_types::TenantName;
 
 use crate::headroom::OrderError;
@@ -35,6 +37,12 @@ pub(super) fn admin(daemon: Arc<Daemon>) -> Router {
             get(async |State(d): Shared| Json(d.tenants())),
         )
         .route("/v1/tenants/{name}", get(tenant).patch(change_tenant))
+        .route(
+            "/v1/policies",
+            get(async |State(d): Shared| Json(d.policies())),
+        )
+        .route("/v1/policy", post(change_policy))
+        .route("/v1/policy/explain", get(explain))
         .route("/v1/release", post(release))
         .route("/metrics", get(scrape))
         .fallback(nothing_there)
@@ -97,6 +105,10 @@ impl From<Declined> for No {
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "nothing was changed; say it again with other values",
             ),
+            Declined::Policy(_) => (
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "`sublet policy list` shows them all, `sublet policy show NAME` its knobs",
+            ),
             Declined::Keep(_) => (
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "with --temporary it is not written down",
@@ -154,6 +166,37 @@ async fn change_tenant(
 ) -> Result<impl IntoResponse, No> {
     let (name, change) = (named(&name)?, heard::<ChangeTenant>(body)?);
     apart(move || daemon.change_tenant(&name, &change)).await
+}
+
+async fn change_policy(
+    State(daemon): Shared,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<impl IntoResponse, No> {
+    let change = heard::<ChangePolicy>(body)?;
+    apart(move || daemon.change_policy(&change)).await
+}
+
+/// About whom, and until when.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Question {
+    tenant: String,
+    until: Option<u64>,
+}
+
+async fn explain(
+    State(daemon): Shared,
+    question: Result<Query<Question>, QueryRejection>,
+) -> Result<impl IntoResponse, No> {
+    let wrong = |rejection: QueryRejection| {
+        let hint = "ask ?tenant=NAME&until=UNIX_SECONDS";
+        No::new(StatusCode::BAD_REQUEST, rejection.body_text(), hint)
+    };
+    let Query(question) = question.map_err(wrong)?;
+    let name = named(&question.tenant)?;
+    Ok(Json(
+        daemon.explain(&name, question.until.unwrap_or(u64::MAX))?,
+    ))
 }
 
 async fn release(

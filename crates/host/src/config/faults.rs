@@ -8,6 +8,7 @@ use sublet_store::{ARENA_MIN, TENANTS_MAX};
 use sublet_types::{Bytes, TenantNameError};
 
 use super::said::Unfit;
+use crate::manager::WrongPolicy;
 
 /// Where something was said.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,6 +145,14 @@ pub enum Wrong {
         user: String,
         /// The first.
         first: Place,
+    },
+    /// No such policy, or not with such knobs.
+    #[error("`{key}`: {wrong}")]
+    Policy {
+        /// The key.
+        key: String,
+        /// Why not.
+        wrong: WrongPolicy,
     },
     /// Only TCP makes sense there.
     #[error("`{0}` must be tcp:HOST:PORT")]

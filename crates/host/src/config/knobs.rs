@@ -38,8 +38,15 @@ const CONNECTIONS_MAX: u64 = 1_000_000;
 const ITEM_MIN: Bytes = Bytes::kib(1);
 const ITEM_MAX: Bytes = Bytes::gib(1);
 
+/// A spill file holds at least a block, and at most what a slot number can name.
+const SPILL_MIN: Bytes = Bytes::mib(2);
+const SPILL_MAX: Bytes = Bytes::gib(4096);
+
 /// What a log may look like.
 pub(super) const LOG_FORMATS: &[&str] = &["text", "json"];
+
+/// Whether tenants are brought down to their targets.
+pub(super) const SHRINKING: &[&str] = &["active", "never"];
 
 /// The knobs of the whole daemon.
 pub const DAEMON_KNOBS: &[Knob<Written>] = &[
@@ -187,6 +194,61 @@ pub const DAEMON_KNOBS: &[Knob<Written>] = &[
         set: |w, said| said.path().map(|path| w.admin_token_file = Some(path)),
     },
     Knob {
+        room: "policy",
+        name: "name",
+        unit: "a policy, see `sublet policy list`",
+        default: Some("\"weights\""),
+        sample: "\"mrc\"",
+        why: "nobody is held back while memory is free, and weights decide when it is not",
+        help: "Who may hold how much: the Memory Manager's policy",
+        flag: Some("policy"),
+        set: |w, said| said.text().map(|name| w.policy = name),
+    },
+    Knob {
+        room: "policy",
+        name: "knobs",
+        unit: "a list of knob=value",
+        default: None,
+        sample: "[\"p=0.75\"]",
+        why: "each policy has its own; `sublet policy show NAME` tells them and their defaults",
+        help: "What is set of the policy's knobs",
+        flag: None,
+        set: |w, said| said.names().map(|knobs| w.policy_knobs = knobs),
+    },
+    Knob {
+        room: "policy",
+        name: "interval",
+        unit: "seconds, 1 to 3600",
+        default: Some("1"),
+        sample: "5",
+        why: "SmarTmem's and vMCA's (§III): memory demands change in seconds",
+        help: "Time from one decision to the next",
+        flag: None,
+        set: |w, said| said.count(1, 3600).map(|secs| w.policy_interval = secs),
+    },
+    Knob {
+        room: "policy",
+        name: "shrink",
+        unit: "active or never",
+        default: Some("\"active\""),
+        sample: "\"never\"",
+        why: "a target that is not enforced is a wish; never is what the papers did, for comparison",
+        help: "Whether who holds more than its target is brought down to it",
+        flag: None,
+        set: |w, said| said.choice(SHRINKING).map(|word| w.policy_shrink = word),
+    },
+    Knob {
+        room: "policy",
+        name: "log_file",
+        unit: "a file",
+        default: None,
+        sample: "\"/var/log/sublet/decisions.jsonl\"",
+        why: "a day of decisions is kept in memory; more is yours to keep",
+        help: "Every decision is written down here besides, one JSON object a line",
+        flag: None,
+        set: |w, said| said.path().map(|path| w.policy_log = Some(path)),
+    },
+    Knob {
         room: "metrics",
         name: "listen",
         unit: "tcp:HOST:PORT or unix:PATH",
@@ -204,11 +266,11 @@ pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
     Knob {
         room: "tenants.NAME",
         name: "listen",
-        unit: "a list of tcp:HOST:PORT and unix:PATH",
+        unit: "a list of tcp:HOST:PORT, unix:PATH and ring:PATH",
         default: None,
         sample: "[\"tcp:127.0.0.1:11211\"]",
         why: "a daemon without any tenant in its file serves one called default on 127.0.0.1:11211",
-        help: "Where memcached clients reach this tenant",
+        help: "Where memcached clients (tcp, unix) and programs with a page ring (ring) reach this tenant",
         flag: Some("listen"),
         set: |w, said| said.listeners().map(|places| w.listen = places),
     },
@@ -258,6 +320,53 @@ pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
         help: "Mode of its Unix sockets",
         flag: None,
         set: |w, said| said.mode().map(|mode| w.mode = mode),
+    },
+    Knob {
+        room: "tenants.NAME",
+        name: "allow_uids",
+        unit: "a list of user numbers",
+        default: None,
+        sample: "[\"1000\"]",
+        why: "the daemon's own user alone: a ring is memory that both sides write",
+        help: "Users whose programs may open its page rings; nobody else may, not even root",
+        flag: None,
+        set: |w, said| said.uids().map(|uids| w.allow_uids = uids),
+    },
+    Knob {
+        room: "tenants.NAME",
+        name: "spill",
+        unit: "a folder",
+        default: None,
+        sample: "\"/var/lib/sublet/spill/web\"",
+        why: "without one its rings make no persistent pools: what must come back needs a disk to go to",
+        help: "Where persistent pages go that memory has no place for; on a disk, not on tmpfs",
+        flag: None,
+        set: |w, said| said.path().map(|path| w.spill = Some(path)),
+    },
+    Knob {
+        room: "tenants.NAME",
+        name: "spill_size",
+        unit: "an amount",
+        default: Some("\"1GiB\""),
+        sample: "\"8GiB\"",
+        why: "a page that is accepted must always find its place: the file is preallocated",
+        help: "The most that one persistent pool holds: bytes of its spill file",
+        flag: None,
+        set: |w, said| {
+            said.amount_in(SPILL_MIN, SPILL_MAX)
+                .map(|amount| w.spill_size = amount)
+        },
+    },
+    Knob {
+        room: "tenants.NAME",
+        name: "eviction",
+        unit: "x-s3h, s3fifo, lru, fifo, clock, sieve, lrfu or file",
+        default: Some("\"x-s3h\""),
+        sample: "\"file\"",
+        why: "fewest misses on public block traces (docs/simulator.md); file suits readers of whole files",
+        help: "Which of its pages goes when another needs the frame",
+        flag: None,
+        set: |w, said| said.eviction().map(|kind| w.eviction = kind),
     },
     Knob {
         room: "tenants.NAME",

@@ -1,4 +1,4 @@
-//! Where something listens, as people write it: `tcp:HOST:PORT` or `unix:PATH`.
+//! Where something listens, as people write it: `tcp:HOST:PORT`, `unix:PATH` or `ring:PATH`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,14 +11,19 @@ pub enum Listen {
     Tcp(String, u16),
     /// A Unix socket.
     Unix(PathBuf),
+    /// A page ring, entered by a Unix socket.
+    Ring(PathBuf),
 }
 
 /// Why it is no place to listen on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListenError {
-    /// Neither `tcp:` nor `unix:`.
-    #[error("{0:?} is neither tcp:HOST:PORT nor unix:PATH")]
+    /// None of the known kinds.
+    #[error("{0:?} is none of tcp:HOST:PORT, unix:PATH and ring:PATH")]
     NoScheme(String),
+    /// A ring where bytes are to be served.
+    #[error("{0:?} is a page ring; here it must be tcp:HOST:PORT or unix:PATH")]
+    NoRing(String),
     /// No port, or none that a port can be.
     #[error("{0:?} does not end in a port; write tcp:HOST:PORT, such as tcp:127.0.0.1:11211")]
     NoPort(String),
@@ -39,10 +44,11 @@ impl FromStr for Listen {
     fn from_str(text: &str) -> Result<Listen, ListenError> {
         match text.split_once(':') {
             Some(("tcp", rest)) => tcp(text, rest),
-            Some(("unix", path)) if path.is_empty() || path.len() > UNIX_PATH_MAX => {
+            Some(("unix" | "ring", path)) if path.is_empty() || path.len() > UNIX_PATH_MAX => {
                 Err(ListenError::BadPath(text.to_owned()))
             }
             Some(("unix", path)) => Ok(Listen::Unix(path.into())),
+            Some(("ring", path)) => Ok(Listen::Ring(path.into())),
             _ => Err(ListenError::NoScheme(text.to_owned())),
         }
     }
@@ -65,6 +71,7 @@ impl fmt::Display for Listen {
             Listen::Tcp(host, port) if host.contains(':') => write!(f, "tcp:[{host}]:{port}"),
             Listen::Tcp(host, port) => write!(f, "tcp:{host}:{port}"),
             Listen::Unix(path) => write!(f, "unix:{}", path.display()),
+            Listen::Ring(path) => write!(f, "ring:{}", path.display()),
         }
     }
 }
@@ -80,6 +87,7 @@ mod tests {
             "tcp:[::1]:0",
             "tcp:localhost:65535",
             "unix:/run/web.sock",
+            "ring:/run/web.ring",
         ] {
             assert_eq!(
                 text.parse::<Listen>().map(|l| l.to_string()),

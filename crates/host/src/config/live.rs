@@ -27,10 +27,20 @@ pub struct TenantChange {
     pub listen: Option<Vec<Listen>>,
 }
 
+/// The policy that was chosen while the daemon ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyChange {
+    /// Its name.
+    pub name: String,
+    /// Its knobs, as `knob=value`.
+    pub knobs: Vec<String>,
+}
+
 /// All live changes, and the folder they are kept in.
 #[derive(Clone, Debug)]
 pub struct Live {
     folder: Option<PathBuf>,
+    policy: Option<PolicyChange>,
     changes: BTreeMap<TenantName, TenantChange>,
 }
 
@@ -57,6 +67,7 @@ impl Live {
     pub fn none(folder: Option<PathBuf>) -> Live {
         Live {
             folder,
+            policy: None,
             changes: BTreeMap::new(),
         }
     }
@@ -75,6 +86,20 @@ impl Live {
     pub fn keep(&mut self, name: TenantName, change: &TenantChange) -> Result<(), KeepError> {
         let mut next = self.clone();
         next.changes.entry(name).or_default().take(change);
+        next.write()?;
+        *self = next;
+        Ok(())
+    }
+
+    /// The policy that was chosen live, if one was.
+    pub fn policy(&self) -> Option<&PolicyChange> {
+        self.policy.as_ref()
+    }
+
+    /// Notes a policy and writes everything down; either both happen or neither.
+    pub fn keep_policy(&mut self, policy: PolicyChange) -> Result<(), KeepError> {
+        let mut next = self.clone();
+        next.policy = Some(policy);
         next.write()?;
         *self = next;
         Ok(())
@@ -99,6 +124,7 @@ impl Live {
         let mut alone = Written::defaults();
         alone.read(path, text)?;
         self.changes = alone.changes();
+        self.policy = alone.policy_change();
         Ok(())
     }
 
@@ -110,6 +136,9 @@ impl Live {
 
     fn text(&self) -> String {
         let mut text = String::from(HEADING);
+        if let Some(policy) = &self.policy {
+            policy.write(&mut text);
+        }
         for (name, change) in &self.changes {
             change.write(name, &mut text);
         }
@@ -119,6 +148,17 @@ impl Live {
 
 const HEADING: &str = "# Changes made while sublet ran; read over the config file at the start.\n\
                        # Remove a line to go back to what the config says.\n";
+
+impl PolicyChange {
+    fn write(&self, text: &mut String) {
+        let name = toml::Value::from(self.name.clone());
+        let knobs = toml::Value::from(self.knobs.clone());
+        let _ = write!(text, "\n[policy]\nname = {name}\n");
+        if !self.knobs.is_empty() {
+            let _ = writeln!(text, "knobs = {knobs}");
+        }
+    }
+}
 
 impl TenantChange {
     /// Takes what `other` says over what this says.

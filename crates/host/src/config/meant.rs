@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sublet_store::ARENA_MIN;
-use sublet_types::{Bytes, TenantName, TenantSettings};
+use sublet_types::{Bytes, EvictionKind, Shrinking, TenantName, TenantSettings};
 
 use super::faults::{Fault, Faults, Wrong};
 use super::listen::Listen;
 use super::written::{Written, WrittenTenant};
+use crate::manager::PolicyConfig;
 
 /// What the daemon does.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +28,8 @@ pub struct Config {
     pub arena: ArenaConfig,
     /// Where the owner is listened to.
     pub admin: AdminConfig,
+    /// Who may hold how much.
+    pub policy: PolicyConfig,
     /// Where Prometheus reads.
     pub metrics: Option<Listen>,
     /// Who is served.
@@ -86,6 +89,14 @@ pub struct TenantConfig {
     pub listen: Vec<Listen>,
     /// Mode of its Unix sockets.
     pub mode: u32,
+    /// Users who may open its page rings; the daemon's own alone if there are none.
+    pub allow_uids: Vec<u32>,
+    /// Where its persistent pages go that memory has no place for.
+    pub spill: Option<PathBuf>,
+    /// Bytes of a spill file.
+    pub spill_size: Bytes,
+    /// Which of its pages goes first.
+    pub eviction: EvictionKind,
     /// Its largest item.
     pub item_max: Bytes,
     /// The most connections at once.
@@ -133,6 +144,7 @@ impl Written {
             _ => {}
         }
         let tcp = self.admin_tcp(&mut faults);
+        let policy = self.policy_meant(&mut faults);
         let tenants = self.tenants_meant(&mut faults);
         Faults::of(faults)?;
         Ok(Config {
@@ -153,6 +165,7 @@ impl Written {
                 socket: self.admin_socket.clone().unwrap_or_else(admin_socket),
                 tcp,
             },
+            policy,
             metrics: self.metrics.clone(),
             tenants,
         })
@@ -162,10 +175,31 @@ impl Written {
         self.place(key).wrong(wrong(key.to_owned()))
     }
 
+    fn policy_meant(&self, faults: &mut Vec<Fault>) -> PolicyConfig {
+        let policy = PolicyConfig {
+            name: self.policy.clone(),
+            knobs: self.policy_knobs.clone(),
+            interval: Duration::from_secs(self.policy_interval),
+            shrinking: match self.policy_shrink {
+                "never" => Shrinking::Never,
+                _ => Shrinking::Active,
+            },
+            log_file: self.policy_log.clone(),
+        };
+        if let Err(wrong) = policy.choice() {
+            let key = match wrong.is_of_knobs() {
+                true => "policy.knobs",
+                false => "policy.name",
+            };
+            faults.push(self.fault(key, |key| Wrong::Policy { key, wrong }));
+        }
+        policy
+    }
+
     fn admin_tcp(&self, faults: &mut Vec<Fault>) -> Option<AdminTcp> {
         let address = match self.admin_tcp.clone()? {
             Listen::Tcp(host, port) => (host, port),
-            Listen::Unix(_) => {
+            Listen::Unix(_) | Listen::Ring(_) => {
                 faults.push(self.fault("admin.tcp", |_| Wrong::WantsTcp("admin.tcp")));
                 return None;
             }
@@ -296,6 +330,10 @@ impl WrittenTenant {
             },
             listen: self.listen,
             mode: self.mode,
+            allow_uids: self.allow_uids,
+            spill: self.spill,
+            spill_size: self.spill_size,
+            eviction: self.eviction,
             item_max: self.item_max,
             connections: self.connections,
             idle_timeout: self.idle_timeout,

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 pub use faults::{Fault, Faults, Place, Wrong};
 pub use knobs::{DAEMON_KNOBS, Knob, TENANT_KNOBS, WEIGHT_MAX};
 pub use listen::{Listen, ListenError};
-pub use live::{KeepError, Live, TenantChange};
+pub use live::{KeepError, Live, PolicyChange, TenantChange};
 pub use meant::{AdminConfig, AdminTcp, ArenaConfig, Config, LogFormat, TenantConfig, Tls};
 pub use nearest::nearest;
 pub use page::{default_file, reference};

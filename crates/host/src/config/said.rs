@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sublet_types::{Bytes, ParseBytesError};
+use sublet_types::{Bytes, EvictionKind, EvictionKindError, ParseBytesError};
 use toml::de::DeValue;
 
 use super::listen::{Listen, ListenError};
@@ -73,6 +73,12 @@ pub enum Unfit {
     /// No mode of a file.
     #[error("{0:?} is no file mode; write it in octal, such as \"0600\"")]
     Mode(String),
+    /// No eviction's name.
+    #[error("{0}")]
+    Eviction(#[from] EvictionKindError),
+    /// No user's number.
+    #[error("{0:?} is no user's number; `id -u NAME` tells it")]
+    Uid(String),
     /// Nothing where something was due.
     #[error("is empty")]
     Empty,
@@ -204,9 +210,27 @@ impl Said {
             })
     }
 
-    /// A place to listen on.
+    /// A place to listen on for something that is said in bytes.
     pub fn listen(&self) -> Result<Listen, Unfit> {
+        match self.text()?.parse()? {
+            ring @ Listen::Ring(_) => Err(ListenError::NoRing(ring.to_string()).into()),
+            place => Ok(place),
+        }
+    }
+
+    /// An eviction by its name.
+    pub fn eviction(&self) -> Result<EvictionKind, Unfit> {
         Ok(self.text()?.parse()?)
+    }
+
+    /// Users by their numbers.
+    pub fn uids(&self) -> Result<Vec<u32>, Unfit> {
+        let all: Vec<String> = match self {
+            Said::Number(uid) => vec![uid.to_string()],
+            _ => self.names()?,
+        };
+        let uid = |text: &String| text.parse().map_err(|_| Unfit::Uid(text.clone()));
+        all.iter().map(uid).collect()
     }
 
     /// Places to listen on.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use sublet_types::Shrinking;
+
 use super::meant::{Config, LogFormat, TenantConfig};
 
 impl Config {
@@ -29,6 +31,23 @@ impl Config {
                     self.arena.release_threshold.to_string(),
                 ),
                 ("admin.socket", path(&self.admin.socket)),
+                ("policy.name", self.policy.name.clone()),
+                ("policy.knobs", self.policy.knobs.join(", ")),
+                (
+                    "policy.interval",
+                    self.policy.interval.as_secs().to_string(),
+                ),
+                (
+                    "policy.shrink",
+                    match self.policy.shrinking {
+                        Shrinking::Active => "active".to_owned(),
+                        Shrinking::Never => "never".to_owned(),
+                    },
+                ),
+                (
+                    "policy.log_file",
+                    or_none(self.policy.log_file.as_deref().map(path)),
+                ),
                 (
                     "metrics.listen",
                     or_none(self.metrics.as_ref().map(|place| place.to_string())),

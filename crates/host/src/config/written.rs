@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sublet_store::TENANTS_MAX;
-use sublet_types::{Bytes, TenantName, Weight};
+use sublet_types::{Bytes, EvictionKind, TenantName, Weight};
 use toml::de::{DeTable, DeValue};
 
 use super::faults::{Fault, Faults, Place, Wrong};
 use super::knobs::{DAEMON_KNOBS, Knob, TENANT_KNOBS};
 use super::listen::Listen;
-use super::live::TenantChange;
+use super::live::{PolicyChange, TenantChange};
 use super::nearest::nearest;
 use super::said::{Said, Unfit};
 
@@ -31,6 +31,11 @@ pub struct Written {
     pub(super) admin_tls_cert: Option<PathBuf>,
     pub(super) admin_tls_key: Option<PathBuf>,
     pub(super) admin_token_file: Option<PathBuf>,
+    pub(super) policy: String,
+    pub(super) policy_knobs: Vec<String>,
+    pub(super) policy_interval: u64,
+    pub(super) policy_shrink: &'static str,
+    pub(super) policy_log: Option<PathBuf>,
     pub(super) metrics: Option<Listen>,
     pub(super) tenants: BTreeMap<TenantName, WrittenTenant>,
     places: BTreeMap<String, Place>,
@@ -44,6 +49,10 @@ pub struct WrittenTenant {
     pub(super) ceiling: Option<Bytes>,
     pub(super) listen: Vec<Listen>,
     pub(super) mode: u32,
+    pub(super) allow_uids: Vec<u32>,
+    pub(super) spill: Option<PathBuf>,
+    pub(super) spill_size: Bytes,
+    pub(super) eviction: EvictionKind,
     pub(super) item_max: Bytes,
     pub(super) connections: usize,
     pub(super) idle_timeout: Option<Duration>,
@@ -77,7 +86,13 @@ impl Written {
     /// Reads live changes over what was said before; returns the tenants that they name and nobody
     /// else does.
     pub(super) fn read_live(&mut self, file: &Path, text: &str) -> Result<Vec<String>, Faults> {
+        let mut alone = Written::defaults();
+        alone.read(file, text)?;
         self.read(file, text)?;
+        if let Some(policy) = alone.policy_change() {
+            // The knobs of another policy mean nothing to this one.
+            self.policy_knobs = policy.knobs;
+        }
         let unreachable = |(name, tenant): (&TenantName, &WrittenTenant)| {
             (tenant.listen.is_empty() && tenant.users.is_empty()).then(|| name.clone())
         };
@@ -106,6 +121,16 @@ impl Written {
             (name.clone(), change)
         };
         self.tenants.iter().map(change).collect()
+    }
+
+    /// What this file, read alone, says of the policy.
+    pub(super) fn policy_change(&self) -> Option<PolicyChange> {
+        self.places
+            .contains_key("policy.name")
+            .then(|| PolicyChange {
+                name: self.policy.clone(),
+                knobs: self.policy_knobs.clone(),
+            })
     }
 
     /// Takes an option of the command line over what was said before.
@@ -217,7 +242,7 @@ pub(super) fn default_name() -> TenantName {
     "default".parse().expect("a fixed name that fits")
 }
 
-const ROOMS: [&str; 4] = ["daemon", "arena", "admin", "metrics"];
+const ROOMS: [&str; 5] = ["daemon", "arena", "admin", "policy", "metrics"];
 
 fn path(room: &str, name: &str) -> String {
     format!("{room}.{name}")

@@ -225,6 +225,69 @@ const TENANT: &[Figure<TenantStatus>] = &[
         "Expired items whose memory was taken back",
         |t| Some(t.reclaimed as f64),
     ),
+    gauge(
+        "sublet_tenant_target",
+        BYTES,
+        "What the policy allows it to hold",
+        |t| t.target.map(|target| target.0 as f64),
+    ),
+    gauge("sublet_tenant_pools", None, "Its pools of pages", |t| {
+        Some(t.pages.pools as f64)
+    }),
+    gauge("sublet_tenant_pages", None, "Its pages in memory", |t| {
+        Some(t.pages.used as f64)
+    }),
+    gauge(
+        "sublet_tenant_pages_on_disk",
+        None,
+        "Its persistent pages that are on disk only",
+        |t| Some(t.pages.on_disk as f64),
+    ),
+    gauge(
+        "sublet_tenant_frames_free",
+        None,
+        "Frames of its blocks without a page: fragmentation",
+        |t| Some(t.pages.free as f64),
+    ),
+    counter("sublet_tenant_page_puts", None, "Pages put", |t| {
+        Some(t.pages.puts as f64)
+    }),
+    counter(
+        "sublet_tenant_page_puts_succeeded",
+        None,
+        "Puts that displaced no page of its own and were not refused",
+        |t| Some(t.pages.puts_succeeded as f64),
+    ),
+    counter(
+        "sublet_tenant_page_puts_refused",
+        None,
+        "Puts that were refused",
+        |t| Some(t.pages.puts_refused as f64),
+    ),
+    counter("sublet_tenant_page_gets", None, "Pages asked for", |t| {
+        Some(t.pages.gets as f64)
+    }),
+    counter(
+        "sublet_tenant_page_hits",
+        None,
+        "Pages asked for that were there",
+        |t| Some(t.pages.hits as f64),
+    ),
+    counter("sublet_tenant_page_flushes", None, "Pages flushed", |t| {
+        Some(t.pages.flushes as f64)
+    }),
+    counter(
+        "sublet_tenant_page_evictions",
+        None,
+        "Ephemeral pages that went for others",
+        |t| Some(t.pages.evictions as f64),
+    ),
+    counter(
+        "sublet_tenant_pages_spilled",
+        None,
+        "Persistent pages written to disk",
+        |t| Some(t.pages.spilled as f64),
+    ),
 ];
 
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use sublet_client::messages::{
     ArenaStatus, ChangeTenant, DaemonStatus, Difference, HeadroomStatus, Health, HostStatus,
-    LastRelease, Lasts, Limit, ReleaseReport, ReleaseRequest, Settings, Status, TenantStatus,
-    Tenants, VERSION,
+    LastRelease, Lasts, Limit, PagesStatus, ReleaseReport, ReleaseRequest, Settings, Status,
+    TenantStatus, Tenants, VERSION,
 };
 use sublet_frontends::memcached::serve::Premises;
 use sublet_policy::headroom::{Bound, Decision};
@@ -18,6 +18,7 @@ use sublet_types::{Bytes, TenantName, TenantSettings};
 use super::service::{self, Service};
 use crate::config::{Config, KeepError, Live, Loaded, TenantChange, WEIGHT_MAX};
 use crate::headroom::{Headroom, Order, OrderError};
+use crate::manager::{Manager, WrongPolicy};
 use crate::observe::process;
 
 /// The daemon as its owner meets it.
@@ -25,12 +26,13 @@ pub struct Daemon {
     pub(super) premises: Premises,
     pub(super) services: Vec<Service>,
     pub(super) headroom: Headroom,
+    pub(super) manager: Manager,
     /// Memory of the process beside the arena, when everything was in place.
     pub(super) overhead: Bytes,
     config: Config,
     written: Config,
     file: Option<PathBuf>,
-    live: Mutex<Live>,
+    pub(super) live: Mutex<Live>,
 }
 
 /// Why the daemon did not do what it was asked.
@@ -59,6 +61,9 @@ pub enum Declined {
     /// It would not survive a restart; nothing was changed.
     #[error("nothing was changed, for it would not outlast the daemon: {0}")]
     Keep(#[from] KeepError),
+    /// No such policy, or not with such knobs.
+    #[error(transparent)]
+    Policy(#[from] WrongPolicy),
     /// Nothing was released.
     #[error(transparent)]
     Order(#[from] OrderError),
@@ -79,6 +84,7 @@ impl Daemon {
         premises: Premises,
         services: Vec<Service>,
         headroom: Headroom,
+        manager: Manager,
         loaded: Loaded,
     ) -> Daemon {
         let held = premises.store.held();
@@ -87,6 +93,7 @@ impl Daemon {
             premises,
             services,
             headroom,
+            manager,
             overhead: resident - held,
             config: loaded.config,
             written: loaded.written,
@@ -358,6 +365,7 @@ impl Daemon {
 
     fn tenant_status(&self, service: &Service, figures: TenantFigures) -> TenantStatus {
         let counters = self.premises.ledger.total(service.id).named();
+        let pages = self.pages_status(&figures);
         TenantStatus {
             name: figures.settings.name,
             weight: figures.settings.weight,
@@ -369,12 +377,32 @@ impl Daemon {
             items: figures.items,
             fairness: figures.fairness,
             connections: service.connections(),
+            target: figures.target,
+            pages,
             evictions: figures.evictions,
             reclaimed: figures.reclaimed,
             counters: counters
                 .into_iter()
                 .map(|(name, n)| (name.to_owned(), n))
                 .collect(),
+        }
+    }
+
+    fn pages_status(&self, figures: &TenantFigures) -> PagesStatus {
+        let (pages, tally) = (&figures.pages, &figures.pages.tally);
+        PagesStatus {
+            pools: self.premises.store.pools(figures.id).len() as u64,
+            used: pages.used.0,
+            on_disk: pages.on_disk.0,
+            free: pages.free.0,
+            puts: tally.puts,
+            puts_succeeded: tally.puts_succeeded,
+            puts_refused: tally.puts_refused,
+            gets: tally.gets,
+            hits: tally.hits,
+            flushes: tally.flushes,
+            evictions: tally.evictions,
+            spilled: tally.spilled,
         }
     }
 

@@ -57,7 +57,7 @@ fn lines(status: &Status, config: &Config, granted: &Granted) -> Vec<(&'static s
                 .map(|user| format!("any login of {user}")),
         );
         let places = places.join(", ");
-        lines.push(("tenant", format!("{name}: memcached at {places}")));
+        lines.push(("tenant", format!("{name}: at {places}")));
     }
     lines.push(("admin", status.daemon.admin.clone()));
     lines.extend(

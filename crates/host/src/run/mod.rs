@@ -5,6 +5,8 @@ mod bounds;
 mod daemon;
 mod greeting;
 mod owner;
+mod rings;
+mod rule;
 mod service;
 
 use std::hash::{BuildHasher, RandomState};
@@ -18,6 +20,7 @@ use signal_hook::flag::register_conditional_shutdown;
 use signal_hook::iterator::Signals;
 use sublet_frontends::memcached::face::Face;
 use sublet_frontends::memcached::serve::{self, Group, Listener, Premises, Stop};
+use sublet_frontends::ring::serve as ring;
 use sublet_frontends::tenancy::{Clock, Ledger};
 use sublet_policy::headroom;
 use sublet_store::{Store, StoreSettings};
@@ -31,9 +34,11 @@ use crate::admin::{Admin, Doors, DoorsError};
 use crate::chores::{Chores, ChoresError};
 use crate::config::{Config, Loaded};
 use crate::headroom::{Headroom, ProcHost, ReadError, ReadHost, StartError};
+use crate::manager::{Manager, WrongPolicy};
 use crate::observe::log::{self, LogError};
 use bounds::Bounds;
 use greeting::Granted;
+use rings::RingsError;
 use service::Service;
 
 /// Why the daemon did not start, or ended.
@@ -63,6 +68,15 @@ pub enum RunError {
     /// The chores cannot begin.
     #[error(transparent)]
     Chores(#[from] ChoresError),
+    /// The policy makes no sense.
+    #[error(transparent)]
+    Policy(#[from] WrongPolicy),
+    /// The Memory Manager cannot begin.
+    #[error("cannot start the Memory Manager: {0}")]
+    Manager(io::Error),
+    /// Rings cannot be served.
+    #[error(transparent)]
+    Rings(#[from] RingsError),
     /// Serving cannot begin.
     #[error(transparent)]
     Serve(#[from] serve::StartError),
@@ -80,22 +94,29 @@ pub fn run(loaded: Loaded) -> Result<(), RunError> {
     let doors = Doors::open(&loaded.config)?;
     let places = loaded.config.tenants.iter().map(service::listeners);
     let places: Vec<Vec<Listener>> = places.collect::<Result<_, _>>()?;
+    let rings = loaded.config.tenants.iter().map(rings::listeners);
+    let rings: Vec<Vec<ring::Listener>> = rings.collect::<Result<_, _>>()?;
 
     let premises = premises(&loaded.config)?;
     let services = services(&loaded.config, &places, &premises)?;
+    let doors_of_rings = doors_of(&loaded.config, &services, rings)?;
     let headroom = follow(&loaded.config, &premises)?;
     let config = loaded.config.clone();
     warn_of_orphans(&loaded);
     let groups: Vec<(Group, Vec<Listener>)> =
         services.iter().map(Service::group).zip(places).collect();
+    let choice = config.policy.choice()?;
+    let manager = Manager::start(&premises, &config.policy, choice).map_err(RunError::Manager)?;
     let _chores = Chores::start(&premises, faces(&services))?;
     let serving = serve::start(groups, config.threads, &premises, ender())?;
+    let broken = Arc::new(|| ender()(Stop::Now));
+    let ringing = rings::start(doors_of_rings, config.threads, &premises, broken)?;
     let granted = Granted {
         tcp: doors.tcp_place(),
         metrics: doors.metrics_place(),
         descriptors: Bounds::of(&config).claim_descriptors(),
     };
-    let daemon = Arc::new(Daemon::new(premises, services, headroom, loaded));
+    let daemon = Arc::new(Daemon::new(premises, services, headroom, manager, loaded));
     let admin = Admin::start(doors, Arc::clone(&daemon))?;
     greeting::print(&daemon.status(), &config, &granted);
 
@@ -109,6 +130,9 @@ pub fn run(loaded: Loaded) -> Result<(), RunError> {
     impatience.store(true, Ordering::Relaxed);
     tracing::info!(signal, "ending");
     drop(admin);
+    if let Some(ringing) = ringing {
+        ringing.stop();
+    }
     serving.stop(Stop::Graceful);
     drop(alone);
     Ok(())
@@ -174,6 +198,24 @@ fn services(
         Service::open(tenant, id, listeners, store, &users, config)
     })
     .collect()
+}
+
+/// Each ring with what its tenant's rings share.
+fn doors_of(
+    config: &Config,
+    services: &[Service],
+    rings: Vec<Vec<ring::Listener>>,
+) -> Result<Vec<ring::Door>, RingsError> {
+    let mut doors = Vec::new();
+    let tenants = config.tenants.iter().zip(services).zip(rings);
+    for ((tenant, service), listeners) in tenants {
+        if !listeners.is_empty() {
+            let group = rings::group(tenant, service.id)?;
+            let each = listeners.into_iter();
+            doors.extend(each.map(|listener| (Arc::clone(&group), listener)));
+        }
+    }
+    Ok(doors)
 }
 
 fn follow(config: &Config, premises: &Premises) -> Result<Headroom, RunError> {

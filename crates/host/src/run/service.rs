@@ -10,7 +10,7 @@ use sublet_frontends::memcached::serve::{
 };
 use sublet_frontends::memcached::settings::{ClientCertificate, Settings, TlsSettings, TlsVersion};
 use sublet_store::{Store, TenantError};
-use sublet_types::{TenantId, TenantName};
+use sublet_types::{EvictionKind, Second, TenantId, TenantName};
 
 use super::owner::{Allowed, Owner};
 use crate::config::{self, Config, Listen, TenantConfig};
@@ -81,7 +81,7 @@ pub(super) fn listeners(tenant: &TenantConfig) -> Result<Vec<Listener>, ServiceE
     let endpoints: Vec<Endpoint> = tenant
         .listen
         .iter()
-        .map(|place| endpoint(tenant, place))
+        .filter_map(|place| endpoint(tenant, place))
         .collect();
     let named = |source| ServiceError::Listen {
         name: tenant.settings.name.clone(),
@@ -90,8 +90,10 @@ pub(super) fn listeners(tenant: &TenantConfig) -> Result<Vec<Listener>, ServiceE
     bind(&endpoints, BACKLOG).map_err(named)
 }
 
-fn endpoint(tenant: &TenantConfig, place: &Listen) -> Endpoint {
-    match place {
+/// Where memcached is spoken; nothing for a ring.
+fn endpoint(tenant: &TenantConfig, place: &Listen) -> Option<Endpoint> {
+    Some(match place {
+        Listen::Ring(_) => return None,
         Listen::Unix(path) => Endpoint::Unix {
             path: path.clone(),
             mode: tenant.mode,
@@ -104,7 +106,7 @@ fn endpoint(tenant: &TenantConfig, place: &Listen) -> Endpoint {
                 None => Transport::Plain,
             },
         },
-    }
+    })
 }
 
 /// Whose tenant a user is, wherever he logs in.
@@ -149,14 +151,14 @@ impl Service {
             tls: tls.clone(),
         };
         let settings = face_settings(tenant, listeners, config.threads);
+        if tenant.eviction != EvictionKind::default() {
+            store.set_eviction(id, tenant.eviction, Second(0));
+        }
         Ok(Service {
             name: name.clone(),
             id,
             face: Arc::new(Face::new(settings, Box::new(owner), passwords)),
-            listen: listeners
-                .iter()
-                .map(|listener| listener.address().to_owned())
-                .collect(),
+            listen: shown_places(tenant, listeners),
             allowed,
             tls,
         })
@@ -191,6 +193,18 @@ impl Service {
             .curr_connections
             .load(std::sync::atomic::Ordering::Relaxed)
     }
+}
+
+/// Where it is reached: what was bound, and its rings.
+fn shown_places(tenant: &TenantConfig, listeners: &[Listener]) -> Vec<String> {
+    let bound = listeners
+        .iter()
+        .map(|listener| listener.address().to_owned());
+    let rings = tenant
+        .listen
+        .iter()
+        .filter(|place| matches!(place, Listen::Ring(_)));
+    bound.chain(rings.map(Listen::to_string)).collect()
 }
 
 fn tls(tenant: &TenantConfig) -> Result<Option<Arc<Tls>>, ServiceError> {
@@ -237,7 +251,7 @@ fn face_settings(tenant: &TenantConfig, listeners: &[Listener], threads: usize) 
     let tcp = listeners.iter().find_map(Listener::tcp_address);
     let unix = tenant.listen.iter().find_map(|place| match place {
         Listen::Unix(path) => Some(path.clone()),
-        Listen::Tcp(..) => None,
+        Listen::Tcp(..) | Listen::Ring(_) => None,
     });
     Settings {
         item_max: tenant.item_max.0,

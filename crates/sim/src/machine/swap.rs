@@ -17,6 +17,8 @@ pub struct SwapSpace {
     /// Where the next slot is looked for.
     cursor: u32,
     clusters_max: u32,
+    /// Slots that are taken.
+    taken: u32,
 }
 
 impl SwapSpace {
@@ -28,7 +30,13 @@ impl SwapSpace {
             empty: Vec::new(),
             cursor: 0,
             clusters_max: slots.div_ceil(CLUSTER_SLOTS).max(1),
+            taken: 0,
         }
+    }
+
+    /// Whether more than half of all slots are taken.
+    pub fn is_half_full(&self) -> bool {
+        self.taken > self.clusters_max.saturating_mul(CLUSTER_SLOTS) / 2
     }
 
     /// Takes a slot for `page`; `None` when all are taken.
@@ -42,6 +50,7 @@ impl SwapSpace {
         }
         let slot = self.cursor;
         self.slots[slot as usize] = page;
+        self.taken += 1;
         self.vacant[(slot / CLUSTER_SLOTS) as usize] -= 1;
         // The last slot of a cluster keeps the cursor in it; it is found full the next time.
         self.cursor += u32::from(!(slot + 1).is_multiple_of(CLUSTER_SLOTS));
@@ -51,6 +60,7 @@ impl SwapSpace {
     /// Gives a slot back.
     pub fn give_back(&mut self, slot: u32) {
         self.slots[slot as usize] = VACANT;
+        self.taken -= 1;
         let cluster = slot / CLUSTER_SLOTS;
         let vacant = &mut self.vacant[cluster as usize];
         *vacant += 1;

@@ -31,8 +31,13 @@ pub struct Spec {
     pub piece: Bytes,
     /// Time between requests.
     pub think: Nanos,
-    /// Requests that are under way at once, their pieces one of each in turn (I/O threads).
+    /// Threads, each with its share of the operations, that run at once: while one waits for the disk, the
+    /// others go on.
     pub threads: u16,
+    /// Whole-file requests of a thread before it appends to the log.
+    pub requests_a_log: u32,
+    /// What it appends; nothing without it.
+    pub log: Bytes,
 }
 
 /// filebench's webserver: 1,000 files of 16 KiB in the mean by a gamma law; here more and larger, so that
@@ -51,6 +56,8 @@ impl Default for Spec {
             piece: Bytes::kib(32),
             think: Nanos::default(),
             threads: 1,
+            requests_a_log: 10,
+            log: Bytes::ZERO,
         }
     }
 }
@@ -58,8 +65,11 @@ impl Default for Spec {
 /// No file has more pages: 1 GiB.
 const FILE_PAGES_MAX: f64 = 262_144.0;
 
-/// The workload.
-#[derive(Debug)]
+/// The log of a server: a file behind all others.
+const LOG: u64 = 1 << 32;
+
+/// The workload: one thread of it.
+#[derive(Clone, Debug)]
 pub struct FileServer {
     spec: Spec,
     /// Pages of each file.
@@ -68,9 +78,14 @@ pub struct FileServer {
     places: Scattering,
     law: Zipf,
     chance: Chance,
+    /// Of all threads.
+    thread: u64,
     left: u64,
-    threads: Vec<Option<Job>>,
-    turn: usize,
+    /// Requests since the log was last written.
+    unlogged: u32,
+    /// The log's pages that this thread has written.
+    logged: u32,
+    job: Option<Job>,
     thinks: bool,
 }
 
@@ -83,7 +98,21 @@ struct Job {
 }
 
 impl FileServer {
-    /// From its knobs.
+    /// All threads of a server, from its knobs: they share its files, each has luck of its own.
+    pub fn threads(spec: &Spec, chance: Chance) -> Vec<FileServer> {
+        let first = FileServer::of(spec, chance);
+        let threads = u64::from(spec.threads.clamp(1, 256));
+        let seed = first.chance.clone().bits();
+        let thread = |number: u64| FileServer {
+            chance: Chance::of_part(seed, number),
+            left: spec.operations / threads + u64::from(number < spec.operations % threads),
+            thread: number,
+            ..first.clone()
+        };
+        (0..threads).map(thread).collect()
+    }
+
+    /// A server of one thread.
     pub fn of(spec: &Spec, mut chance: Chance) -> FileServer {
         let files = spec.files.clamp(1, 1 << 24);
         // The mean of a log-normal law is exp(mu + sigma² / 2).
@@ -96,9 +125,11 @@ impl FileServer {
             deleted: vec![false; files as usize],
             places: Scattering::over(files),
             law: Zipf::of(files, spec.exponent),
+            thread: 0,
             left: spec.operations,
-            threads: vec![None; usize::from(spec.threads.clamp(1, 256))],
-            turn: 0,
+            unlogged: 0,
+            logged: 0,
+            job: None,
             thinks: false,
             chance,
             spec: spec.clone(),
@@ -110,6 +141,7 @@ impl FileServer {
         self.pages.iter().map(|pages| u64::from(*pages)).sum()
     }
 
+    /// The next request: what it begins with where that is not a piece of a file.
     fn begin(&mut self) -> Option<Step> {
         let file = self.places.place_of(self.law.draw(&mut self.chance)) as usize;
         let luck = self.chance.share();
@@ -122,7 +154,7 @@ impl FileServer {
         }
         let is_absent = std::mem::take(&mut self.deleted[file]);
         let writes = is_absent || luck < self.spec.delete_share + self.spec.write_share;
-        self.threads[self.turn] = Some(Job {
+        self.job = Some(Job {
             file,
             writes,
             from: 0,
@@ -141,11 +173,28 @@ impl FileServer {
             end,
         };
         let from = job.from + span.count;
-        self.threads[self.turn] = (from < end).then_some(Job { from, ..job });
+        self.job = (from < end).then_some(Job { from, ..job });
         match job.writes {
             true => Step::Write(span),
             false => Step::Read(span),
         }
+    }
+
+    /// What is due in the log. Each thread has a part of it, so that no page has two writers.
+    fn append(&mut self) -> Option<Step> {
+        let count = Pages::of(self.spec.log).0.min(1 << 20) as u32;
+        if count == 0 || self.unlogged < self.spec.requests_a_log {
+            return None;
+        }
+        self.unlogged = 0;
+        let from = self.logged;
+        self.logged = from.wrapping_add(count);
+        Some(Step::Write(FileSpan {
+            object: LOG + self.thread,
+            from,
+            count,
+            end: from.saturating_add(count),
+        }))
     }
 }
 
@@ -154,19 +203,22 @@ impl Workload for FileServer {
         if std::mem::take(&mut self.thinks) {
             return Ok(Step::Compute(self.spec.think));
         }
-        for _ in 0..self.threads.len() {
-            self.turn = (self.turn + 1) % self.threads.len();
-            if self.threads[self.turn].is_none() && self.left > 0 {
-                self.left -= 1;
-                self.thinks = self.spec.think > Nanos::default();
-                if let Some(step) = self.begin() {
-                    return Ok(step);
-                }
-            }
-            if let Some(job) = self.threads[self.turn] {
-                return Ok(self.piece(job));
-            }
+        if let Some(job) = self.job {
+            return Ok(self.piece(job));
         }
-        Ok(Step::Done)
+        if let Some(step) = self.append() {
+            return Ok(step);
+        }
+        if self.left == 0 {
+            return Ok(Step::Done);
+        }
+        self.left -= 1;
+        self.unlogged += 1;
+        self.thinks = self.spec.think > Nanos::default();
+        match (self.begin(), self.job) {
+            (Some(step), _) => Ok(step),
+            (None, Some(job)) => Ok(self.piece(job)),
+            (None, None) => Ok(Step::Done),
+        }
     }
 }

@@ -176,6 +176,26 @@ impl WorkloadSpec {
         })
     }
 
+    /// The threads of it that run at once; most workloads have one.
+    ///
+    /// # Errors
+    ///
+    /// A trace that cannot be opened.
+    pub fn build_threads(
+        &self,
+        chance: Chance,
+        open: &mut Opener<'_>,
+    ) -> Result<Vec<Box<dyn Workload>>, TraceError> {
+        let boxed = |thread| Box::new(thread) as Box<dyn Workload>;
+        Ok(match self {
+            WorkloadSpec::FileServer(spec) => FileServer::threads(spec, chance)
+                .into_iter()
+                .map(boxed)
+                .collect(),
+            other => vec![other.build(chance, open)?],
+        })
+    }
+
     /// The traces that it names, phases included.
     pub fn traces(&self) -> Vec<&replay::Spec> {
         match self {

@@ -29,6 +29,20 @@ pub struct Spec {
     pub operations: u64,
 }
 
+impl Spec {
+    /// All of a file's requests, one after another, as file pages.
+    pub fn of_file(file: &str, format: Option<String>) -> Spec {
+        Spec {
+            file: file.to_owned(),
+            format,
+            columns: Columns::default(),
+            pace: Pace::default(),
+            memory: Kind::default(),
+            operations: all(),
+        }
+    }
+}
+
 fn all() -> u64 {
     u64::MAX
 }

@@ -409,7 +409,11 @@ impl Open<'_> {
     fn get(mut self, visit: impl FnOnce(&[u8])) -> Get {
         let hash = self.hash();
         self.shard.tally.gets += 1;
-        self.shard.sample(hash, SampledUse::Get);
+        let what = match self.pool.is_exclusive() {
+            true => SampledUse::Get,
+            false => SampledUse::GetKeeping,
+        };
+        self.shard.sample(hash, what);
         self.shard.eviction.expect(hash);
         if self.pool.is_exclusive() {
             return self.take(hash, visit);

@@ -52,6 +52,14 @@ pub(crate) struct SavedPage<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
+/// A page as it was read.
+pub(crate) struct LoadedPage {
+    pub(crate) pool: u32,
+    pub(crate) object: ObjectId,
+    pub(crate) index: PageIndex,
+    pub(crate) bytes: Vec<u8>,
+}
+
 /// Writes a stream.
 pub(crate) struct Saver<W> {
     out: W,
@@ -183,9 +191,7 @@ impl<R: Read> Loader<R> {
     }
 
     /// The next page, or nothing when the end was read and all sums held.
-    pub(crate) fn page(
-        &mut self,
-    ) -> Result<Option<(u32, ObjectId, PageIndex, Vec<u8>)>, RestoreError> {
+    pub(crate) fn page(&mut self) -> Result<Option<LoadedPage>, RestoreError> {
         let mark = self.read(1)?;
         match mark[0] {
             PAGE_MARK => {}
@@ -199,7 +205,12 @@ impl<R: Read> Loader<R> {
         let object = u64::from_le_bytes(first(&record[5..]));
         let (pool, index) = (number(&record[1..]), number(&record[13..]));
         let bytes = record.split_off(17);
-        Ok(Some((pool, ObjectId(object), PageIndex(index), bytes)))
+        Ok(Some(LoadedPage {
+            pool,
+            object: ObjectId(object),
+            index: PageIndex(index),
+            bytes,
+        }))
     }
 
     fn end(&mut self) -> Result<(), RestoreError> {

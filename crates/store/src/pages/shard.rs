@@ -20,8 +20,10 @@ pub const SAMPLE_ONE_IN: u64 = 16;
 pub enum SampledUse {
     /// It was put.
     Put,
-    /// It was asked for.
+    /// It was asked for, and left if it was there.
     Get,
+    /// It was asked for, and stayed.
+    GetKeeping,
     /// It was flushed.
     Flush,
 }

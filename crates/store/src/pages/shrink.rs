@@ -393,14 +393,10 @@ impl Pages {
         while let Some(mut shard) = self.lock_live(holdings, frame) {
             if let Some(to) = self.free_frame(&mut shard, PageKind::Persistent) {
                 self.move_kept(&mut shard, frame, to);
-                loss.kept += 1;
-            } else if how == Emptying::Moving {
+            } else if how == Emptying::Moving || !self.spill(tenant, shard, frame) {
                 return Emptied::No;
-            } else if !self.spill(tenant, shard, frame) {
-                return Emptied::No;
-            } else {
-                loss.kept += 1;
             }
+            loss.kept += 1;
         }
         Emptied::Yes
     }

@@ -25,7 +25,10 @@ impl Guest {
                 }
                 None => now = self.read_window(span, index, now, around)?,
             }
-            self.last_read = (span.object, index);
+            self.read_at.insert(span.object, index);
+        }
+        if span.from.saturating_add(span.count) >= span.end {
+            self.read_at.remove(&span.object);
         }
         Ok(now)
     }
@@ -40,7 +43,7 @@ impl Guest {
         around: &mut Surroundings<'_>,
     ) -> Result<Moment, GuestFault> {
         self.counts.faults += 1;
-        let follows = index == 0 || self.last_read == (span.object, index - 1);
+        let follows = index == 0 || self.read_at.get(&span.object) == Some(&(index - 1));
         let end = match follows {
             true => span.end,
             false => span.from.saturating_add(span.count).min(span.end),

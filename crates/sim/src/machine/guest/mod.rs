@@ -35,7 +35,7 @@ pub struct GuestShape {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AfterSwapIn {
-    /// It stays until the page is written to (frontswap).
+    /// It stays until the page is written to (frontswap), unless half of the swap space is taken.
     #[default]
     Keep,
     /// It is flushed, and the page is dirty again (frontswap with exclusive gets).
@@ -164,8 +164,8 @@ pub struct Guest {
     swap_outs: u32,
     /// Versions of file pages on the disk, where they were written.
     written: Table<(u64, u32), u32>,
-    /// The file page that was read last.
-    last_read: (u64, u32),
+    /// The page that was read last of each file that is being read, as Linux keeps it for an open file.
+    read_at: Table<u64, u32>,
     /// What it did.
     pub counts: GuestCounts,
 }
@@ -194,7 +194,7 @@ impl Guest {
             swapped: Table::default(),
             swap_outs: 0,
             written: Table::default(),
-            last_read: (u64::MAX, 0),
+            read_at: Table::default(),
             counts: GuestCounts::default(),
         }
     }

@@ -104,7 +104,7 @@ impl Guest {
             false => (Some(Arrival::FromDisk), now),
         };
         self.counts.pages_lost += u64::from(arrived.is_none());
-        if swapped.in_tier && self.shape.after_swap_in == AfterSwapIn::Free {
+        if self.gives_slot_up(swapped) {
             now = self.drop_slot(page, now, around);
         }
         let fetched = Fetched {
@@ -113,6 +113,13 @@ impl Guest {
             arrived: arrived.unwrap_or(Arrival::FromDisk),
         };
         (Some(fetched), now)
+    }
+
+    /// Whether a page that is read back gives its slot up, and is dirty again: where the tier's copy is one too
+    /// many, and, as in Linux (`vm_swap_full`), where half of the swap space is taken.
+    fn gives_slot_up(&self, swapped: Swapped) -> bool {
+        let is_copy = swapped.in_tier && self.shape.after_swap_in == AfterSwapIn::Free;
+        is_copy || self.swap.is_half_full()
     }
 
     /// Moves a page that has just left memory to the swap space.

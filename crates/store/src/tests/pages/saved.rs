@@ -18,14 +18,10 @@ fn save(client: &Client) -> Saved {
     Saved { bytes, pages }
 }
 
+type Restored = Result<Vec<(SavedPool, PoolId)>, RestoreError>;
+
 /// A fresh store, and what a restore into it came to.
-fn restore(
-    bytes: &[u8],
-) -> (
-    Arc<Store>,
-    TenantId,
-    Result<Vec<(SavedPool, PoolId)>, RestoreError>,
-) {
+fn restore(bytes: &[u8]) -> (Arc<Store>, TenantId, Restored) {
     let (store, _) = store(64, 3);
     let ann = tenant(&store, "ann", 100);
     let worker = store.worker().expect("a worker");

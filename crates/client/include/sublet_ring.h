@@ -1,0 +1,233 @@
+/* The page ring of Sublet: a daemon's memory for programs on the same host, a page at a time. */
+/* Written by cbindgen from src/ffi.rs; a test of that file says how to write it anew. */
+
+#ifndef SUBLET_RING_H
+#define SUBLET_RING_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Bytes of a page.
+#define SUBLET_PAGE_BYTES 4096
+
+// The most pages of a run.
+#define SUBLET_RUN_PAGES_MAX 64
+
+// A pool that keeps its pages until they are flushed.
+#define SUBLET_POOL_PERSISTENT 1
+
+// A pool that everybody shares who may use its name.
+#define SUBLET_POOL_SHARED 2
+
+// A pool whose pages stay when they are got.
+#define SUBLET_POOL_KEEPING 4
+
+// It was done: a page was stored, or hit.
+#define SUBLET_OK 0
+
+// A put replaced an older page.
+#define SUBLET_REPLACED 1
+
+// A get found no page.
+#define SUBLET_MISS 2
+
+// The connection is over: connect again.
+#define SUBLET_GONE -1
+
+// Nobody listens at that path.
+#define SUBLET_UNREACHABLE -2
+
+// The other side speaks no ring of this version.
+#define SUBLET_GARBLED -3
+
+// A pointer is null, or a number makes no sense.
+#define SUBLET_WRONG -4
+
+// The batch is full: run it first.
+#define SUBLET_BATCH_FULL -5
+
+// The daemon let this program not in; the reason's number is taken away from this.
+#define SUBLET_REJECTED -20
+
+// The daemon refused for now; the reason's number is taken away from this.
+#define SUBLET_REFUSED -100
+
+// The call makes no sense to the daemon; the fault's number is taken away from this.
+#define SUBLET_FAULTY -200
+
+// A connection to a tenant's ring.
+typedef struct sublet_ring sublet_ring;
+
+// Which page: pool, object and index.
+typedef struct {
+  // The pool's handle.
+  uint64_t pool;
+  // The object.
+  uint64_t object;
+  // The page in it.
+  uint32_t index;
+} sublet_key;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// The version of the ring that this library speaks.
+uint32_t sublet_version(void);
+
+// Connects to the ring that listens at `path`. `entries` and `page_slots` are how large it should be, 0 for the
+// usual size; the daemon may grant less. On success `*ring` is to be closed by `sublet_close`.
+//
+// # Safety
+//
+// `path` must be a string that ends in a zero byte, `ring` a place to write to; or null.
+int sublet_connect(const char *path,
+                   uint32_t entries,
+                   uint32_t page_slots,
+                   sublet_ring **ring);
+
+// Ends a connection. Null is fine.
+//
+// # Safety
+//
+// `ring` must come from `sublet_connect` and is not to be used any more, nor any page of it.
+void sublet_close(sublet_ring *ring);
+
+// Makes a pool, or joins the shared one of that name: 16 bytes of a UUID, or null for a pool that ends with the
+// connection. `flags` are those named `SUBLET_POOL_`.
+//
+// # Safety
+//
+// `ring` must be open, `shared_name` null or 16 bytes, `pool` a place to write to.
+int sublet_create_pool(sublet_ring *ring,
+                       uint32_t flags,
+                       const uint8_t *shared_name,
+                       uint64_t *pool);
+
+// Forgets a pool and all its pages.
+//
+// # Safety
+//
+// `ring` must be open.
+int sublet_destroy_pool(sublet_ring *ring, uint64_t pool);
+
+// Stores a page of `SUBLET_PAGE_BYTES`.
+//
+// # Safety
+//
+// `ring` must be open, `page` a page to read.
+int sublet_put(sublet_ring *ring, sublet_key key, const void *page);
+
+// Fetches a page of `SUBLET_PAGE_BYTES`; on anything but `SUBLET_OK` it is left alone.
+//
+// # Safety
+//
+// `ring` must be open, `page` a page to write.
+int sublet_get(sublet_ring *ring, sublet_key key, void *page);
+
+// Stores `count` pages at indices that follow each other. Bit n of `*stored` says that page n was stored.
+//
+// # Safety
+//
+// `ring` must be open, `pages` hold `count` pages, `stored` be a place to write to.
+int sublet_put_run(sublet_ring *ring,
+                   sublet_key first,
+                   uint32_t count,
+                   const void *pages,
+                   uint64_t *stored);
+
+// Fetches `count` pages from indices that follow each other. Bit n of `*hits` says that page n was hit; the
+// others are left alone.
+//
+// # Safety
+//
+// `ring` must be open, `pages` have room for `count` pages, `hits` be a place to write to.
+int sublet_get_run(sublet_ring *ring,
+                   sublet_key first,
+                   uint32_t count,
+                   void *pages,
+                   uint64_t *hits);
+
+// Forgets a page; that it was not there is fine.
+//
+// # Safety
+//
+// `ring` must be open.
+int sublet_flush_page(sublet_ring *ring, sublet_key key);
+
+// Forgets all pages of an object.
+//
+// # Safety
+//
+// `ring` must be open.
+int sublet_flush_object(sublet_ring *ring, uint64_t pool, uint64_t object);
+
+// Begins a batch: requests that travel together. Any other call ends it.
+//
+// # Safety
+//
+// `ring` must be open.
+int sublet_batch_begin(sublet_ring *ring);
+
+// Adds a put to the batch. `*page` is where the page is to be written before the batch is run. Returns the
+// request's place in the batch, from 0 on.
+//
+// # Safety
+//
+// `ring` must be open, `page` a place to write to.
+int sublet_batch_put(sublet_ring *ring,
+                     sublet_key key,
+                     void **page);
+
+// Adds a get to the batch. Returns the request's place in it.
+//
+// # Safety
+//
+// `ring` must be open.
+int sublet_batch_get(sublet_ring *ring, sublet_key key);
+
+// Adds a flush of a page to the batch. Returns the request's place in it.
+//
+// # Safety
+//
+// `ring` must be open.
+int sublet_batch_flush_page(sublet_ring *ring, sublet_key key);
+
+// Runs the batch and waits until all of it is answered.
+//
+// # Safety
+//
+// `ring` must be open.
+int sublet_batch_run(sublet_ring *ring);
+
+// What the request at `place` of the batch that was run came to.
+//
+// # Safety
+//
+// `ring` must be open.
+int sublet_batch_outcome(sublet_ring *ring, uint32_t place);
+
+// The page of the get at `place` of the batch that was run; null unless it was hit. It stays until the next call that
+// asks something of the daemon or begins a batch.
+//
+// # Safety
+//
+// `ring` must be open.
+const void *sublet_batch_page(sublet_ring *ring,
+                              uint32_t place);
+
+// Writes what a number means, in words that end in a zero byte, to `text`; no more than `bytes`. Returns how many
+// bytes all of it takes.
+//
+// # Safety
+//
+// `text` must have room for `bytes`, or be null.
+size_t sublet_text(int code,
+                   char *text,
+                   size_t bytes);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* SUBLET_RING_H */

@@ -1,0 +1,7 @@
+//! Both ends together: with honest clients, and with hostile ones.
+
+#[cfg(feature = "async")]
+mod asynchronous;
+mod daemon;
+mod ends;
+mod waiting;

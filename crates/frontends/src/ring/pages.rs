@@ -1,0 +1,131 @@
+//! What a ring needs of a tenancy.
+
+use std::sync::Arc;
+
+use sublet_client::ring::{Get, Key, Put, Refusal};
+use sublet_store::{PageKey, PoolError, PutRefused, Spill};
+use sublet_types::{ObjectId, PoolFlags, PoolId, SharedName, TenantId};
+
+use crate::tenancy::{Doorman, Tenancy};
+
+/// The verbs of one tenant's pages, on one thread. Handles of other tenants' pools, and of pools that are
+/// gone, are answered like those of pools that never were.
+pub(crate) trait Pages {
+    /// Runs `work`, which waits for nothing, with all blocks held still: many page verbs pay for that once.
+    fn pinned<R>(&self, work: impl FnOnce() -> R) -> R;
+
+    /// Makes a pool, or joins the shared one of that name. A persistent one needs a spill file.
+    fn create_pool(
+        &self,
+        flags: PoolFlags,
+        shared: Option<SharedName>,
+        spill: Option<Arc<dyn Spill>>,
+    ) -> Result<PoolId, Refusal>;
+
+    /// Forgets a pool and all in it; leaves a shared one.
+    fn destroy_pool(&self, pool: PoolId);
+
+    /// Stores the page that `fill` writes.
+    fn put_page(&self, key: Key, fill: impl FnOnce(&mut [u8])) -> Put;
+
+    /// Shows a page to `visit`, if it is there.
+    fn get_page(&self, key: Key, visit: impl FnOnce(&[u8])) -> Get;
+
+    /// Forgets a page.
+    fn flush_page(&self, key: Key);
+
+    /// Forgets all pages of an object.
+    fn flush_object(&self, pool: PoolId, object: ObjectId);
+}
+
+/// Where a worker gets its tenancies.
+pub(crate) trait Desk {
+    /// One tenant's, for this thread.
+    type Tenancy: Pages;
+
+    /// A tenancy for `tenant`; opened once a thread and kept.
+    fn open(&self, tenant: TenantId) -> Self::Tenancy;
+}
+
+impl Desk for Doorman {
+    type Tenancy = Tenancy;
+
+    fn open(&self, tenant: TenantId) -> Tenancy {
+        Doorman::open(self, tenant)
+    }
+}
+
+impl Pages for Tenancy {
+    fn pinned<R>(&self, work: impl FnOnce() -> R) -> R {
+        Tenancy::pinned(self, work)
+    }
+
+    fn create_pool(
+        &self,
+        flags: PoolFlags,
+        shared: Option<SharedName>,
+        spill: Option<Arc<dyn Spill>>,
+    ) -> Result<PoolId, Refusal> {
+        Tenancy::create_pool(self, flags, shared, spill).map_err(refusal_of_pool)
+    }
+
+    fn destroy_pool(&self, pool: PoolId) {
+        Tenancy::destroy_pool(self, pool);
+    }
+
+    fn put_page(&self, key: Key, fill: impl FnOnce(&mut [u8])) -> Put {
+        use sublet_store::Put as Stored;
+        match Tenancy::put_page(self, page_key(key), fill) {
+            Stored::Stored | Stored::Displaced => Put::Stored,
+            Stored::Replaced => Put::Replaced,
+            Stored::Refused(why) => Put::Refused(refusal_of_put(why)),
+        }
+    }
+
+    fn get_page(&self, key: Key, visit: impl FnOnce(&[u8])) -> Get {
+        use sublet_store::Get as Got;
+        match Tenancy::get_page(self, page_key(key), visit) {
+            Got::Hit => Get::Hit,
+            Got::Miss => Get::Miss,
+            Got::NoPool => Get::Refused(Refusal::PoolEnded),
+            Got::Failed => Get::Refused(Refusal::Failed),
+        }
+    }
+
+    fn flush_page(&self, key: Key) {
+        Tenancy::flush_page(self, page_key(key));
+    }
+
+    fn flush_object(&self, pool: PoolId, object: ObjectId) {
+        Tenancy::flush_object(self, pool, object);
+    }
+}
+
+fn page_key(key: Key) -> PageKey {
+    PageKey {
+        pool: key.pool,
+        object: key.object,
+        index: key.index,
+    }
+}
+
+fn refusal_of_put(why: PutRefused) -> Refusal {
+    match why {
+        PutRefused::NoPool => Refusal::PoolEnded,
+        PutRefused::NoMemory => Refusal::NoMemory,
+        PutRefused::SpillFull => Refusal::SpillFull,
+        PutRefused::Frozen => Refusal::Frozen,
+    }
+}
+
+fn refusal_of_pool(why: PoolError) -> Refusal {
+    match why {
+        PoolError::NoTenant => Refusal::NoTenant,
+        PoolError::TooMany => Refusal::TooManyPools,
+        PoolError::NoSpill => Refusal::NoSpill,
+        // The first two are faults of an entry, which got no farther than its reading.
+        PoolError::SharedPersistent | PoolError::NameAndFlag | PoolError::NotAllowed => {
+            Refusal::NotPermitted
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The loop: rings to tenancies and back. One thread accepts; each worker has one epoll and many rings, and
+//! serves the listeners of all tenants.
+
+mod acceptor;
+mod connection;
+mod listen;
+mod worker;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+
+use sublet_store::TooManyWorkers;
+use sublet_types::TenantId;
+
+use self::acceptor::{Acceptor, Bell};
+pub use self::listen::{ListenError, Listener};
+use self::worker::{Message, Post, Worker};
+use super::metrics::Figures;
+use super::pages::Desk;
+use super::{Names, Settings};
+use crate::memcached::serve::Premises;
+use crate::tenancy::Doorman;
+
+/// A listener's tenant, and what its connections share.
+#[derive(Debug)]
+pub struct Group {
+    /// For whom they act.
+    pub tenant: TenantId,
+    /// What they are granted.
+    pub settings: Settings,
+    /// What they count.
+    pub figures: Figures,
+    /// The shared pools that they have joined.
+    pub names: Names,
+}
+
+impl Group {
+    /// Connections that act for `tenant`, none yet.
+    pub fn new(tenant: TenantId, settings: Settings) -> Group {
+        Group {
+            tenant,
+            settings,
+            figures: Figures::default(),
+            names: Names::default(),
+        }
+    }
+}
+
+/// A listener and whom it serves.
+pub type Door = (Arc<Group>, Listener);
+
+/// Hears that serving failed and cannot go on. Must not block.
+pub type Failed = dyn Fn() + Send + Sync;
+
+/// Why serving could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The kernel refused a thread or an epoll.
+    #[error("cannot start the threads that serve rings: {0}")]
+    Kernel(#[from] io::Error),
+    /// More workers than the store takes.
+    #[error(transparent)]
+    TooManyWorkers(#[from] TooManyWorkers),
+}
+
+/// Threads that serve. Stop them, or they go on until the process ends.
+pub struct Running {
+    bell: Arc<Bell>,
+    workers: Vec<Arc<Post>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Running {
+    /// Stops accepting, then serving; tells clients so. Returns when all threads have ended.
+    pub fn stop(self) {
+        self.bell.ring();
+        for worker in &self.workers {
+            worker.send(Message::Stop);
+        }
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Serves all listeners with `threads` worker threads.
+///
+/// # Errors
+///
+/// The kernel or the store refuses a worker.
+pub fn start(
+    doors: Vec<Door>,
+    threads: usize,
+    premises: &Premises,
+    failed: Arc<Failed>,
+) -> Result<Running, StartError> {
+    let premises = premises.clone();
+    let doorman = move || {
+        let Premises {
+            store,
+            clock,
+            ledger,
+        } = &premises;
+        Ok(Doorman::new(store, *clock, ledger)?)
+    };
+    start_at(doors, threads, doorman, failed)
+}
+
+/// The same, where each worker makes a desk of its own.
+pub(super) fn start_at<D: Desk + 'static>(
+    doors: Vec<Door>,
+    threads: usize,
+    desk: impl Fn() -> Result<D, StartError> + Clone + Send + 'static,
+    failed: Arc<Failed>,
+) -> Result<Running, StartError> {
+    let mut running = Vec::new();
+    let mut workers = Vec::new();
+    for n in 0..threads.max(1) {
+        let (post, thread) = start_worker(n, desk.clone(), Arc::clone(&failed))?;
+        workers.push(post);
+        running.push(thread);
+    }
+    let (mut acceptor, bell) = Acceptor::new(doors, workers.clone())?;
+    running.push(spawn("ring-accept".to_owned(), move || {
+        if let Err(error) = acceptor.run() {
+            tracing::error!(%error, "accepting ring connections failed");
+            failed();
+        }
+    })?);
+    Ok(Running {
+        bell,
+        workers,
+        threads: running,
+    })
+}
+
+/// A worker belongs to its thread, so it is made there.
+fn start_worker<D: Desk + 'static>(
+    n: usize,
+    desk: impl FnOnce() -> Result<D, StartError> + Send + 'static,
+    failed: Arc<Failed>,
+) -> Result<(Arc<Post>, JoinHandle<()>), StartError> {
+    let (ready, made) = mpsc::channel();
+    let thread = spawn(format!("ring-{n}"), move || {
+        let worker = desk().and_then(|desk| Ok(Worker::new(desk)?));
+        let (mut worker, made) = match worker {
+            Ok((worker, post)) => (Some(worker), Ok(post)),
+            Err(error) => (None, Err(error)),
+        };
+        let _ = ready.send(made);
+        if let Some(Err(error)) = worker.as_mut().map(Worker::run) {
+            tracing::error!(%error, "serving rings failed");
+            failed();
+        }
+    })?;
+    let post = made.recv().map_err(io::Error::other)??;
+    Ok((post, thread))
+}
+
+fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name(name).spawn(body)
+}

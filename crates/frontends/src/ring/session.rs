@@ -1,0 +1,308 @@
+//! One connection's requests: out of its ring, into a tenancy, and the answers back.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use sublet_client::ring::layout::{Completion, Outcome, Submission};
+use sublet_client::ring::{Bell, DaemonEnd, Garbage, Get, Put, Refusal, SlotRun, hello};
+use sublet_store::Spill;
+use sublet_types::{PoolFlags, PoolId, SharedName};
+
+use super::Settings;
+use super::map::{Known, Names, Pools};
+use super::metrics::{Figures, Tally};
+use super::pages::Pages;
+use super::wire::{self, PageRun, Request};
+
+/// What one turn of a connection may cost before others get theirs: an entry, and each of its pages. What may
+/// take its time costs a whole turn.
+const TURN_COST_MAX: u32 = 256;
+
+/// Completions that the client sees together.
+const PUBLISHED_TOGETHER: u32 = 4;
+
+/// How a turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// All that was asked is answered, as far as there is room for answers.
+    Rest,
+    /// There is more to do, but it is the others' turn.
+    Again,
+}
+
+/// Why the pin was let go.
+enum Pause {
+    Turn(Turn),
+    /// A request that may take its time.
+    Slow(Submission, Slow),
+}
+
+enum Slow {
+    FlushObject(PoolId, sublet_types::ObjectId),
+    CreatePool(PoolFlags, Option<SharedName>),
+    DestroyPool(PoolId),
+}
+
+/// One connection's ring and pools.
+pub(super) struct Session {
+    end: DaemonEnd,
+    pools: Pools,
+    /// What was counted in this turn.
+    tally: Tally,
+}
+
+/// Where a session's requests go, for one turn.
+pub(super) struct Place<'a, P, S> {
+    pub(super) pages: &'a P,
+    pub(super) settings: &'a Settings,
+    pub(super) names: &'a Names,
+    pub(super) figures: &'a Figures,
+    /// The client's doorbell.
+    pub(super) socket: S,
+}
+
+impl Session {
+    pub(super) fn new(end: DaemonEnd) -> Session {
+        Session {
+            end,
+            pools: Pools::default(),
+            tally: Tally::default(),
+        }
+    }
+
+    pub(super) fn end(&self) -> &DaemonEnd {
+        &self.end
+    }
+
+    /// Answers what has been asked, for at most a turn's cost.
+    pub(super) fn turn<P: Pages, S: AsFd>(
+        &mut self,
+        place: &Place<'_, P, S>,
+    ) -> Result<Turn, Garbage> {
+        let mut cost = 0;
+        let turned = loop {
+            let paused = place.pages.pinned(|| self.run(place, &mut cost));
+            match paused {
+                Ok(Pause::Turn(turn)) => break Ok(turn),
+                Ok(Pause::Slow(submission, slow)) => {
+                    cost += TURN_COST_MAX;
+                    let completion = self.take_time(place, &submission, slow);
+                    self.complete(place, &completion);
+                }
+                Err(garbage) => break Err(garbage),
+            }
+        };
+        self.publish(place);
+        place.figures.count(std::mem::take(&mut self.tally));
+        turned
+    }
+
+    /// Forgets all pools that end with the connection: those without a name.
+    pub(super) fn close(&mut self, pages: &impl Pages, names: &Names) {
+        for known in self.pools.strike_all() {
+            match known.shared {
+                Some(name) => names.part(name),
+                None => pages.destroy_pool(known.pool),
+            }
+        }
+    }
+
+    /// Page by page, until something takes longer or the turn is over.
+    fn run<P: Pages, S: AsFd>(
+        &mut self,
+        place: &Place<'_, P, S>,
+        cost: &mut u32,
+    ) -> Result<Pause, Garbage> {
+        while *cost < TURN_COST_MAX {
+            let Some(submission) = self.end.take()? else {
+                return Ok(Pause::Turn(Turn::Rest));
+            };
+            *cost += 1;
+            let request = wire::parse(&submission, |first, count| self.end.slots(first, count));
+            let completion = match request {
+                Err(fault) => wire::completion(&submission, Outcome::Faulty(fault)),
+                Ok(Request::Put(run, slots)) => {
+                    *cost += run.count();
+                    self.put(place, &submission, run, slots)
+                }
+                Ok(Request::Get(run, slots)) => {
+                    *cost += run.count();
+                    self.get(place, &submission, run, slots)
+                }
+                Ok(Request::FlushPage(run)) => {
+                    *cost += run.count();
+                    self.flush(place, &submission, run)
+                }
+                Ok(Request::FlushObject(pool, object)) => {
+                    return Ok(Pause::Slow(submission, Slow::FlushObject(pool, object)));
+                }
+                Ok(Request::CreatePool(flags, shared)) => {
+                    return Ok(Pause::Slow(submission, Slow::CreatePool(flags, shared)));
+                }
+                Ok(Request::DestroyPool(pool)) => {
+                    return Ok(Pause::Slow(submission, Slow::DestroyPool(pool)));
+                }
+            };
+            self.complete(place, &completion);
+        }
+        Ok(Pause::Turn(Turn::Again))
+    }
+
+    fn put<P: Pages, S: AsFd>(
+        &mut self,
+        place: &Place<'_, P, S>,
+        submission: &Submission,
+        run: PageRun,
+        slots: SlotRun,
+    ) -> Completion {
+        if let Err(fault) = self.pools.check(run.pool()) {
+            return wire::completion(submission, Outcome::Faulty(fault));
+        }
+        self.tally.puts += u64::from(slots.count());
+        let (mut stored, mut replaced, mut refusal) = (0, 0, None);
+        for (n, (key, slot)) in run.keys().zip(slots.slots()).enumerate() {
+            let fill = |page: &mut [u8]| self.end.read_page(slot, page);
+            match place.pages.put_page(key, fill) {
+                Put::Stored => stored |= 1 << n,
+                Put::Replaced => {
+                    stored |= 1 << n;
+                    replaced |= 1 << n;
+                }
+                Put::Refused(why) => _ = refusal.get_or_insert(why),
+            }
+        }
+        Completion {
+            first: stored,
+            second: replaced,
+            ..wire::completion(submission, outcome_of(refusal))
+        }
+    }
+
+    fn get<P: Pages, S: AsFd>(
+        &mut self,
+        place: &Place<'_, P, S>,
+        submission: &Submission,
+        run: PageRun,
+        slots: SlotRun,
+    ) -> Completion {
+        if let Err(fault) = self.pools.check(run.pool()) {
+            return wire::completion(submission, Outcome::Faulty(fault));
+        }
+        self.tally.gets += u64::from(slots.count());
+        let (mut hits, mut refusal) = (0u64, None);
+        for (n, (key, slot)) in run.keys().zip(slots.slots()).enumerate() {
+            let visit = |page: &[u8]| self.end.write_page(slot, page);
+            match place.pages.get_page(key, visit) {
+                Get::Hit => hits |= 1 << n,
+                Get::Miss => {}
+                Get::Refused(why) => _ = refusal.get_or_insert(why),
+            }
+        }
+        self.tally.hits += u64::from(hits.count_ones());
+        Completion {
+            first: hits,
+            ..wire::completion(submission, outcome_of(refusal))
+        }
+    }
+
+    fn flush<P: Pages, S: AsFd>(
+        &self,
+        place: &Place<'_, P, S>,
+        submission: &Submission,
+        run: PageRun,
+    ) -> Completion {
+        if let Err(fault) = self.pools.check(run.pool()) {
+            return wire::completion(submission, Outcome::Faulty(fault));
+        }
+        run.keys().for_each(|key| place.pages.flush_page(key));
+        wire::completion(submission, Outcome::Done)
+    }
+
+    fn take_time<P: Pages, S: AsFd>(
+        &mut self,
+        place: &Place<'_, P, S>,
+        submission: &Submission,
+        slow: Slow,
+    ) -> Completion {
+        let pages = place.pages;
+        let done = match slow {
+            Slow::CreatePool(flags, shared) => {
+                return match self.create_pool(place, flags, shared) {
+                    Ok(pool) => Completion {
+                        first: sublet_client::ring::layout::handle_of(pool),
+                        ..wire::completion(submission, Outcome::Done)
+                    },
+                    Err(refusal) => wire::completion(submission, Outcome::Refused(refusal)),
+                };
+            }
+            Slow::FlushObject(pool, object) => self
+                .pools
+                .check(pool)
+                .map(|()| pages.flush_object(pool, object)),
+            Slow::DestroyPool(pool) => self.pools.strike(pool).map(|known| destroy(place, known)),
+        };
+        let outcome = done.map_or_else(Outcome::Faulty, |()| Outcome::Done);
+        wire::completion(submission, outcome)
+    }
+
+    fn create_pool<P: Pages, S: AsFd>(
+        &mut self,
+        place: &Place<'_, P, S>,
+        flags: PoolFlags,
+        shared: Option<SharedName>,
+    ) -> Result<PoolId, Refusal> {
+        if let Some(joined) = self.pools.joined(shared) {
+            return Ok(joined);
+        }
+        self.pools.check_room()?;
+        let spill = match flags.persistent {
+            true => Some(spill_of(place.settings)?),
+            false => None,
+        };
+        let create = || place.pages.create_pool(flags, shared, spill);
+        let pool = match shared {
+            Some(name) => place.names.enter(name, create)?,
+            None => create()?,
+        };
+        self.pools.enter(pool, shared);
+        Ok(pool)
+    }
+
+    fn complete<P, S: AsFd>(&mut self, place: &Place<'_, P, S>, completion: &Completion) {
+        self.tally.entries += 1;
+        if let Some(Outcome::Faulty(_)) = Outcome::of(completion.outcome) {
+            self.tally.faults += 1;
+        }
+        self.end.complete(completion);
+        if self.end.unpublished() >= PUBLISHED_TOGETHER {
+            self.publish(place);
+        }
+    }
+
+    fn publish<P, S: AsFd>(&mut self, place: &Place<'_, P, S>) {
+        if self.end.publish() == Bell::Ring {
+            self.tally.bells_rung += 1;
+            hello::ring(&place.socket);
+        }
+    }
+}
+
+fn destroy<P: Pages, S>(place: &Place<'_, P, S>, known: Known) {
+    let destroy = || place.pages.destroy_pool(known.pool);
+    match known.shared {
+        Some(name) => place.names.leave(name, destroy),
+        None => destroy(),
+    }
+}
+
+fn spill_of(settings: &Settings) -> Result<Arc<dyn Spill>, Refusal> {
+    let spills = settings.spill.as_ref().ok_or(Refusal::NoSpill)?;
+    spills.make().map_err(|error| {
+        tracing::debug!(%error, "cannot make a spill file for a pool");
+        Refusal::Failed
+    })
+}
+
+fn outcome_of(refusal: Option<Refusal>) -> Outcome {
+    refusal.map_or(Outcome::Done, Outcome::Refused)
+}

@@ -1,0 +1,203 @@
+//! The Memory Manager: each second the policy sees a snapshot of the store and says what every tenant may
+//! hold; what changed is applied, and written down with its reason.
+
+mod decisions;
+mod snapshot;
+
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use sublet_frontends::memcached::serve::Premises;
+use sublet_policy::catalogue::{Choice, ChoiceError};
+use sublet_policy::{Decision, Policy};
+use sublet_types::{Shrinking, TenantId, TenantName};
+
+pub use decisions::{Decisions, Made};
+use snapshot::Observer;
+
+use crate::ending::Ending;
+
+/// What the owner chose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyConfig {
+    /// The policy's name.
+    pub name: String,
+    /// Its knobs, as `knob=value`.
+    pub knobs: Vec<String>,
+    /// Time from one decision to the next.
+    pub interval: Duration,
+    /// What becomes of who holds more than its target.
+    pub shrinking: Shrinking,
+    /// Where decisions are written down besides.
+    pub log_file: Option<PathBuf>,
+}
+
+impl PolicyConfig {
+    /// The policy, if there is such a one.
+    pub fn choice(&self) -> Result<Choice, WrongPolicy> {
+        choice(&self.name, &self.knobs)
+    }
+}
+
+/// Why no policy could be made of what was said.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum WrongPolicy {
+    /// No such policy, or not with such knobs.
+    #[error(transparent)]
+    Choice(#[from] ChoiceError),
+    /// A knob without a value.
+    #[error("{0:?} is no knob=value")]
+    NoPair(String),
+}
+
+impl WrongPolicy {
+    /// Whether the name is right, and only the knobs are not.
+    pub fn is_of_knobs(&self) -> bool {
+        !matches!(self, WrongPolicy::Choice(ChoiceError::UnknownPolicy { .. }))
+    }
+}
+
+/// The policy of that name with these knobs set.
+pub fn choice(name: &str, knobs: &[String]) -> Result<Choice, WrongPolicy> {
+    let pair = |knob: &'_ String| {
+        let pair = knob
+            .split_once('=')
+            .map(|(knob, value)| (knob.trim().to_owned(), value.trim().to_owned()));
+        pair.ok_or_else(|| WrongPolicy::NoPair(knob.clone()))
+    };
+    let pairs: Vec<(String, String)> = knobs.iter().map(pair).collect::<Result<_, _>>()?;
+    let pairs = pairs
+        .iter()
+        .map(|(knob, value)| (knob.as_str(), value.as_str()));
+    Ok(Choice::new(name, pairs)?)
+}
+
+/// The Memory Manager. Dropped, it ends; the targets stay as they are.
+pub struct Manager {
+    seat: Arc<Seat>,
+    ending: Arc<Ending>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the manager's thread and its owner share.
+struct Seat {
+    premises: Premises,
+    ruling: Mutex<Ruling>,
+    decisions: Mutex<Decisions>,
+}
+
+/// The policy in force.
+struct Ruling {
+    choice: Choice,
+    policy: Box<dyn Policy>,
+    observer: Observer,
+}
+
+impl Manager {
+    /// Has `choice` decide from now on.
+    pub fn start(
+        premises: &Premises,
+        config: &PolicyConfig,
+        choice: Choice,
+    ) -> io::Result<Manager> {
+        premises.store.set_shrinking(config.shrinking);
+        let seat = Arc::new(Seat {
+            premises: premises.clone(),
+            ruling: Mutex::new(Ruling {
+                policy: choice.make(),
+                choice,
+                observer: Observer::default(),
+            }),
+            decisions: Mutex::new(Decisions::new(config.log_file.as_deref())?),
+        });
+        let ending = Arc::new(Ending::default());
+        let (worker, end, interval) = (Arc::clone(&seat), Arc::clone(&ending), config.interval);
+        let body = move || {
+            while !end.came_within(interval) {
+                worker.decide();
+            }
+        };
+        let thread = thread::Builder::new()
+            .name("manager".to_owned())
+            .spawn(body)?;
+        Ok(Manager {
+            seat,
+            ending,
+            thread: Some(thread),
+        })
+    }
+
+    /// The policy in force.
+    pub fn choice(&self) -> Choice {
+        self.seat.ruling.lock().choice.clone()
+    }
+
+    /// Has another policy decide from now on; it decides at once.
+    pub fn change(&self, choice: Choice) {
+        {
+            let mut ruling = self.seat.ruling.lock();
+            ruling.policy = choice.make();
+            ruling.choice = choice;
+        }
+        self.seat.decide();
+    }
+
+    /// Decisions about a tenant that were made until `until` (Unix seconds), the latest first.
+    pub fn decisions(&self, tenant: &TenantName, until: u64, most: usize) -> Vec<Made> {
+        self.seat.decisions.lock().about(tenant, until, most)
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        self.ending.declare();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Seat {
+    /// Looks, decides, applies what changed, and writes it down.
+    fn decide(&self) {
+        let mut ruling = self.ruling.lock();
+        let now = self.premises.clock.now();
+        let snapshot = ruling.observer.look(&self.premises, now);
+        let decision = ruling.policy.decide(&snapshot);
+        let policy = ruling.choice.entry().name;
+        drop(ruling);
+        self.apply(&decision);
+        self.write_down(policy, &decision);
+    }
+
+    fn apply(&self, decision: &Decision) {
+        for target in &decision.targets.tenants {
+            let bytes = target.pages.map(|pages| pages.bytes());
+            self.premises.store.set_target(target.id, bytes);
+        }
+    }
+
+    fn write_down(&self, policy: &'static str, decision: &Decision) {
+        let changes = decision.explanations.iter().filter(|one| one.is_change());
+        let mut changes = changes.peekable();
+        if changes.peek().is_none() {
+            return;
+        }
+        let figures = self.premises.store.tenants().into_iter();
+        let names: HashMap<TenantId, TenantName> = figures
+            .map(|tenant| (tenant.id, tenant.settings.name))
+            .collect();
+        let unix = self.premises.clock.unix(self.premises.clock.now());
+        let mut decisions = self.decisions.lock();
+        for change in changes {
+            if let Some(name) = names.get(&change.id) {
+                decisions.add(unix, policy, name, change);
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! What the Memory Manager sees: SmarTmem's and vMCA's statistics, taken from the store and from what the
+//! frontends counted.
+
+use std::collections::HashMap;
+
+use sublet_frontends::memcached::serve::Premises;
+use sublet_policy::mrc::{self, Access, ENTRIES_MAX, Shadow};
+use sublet_store::{SAMPLE_ONE_IN, SampledUse, TenantFigures};
+use sublet_types::{Bytes, Curve, Pages, Second, Snapshot, TenantId, TenantSnapshot};
+
+const _: () = assert!(SAMPLE_ONE_IN == mrc::SAMPLE_ONE_IN);
+
+/// Takes snapshots; knows what the last one said.
+#[derive(Default)]
+pub(super) struct Observer {
+    tenants: HashMap<TenantId, Seen>,
+    samples: Vec<(u64, SampledUse)>,
+}
+
+/// What was seen of a tenant before.
+#[derive(Default)]
+struct Seen {
+    counts: Counts,
+    /// What its followed pages tell; only of who has pages.
+    shadow: Option<Shadow>,
+}
+
+/// Counts since the start, of pages and items together.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    puts: u64,
+    failed: u64,
+    gets: u64,
+    hits: u64,
+    flushes: u64,
+}
+
+impl Observer {
+    /// Everything, now.
+    pub(super) fn look(&mut self, premises: &Premises, now: Second) -> Snapshot {
+        let store = &premises.store;
+        let figures = store.figures();
+        let tenants = store.tenants();
+        let total = figures.limit - figures.index;
+        let held: Bytes = tenants.iter().map(|tenant| tenant.held).sum();
+        let snapshots = tenants
+            .iter()
+            .map(|tenant| self.tenant(premises, tenant, Pages::of(total), now));
+        Snapshot {
+            at: now,
+            total: Pages::of(total),
+            tenants: snapshots.collect(),
+            free: Pages::of(total - held),
+        }
+    }
+
+    fn tenant(
+        &mut self,
+        premises: &Premises,
+        figures: &TenantFigures,
+        total: Pages,
+        now: Second,
+    ) -> TenantSnapshot {
+        let counts = counts(premises, figures);
+        self.samples.clear();
+        premises.store.drain_samples(figures.id, &mut self.samples);
+        let seen = self.tenants.entry(figures.id).or_default();
+        let before = std::mem::replace(&mut seen.counts, counts);
+        let gets = counts.gets.saturating_sub(before.gets);
+        let has_pages = figures.pages.tally.puts > 0;
+        TenantSnapshot {
+            id: figures.id,
+            weight: figures.settings.weight,
+            floor: figures.settings.floor.map(Pages::of),
+            ceiling: figures.settings.ceiling.map(Pages::of),
+            held: Pages::of(figures.held),
+            used: Pages(figures.pages.used.0 + Pages::of(figures.used).0),
+            target: figures.target.map(Pages::of),
+            puts: counts.puts.saturating_sub(before.puts),
+            puts_succeeded: (counts.puts - counts.failed)
+                .saturating_sub(before.puts - before.failed),
+            puts_ever: counts.puts,
+            puts_failed_ever: counts.failed,
+            gets,
+            hits: counts.hits.saturating_sub(before.hits),
+            flushes: counts.flushes.saturating_sub(before.flushes),
+            shared: Pages(0),
+            curve: has_pages.then(|| seen.curve(&self.samples, gets, total, now)),
+        }
+    }
+}
+
+impl Seen {
+    fn curve(
+        &mut self,
+        samples: &[(u64, SampledUse)],
+        gets: u64,
+        total: Pages,
+        now: Second,
+    ) -> Curve {
+        let shadow = self
+            .shadow
+            .get_or_insert_with(|| Shadow::new(now, total, ENTRIES_MAX));
+        for (hash, what) in samples {
+            shadow.feed(*hash, access(*what));
+        }
+        shadow.close(now, gets, total)
+    }
+}
+
+fn access(what: SampledUse) -> Access {
+    match what {
+        SampledUse::Put => Access::Put,
+        SampledUse::Get => Access::Get,
+        SampledUse::GetKeeping => Access::GetKeeping,
+        SampledUse::Flush => Access::Flush,
+    }
+}
+
+/// A put of an item counts as failed when it was refused, or displaced another: else no target would ever
+/// grow.
+fn counts(premises: &Premises, figures: &TenantFigures) -> Counts {
+    let items = premises.ledger.total(figures.id);
+    let pages = &figures.pages.tally;
+    let refused = items.store_no_memory.get();
+    let failed = (refused + figures.evictions).min(items.cmd_set.get());
+    Counts {
+        puts: items.cmd_set.get() + pages.puts,
+        failed: failed + pages.puts - pages.puts_succeeded,
+        gets: items.cmd_get.get() + pages.gets,
+        hits: items.get_hits.get() + pages.hits,
+        flushes: items.delete_hits.get() + pages.flushes,
+    }
+}

@@ -1,0 +1,89 @@
+//! The daemon's policy, as its owner sees and changes it.
+
+use sublet_client::messages::{
+    ChangePolicy, Explained, Lasts, Policies, PolicyDecision, PolicyKnob, PolicyStatus, VERSION,
+};
+use sublet_policy::catalogue::{CATALOGUE, Choice, Entry};
+use sublet_types::{Pages, TenantName};
+
+use super::daemon::{Daemon, Declined};
+use crate::config::PolicyChange;
+use crate::manager::{self, Made};
+
+/// Decisions in one answer.
+const TOLD_MAX: usize = 50;
+
+impl Daemon {
+    /// Every policy, and which one is in force.
+    pub fn policies(&self) -> Policies {
+        let choice = self.manager.choice();
+        Policies {
+            version: VERSION,
+            current: choice.entry().name.to_owned(),
+            policies: CATALOGUE.iter().map(|entry| told(entry, &choice)).collect(),
+        }
+    }
+
+    /// Has another policy decide, and writes it down where it lasts.
+    pub fn change_policy(&self, change: &ChangePolicy) -> Result<Policies, Declined> {
+        let choice = manager::choice(&change.name, &change.knobs)?;
+        // Held over it all, so that what is kept is what holds.
+        let mut live = self.live.lock();
+        if change.lasts == Lasts::Always {
+            live.keep_policy(PolicyChange {
+                name: change.name.clone(),
+                knobs: change.knobs.clone(),
+            })?;
+        }
+        tracing::info!(policy = change.name, "policy changed by its owner");
+        self.manager.change(choice);
+        drop(live);
+        Ok(self.policies())
+    }
+
+    /// What was decided about a tenant until then, the latest first.
+    pub fn explain(&self, name: &TenantName, until: u64) -> Result<Explained, Declined> {
+        self.tenant(name)?;
+        let decisions = self.manager.decisions(name, until, TOLD_MAX);
+        Ok(Explained {
+            version: VERSION,
+            decisions: decisions.iter().map(decision).collect(),
+        })
+    }
+}
+
+fn told(entry: &Entry, choice: &Choice) -> PolicyStatus {
+    let in_force = entry.name == choice.entry().name;
+    let value = |name: &str| {
+        let mut values = choice.values().filter(|_| in_force);
+        values
+            .find(|(knob, _)| knob.name == name)
+            .map(|(_, value)| value)
+    };
+    let knob = |knob: &sublet_policy::catalogue::Knob| PolicyKnob {
+        name: knob.name.to_owned(),
+        unit: knob.unit.to_string(),
+        value: value(knob.name).unwrap_or(knob.default),
+        default: knob.default,
+        least: knob.least,
+        most: knob.most,
+        help: knob.help.to_owned(),
+        why: knob.why.to_owned(),
+    };
+    PolicyStatus {
+        name: entry.name.to_owned(),
+        summary: entry.summary.to_owned(),
+        paper: entry.paper.to_owned(),
+        knobs: entry.knobs.iter().map(knob).collect(),
+    }
+}
+
+fn decision(made: &Made) -> PolicyDecision {
+    PolicyDecision {
+        at: made.at,
+        policy: made.policy.to_owned(),
+        before: made.explanation.before.map(Pages::bytes),
+        after: made.explanation.after.map(Pages::bytes),
+        why: made.explanation.to_string(),
+    }
+}

@@ -1,0 +1,159 @@
+//! Spill files: where persistent pages go that memory has no place for.
+//!
+//! A pool has a file of its own in the tenant's spill folder: preallocated, so that a page that was accepted
+//! always finds its place; for the daemon's eyes only; locked, so that no second daemon takes it; and gone
+//! with its pool, for nobody else can make sense of it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, fcntl_lock};
+use sublet_frontends::ring::Spills;
+use sublet_store::Spill;
+use sublet_types::{Bytes, PAGE_BYTES};
+
+/// A tenant's folder for spill files.
+#[derive(Debug)]
+pub struct SpillFolder {
+    folder: PathBuf,
+    /// Bytes of each file.
+    size: Bytes,
+    made: AtomicU64,
+}
+
+impl SpillFolder {
+    /// A folder whose files have `size` each. Files that a daemon left behind which is no more are removed.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be made or written to.
+    pub fn open(folder: &Path, size: Bytes) -> io::Result<SpillFolder> {
+        fs::create_dir_all(folder)?;
+        for left in fs::read_dir(folder)? {
+            remove_if_left(&left?.path());
+        }
+        Ok(SpillFolder {
+            folder: folder.to_owned(),
+            size,
+            made: AtomicU64::new(0),
+        })
+    }
+}
+
+const SUFFIX: &str = "spill";
+
+fn remove_if_left(path: &Path) {
+    if path.extension().is_none_or(|suffix| suffix != SUFFIX) {
+        return;
+    }
+    let unused = File::options()
+        .read(true)
+        .write(true)
+        .open(path)
+        .and_then(|file| lock(&file));
+    if unused.is_ok()
+        && let Err(error) = fs::remove_file(path)
+    {
+        tracing::warn!(path = %path.display(), %error, "a spill file that nobody uses stays");
+    }
+}
+
+fn lock(file: &File) -> io::Result<()> {
+    Ok(fcntl_lock(file, FlockOperation::NonBlockingLockExclusive)?)
+}
+
+impl Spills for SpillFolder {
+    fn make(&self) -> io::Result<Arc<dyn Spill>> {
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{}-{number}.{SUFFIX}", std::process::id());
+        let path = self.folder.join(name);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)?;
+        let spill = SpillFile {
+            file,
+            path,
+            size: self.size,
+        };
+        lock(&spill.file)?;
+        fallocate(&spill.file, FallocateFlags::empty(), 0, self.size.0)?;
+        Ok(Arc::new(spill))
+    }
+}
+
+/// The spill file of one pool.
+#[derive(Debug)]
+struct SpillFile {
+    file: File,
+    path: PathBuf,
+    size: Bytes,
+}
+
+impl Spill for SpillFile {
+    fn slots(&self) -> u32 {
+        u32::try_from(self.size.0 / PAGE_BYTES).unwrap_or(u32::MAX)
+    }
+
+    fn write(&self, slot: u32, page: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(page, u64::from(slot) * PAGE_BYTES)
+    }
+
+    fn read(&self, slot: u32, page: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(page, u64::from(slot) * PAGE_BYTES)
+    }
+}
+
+impl Drop for SpillFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_file_holds_pages_and_goes_with_its_pool() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let spills = SpillFolder::open(folder.path(), Bytes::mib(1)).expect("opened");
+        let spill = spills.make().expect("made");
+        assert_eq!(spill.slots(), 256);
+        spill.write(255, &[7; 4096]).expect("written");
+        let mut page = [0; 4096];
+        spill.read(255, &mut page).expect("read");
+        assert_eq!(page, [7; 4096]);
+        let files = || fs::read_dir(folder.path()).expect("a folder").flatten();
+        let file = files().next().expect("a file");
+        let facts = file.metadata().expect("facts");
+        assert_eq!(
+            (facts.len(), facts.permissions().mode() & 0o777),
+            (1 << 20, 0o600)
+        );
+        drop(spill);
+        assert_eq!(files().count(), 0);
+    }
+
+    #[test]
+    fn what_a_dead_daemon_left_is_removed_and_other_files_stay() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("1-0.spill"), b"left").expect("written");
+        fs::write(folder.path().join("notes.txt"), b"mine").expect("written");
+        SpillFolder::open(folder.path(), Bytes::mib(1)).expect("opened");
+        let left: Vec<_> = fs::read_dir(folder.path())
+            .expect("a folder")
+            .flatten()
+            .collect();
+        assert_eq!(left.len(), 1);
+        assert_eq!(left[0].file_name(), "notes.txt");
+    }
+}

@@ -1,0 +1,159 @@
+//! Traces side by side: what each variant missed of them.
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::compare::Shares;
+use crate::outcome::{Outcome, VERSION};
+use crate::report::Report;
+
+/// Misses of several variants on several traces; the first variant is the yard-stick.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Misses {
+    /// What each variant is called.
+    pub labels: Vec<String>,
+    /// A row for each trace and size of the client.
+    pub rows: Vec<MissRow>,
+}
+
+/// One trace with one size of the client.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MissRow {
+    /// The trace.
+    pub trace: String,
+    /// The client's memory and the tier, as shares of the trace's footprint.
+    pub client: f64,
+    /// The tier.
+    pub tier: f64,
+    /// Pages asked of the tier, which all variants are asked alike.
+    pub gets: u64,
+    /// Of these, what each variant did not have.
+    pub misses: Vec<u64>,
+}
+
+impl MissRow {
+    /// Misses relative to the yard-stick's.
+    pub fn ratios(&self) -> Vec<f64> {
+        let first = self.misses.first().copied().unwrap_or(0).max(1);
+        let ratio = |misses: &u64| *misses as f64 / first as f64;
+        self.misses.iter().map(ratio).collect()
+    }
+}
+
+impl Misses {
+    /// Adds what the variants came to on one trace.
+    pub fn add(&mut self, trace: &str, shares: Shares, runs: &[Outcome]) {
+        let gets = |run: &Outcome| run.vms.iter().map(|vm| vm.guest.tier_gets).sum::<u64>();
+        let hits = |run: &Outcome| run.vms.iter().map(|vm| vm.guest.tier_hits).sum::<u64>();
+        self.labels = runs.iter().map(|run| run.variant()).collect();
+        self.rows.push(MissRow {
+            trace: trace.rsplit('/').next().unwrap_or(trace).to_owned(),
+            client: shares.guest,
+            tier: shares.tier,
+            gets: runs.first().map_or(0, gets),
+            misses: runs.iter().map(|run| gets(run) - hits(run)).collect(),
+        });
+    }
+
+    /// Each variant's ratio to the yard-stick: the mean over all rows, and the worst of them.
+    pub fn means(&self) -> Vec<(f64, f64)> {
+        let summary = |variant: usize| {
+            let ratios = self.rows.iter().map(|row| row.ratios()[variant]);
+            let worst = ratios.clone().fold(0.0, f64::max);
+            (ratios.sum::<f64>() / self.rows.len().max(1) as f64, worst)
+        };
+        (0..self.labels.len()).map(summary).collect()
+    }
+
+    /// The machine-readable form: the misses, and every run behind them.
+    pub fn json(&self, reports: &[Report]) -> Value {
+        let means = self.means();
+        serde_json::json!({
+            "version": VERSION,
+            "labels": self.labels,
+            "rows": self.rows,
+            "mean_ratios": means.iter().map(|mean| mean.0).collect::<Vec<f64>>(),
+            "worst_ratios": means.iter().map(|mean| mean.1).collect::<Vec<f64>>(),
+            "reports": reports.iter().map(Report::json).collect::<Vec<Value>>(),
+        })
+    }
+
+    /// The form for people.
+    pub fn text(&self) -> String {
+        let mut table = Table::new();
+        let fixed = ["trace", "client", "tier", "gets"].map(str::to_owned);
+        table
+            .load_preset(presets::ASCII_MARKDOWN)
+            .set_content_arrangement(ContentArrangement::Disabled)
+            .set_header(fixed.into_iter().chain(self.labels.iter().cloned()));
+        for column in table.column_iter_mut().skip(1) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        self.rows.iter().for_each(|row| {
+            table.add_row(cells(row));
+        });
+        for (name, figure) in [("mean", 0), ("worst", 1)] {
+            let blank = [name, "", "", ""].map(str::to_owned);
+            let means = self.means().into_iter().map(|(mean, worst)| match figure {
+                0 => change(mean),
+                _ => change(worst),
+            });
+            table.add_row(blank.into_iter().chain(means));
+        }
+        format!("Misses, and how they compare with the first column's\n{table}\n")
+    }
+}
+
+fn cells(row: &MissRow) -> Vec<String> {
+    let percent = |share: f64| format!("{}%", (share * 1000.0).round() / 10.0);
+    let fixed = [
+        row.trace.clone(),
+        percent(row.client),
+        percent(row.tier),
+        row.gets.to_string(),
+    ];
+    let misses = row.misses.iter().zip(row.ratios()).enumerate();
+    let said = misses.map(|(variant, (misses, ratio))| match variant {
+        0 => misses.to_string(),
+        _ => format!("{misses} ({})", change(ratio)),
+    });
+    fixed.into_iter().chain(said).collect()
+}
+
+/// A ratio as a change: 0.92 is -8.0%.
+fn change(ratio: f64) -> String {
+    format!("{:+.1}%", (ratio - 1.0) * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn misses() -> Misses {
+        let row = |trace: &str, misses: [u64; 2]| MissRow {
+            trace: trace.into(),
+            client: 0.02,
+            tier: 0.1,
+            gets: 1000,
+            misses: misses.to_vec(),
+        };
+        Misses {
+            labels: vec!["lru".into(), "x-s3h".into()],
+            rows: vec![row("a", [100, 90]), row("b", [200, 210])],
+        }
+    }
+
+    #[test]
+    fn the_mean_is_of_ratios_and_the_worst_is_told() {
+        let means = misses().means();
+        assert_eq!(means[0], (1.0, 1.0));
+        assert!((means[1].0 - 0.975).abs() < 1e-9 && (means[1].1 - 1.05).abs() < 1e-9);
+        let text = misses().text();
+        assert!(
+            text.contains("90 (-10.0%)") && text.contains("+5.0%"),
+            "{text}"
+        );
+        assert!(text.contains("-2.5%"), "{text}");
+    }
+}

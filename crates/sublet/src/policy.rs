@@ -1,0 +1,263 @@
+//! `sublet policy`: who may hold how much, and why.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::str::FromStr;
+
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned, civil};
+use sublet_client::messages::{
+    ChangePolicy, Explained, Lasts, Policies, PolicyDecision, PolicyKnob, PolicyStatus,
+};
+use sublet_types::TenantName;
+
+use crate::exit::Exit;
+use crate::reach::Reach;
+
+/// What to do.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Show all policies and which one decides
+    List {
+        /// As JSON, for programs
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        reach: Reach,
+    },
+    /// Show one policy with its knobs; without a name, the one that decides
+    Show {
+        /// Which one
+        name: Option<String>,
+        #[command(flatten)]
+        reach: Reach,
+    },
+    /// Have another policy decide, at once
+    Set {
+        /// Which one
+        name: String,
+        /// Its knobs, such as p=0.75
+        #[arg(value_name = "KNOB=VALUE")]
+        knobs: Vec<String>,
+        /// Only until the daemon ends
+        #[arg(long)]
+        temporary: bool,
+        #[command(flatten)]
+        reach: Reach,
+    },
+    /// Say why a tenant may hold what it may
+    Explain {
+        /// Which tenant
+        #[arg(long)]
+        tenant: TenantName,
+        /// When: 14:03, 14:03:30, 2026-11-22T14:03, or ago: -10m, -2h; now if nothing is said
+        #[arg(long, allow_hyphen_values = true)]
+        at: Option<At>,
+        /// How many decisions to show
+        #[arg(long, default_value_t = 5)]
+        last: usize,
+        /// As JSON, for programs
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        reach: Reach,
+    },
+}
+
+/// Does it.
+pub(crate) fn run(args: &Args) -> Exit {
+    let text = match &args.verb {
+        Verb::List { json, reach } => reach
+            .ask(|admin| admin.policies())
+            .map(|all| if *json { as_json(&all) } else { list(&all) }),
+        Verb::Show { name, reach } => {
+            let all = reach.ask(|admin| admin.policies());
+            all.and_then(|all| show(&all, name.as_deref()))
+        }
+        Verb::Set {
+            name,
+            knobs,
+            temporary,
+            reach,
+        } => {
+            let change = ChangePolicy {
+                name: name.clone(),
+                knobs: knobs.clone(),
+                lasts: match temporary {
+                    true => Lasts::UntilRestart,
+                    false => Lasts::Always,
+                },
+            };
+            let changed = reach.ask(|admin| admin.change_policy(&change));
+            changed.and_then(|all| show(&all, None))
+        }
+        Verb::Explain {
+            tenant,
+            at,
+            last,
+            json,
+            reach,
+        } => {
+            let until = at.map_or_else(now, |at| at.0);
+            let explained = reach.ask(|admin| admin.explain(tenant, until));
+            explained.map(|told| match json {
+                true => as_json(&told),
+                false => explain(tenant, &told, *last),
+            })
+        }
+    };
+    match text {
+        Ok(text) => Exit::written(io::stdout().write_all(text.as_bytes())),
+        Err(exit) => exit,
+    }
+}
+
+fn as_json(answer: &impl serde::Serialize) -> String {
+    format!(
+        "{}\n",
+        serde_json::to_string(answer).expect("an answer is JSON")
+    )
+}
+
+fn list(all: &Policies) -> String {
+    let mut text = String::new();
+    for policy in &all.policies {
+        let mark = if policy.name == all.current { '*' } else { ' ' };
+        let _ = writeln!(text, "{mark} {:<14} {}", policy.name, policy.summary);
+    }
+    text
+}
+
+fn show(all: &Policies, name: Option<&str>) -> Result<String, Exit> {
+    let name = name.unwrap_or(&all.current);
+    let found = all.policies.iter().find(|policy| policy.name == name);
+    match found {
+        Some(policy) => Ok(page(policy, all.current == name)),
+        None => Err(Exit::failed(format!(
+            "no policy is called {name:?}; `sublet policy list` shows them all"
+        ))),
+    }
+}
+
+fn page(policy: &PolicyStatus, decides: bool) -> String {
+    let PolicyStatus {
+        name,
+        summary,
+        paper,
+        knobs,
+    } = policy;
+    let state = if decides { ", which decides now" } else { "" };
+    let mut text = format!("{name}{state}: {summary}\nfrom {paper}\n");
+    for knob in knobs {
+        let _ = write!(text, "\n{}", knob_page(knob));
+    }
+    text
+}
+
+fn knob_page(knob: &PolicyKnob) -> String {
+    let PolicyKnob {
+        name,
+        unit,
+        value,
+        default,
+        least,
+        most,
+        help,
+        why,
+    } = knob;
+    format!(
+        "{name} = {value} {unit}\n    {help}\n    {least} to {most} {unit}, {default} if nothing is said: {why}\n"
+    )
+}
+
+fn explain(tenant: &TenantName, told: &Explained, last: usize) -> String {
+    if told.decisions.is_empty() {
+        return format!(
+            "no policy has changed what {tenant} may hold until then (a day of decisions is kept)\n"
+        );
+    }
+    let mut text = String::new();
+    for decision in told.decisions.iter().take(last).rev() {
+        let PolicyDecision {
+            at, policy, why, ..
+        } = decision;
+        let _ = writeln!(text, "{}  {policy:<13} {tenant}: {why}", shown(*at));
+    }
+    text
+}
+
+fn shown(unix: u64) -> String {
+    let at = Timestamp::from_second(unix as i64).unwrap_or_default();
+    at.to_zoned(TimeZone::system())
+        .strftime("%Y-%m-%d %H:%M:%S")
+        .to_string()
+}
+
+fn now() -> u64 {
+    Timestamp::now().as_second() as u64
+}
+
+/// A moment, in Unix seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct At(u64);
+
+/// Why a moment was refused.
+#[derive(Debug, thiserror::Error)]
+#[error("{0:?} is no time: write 14:03, 14:03:30, 2026-11-22T14:03, or -10m for ten minutes ago")]
+struct AtError(String);
+
+impl FromStr for At {
+    type Err = AtError;
+
+    fn from_str(text: &str) -> Result<At, AtError> {
+        let moment = match text.strip_prefix('-') {
+            Some(ago) => before_now(ago),
+            None => on_the_clock(text),
+        };
+        moment.map(At).ok_or_else(|| AtError(text.to_owned()))
+    }
+}
+
+fn before_now(ago: &str) -> Option<u64> {
+    let span: jiff::Span = ago.parse().ok()?;
+    let then = Zoned::now().checked_sub(span).ok()?;
+    u64::try_from(then.timestamp().as_second()).ok()
+}
+
+/// A time of day is today's, by the clock of whoever asks. What is said to the minute means its end.
+fn on_the_clock(text: &str) -> Option<u64> {
+    let today = Zoned::now().date();
+    let time: Option<civil::Time> = text.parse().ok();
+    let when = match time {
+        Some(time) => today.to_datetime(time),
+        None => text.parse::<civil::DateTime>().ok()?,
+    };
+    let to_the_minute = text.matches(':').count() < 2;
+    let rest = if to_the_minute { 59 } else { 0 };
+    let zoned = when.to_zoned(TimeZone::system()).ok()?;
+    u64::try_from(zoned.timestamp().as_second() + rest).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_read_as_people_write_them() {
+        let ago = "-10m".parse::<At>().expect("ten minutes ago").0;
+        assert!(now().abs_diff(ago + 600) <= 1);
+        let minute = "2026-11-22T14:03".parse::<At>().expect("a minute").0;
+        let second = "2026-11-22T14:03:30".parse::<At>().expect("a second").0;
+        assert_eq!(minute, second + 29);
+        assert!("14:03".parse::<At>().is_ok());
+        for wrong in ["", "soon", "25:00", "-soon", "14"] {
+            assert!(wrong.parse::<At>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! `sublet sim compare`: a scenario, or traces, with one thing changed at a time.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use sublet_sim::compare::Variants;
+use sublet_sim::report::Report;
+use sublet_sim::scenario::PolicySpec;
+use sublet_types::{EvictionKind, Shrinking};
+
+use super::progress::Progress;
+use super::{How, SimError, scenario, traces};
+use crate::exit::Exit;
+
+/// What to compare.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The scenario: a file, or a name that `sublet sim list` shows
+    #[arg(default_value = "mixed", conflicts_with = "traces")]
+    scenario: String,
+    /// Policies, the yard-stick first; knobs follow a colon, as in smart-alloc:p=0.75
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    policies: Vec<PolicySpec>,
+    /// Evictions, the yard-stick first: the orders in which ephemeral pages leave
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    evictions: Vec<EvictionKind>,
+    /// What becomes of who holds more than its target
+    #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = scenario::shrinking)]
+    shrink: Vec<Shrinking>,
+    /// Replay this trace instead of a scenario; may be given several times
+    #[arg(long = "trace", value_name = "FILE")]
+    pub(super) traces: Vec<PathBuf>,
+    /// The traces' format; their names tell it where it is not given
+    #[arg(long, value_name = "NAME", requires = "traces")]
+    pub(super) format: Option<String>,
+    /// The client's own memory, in percent of a trace's footprint; each is tried
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "2,10",
+        value_name = "PERCENT"
+    )]
+    pub(super) client: Vec<Percent>,
+    /// The tier, in percent of a trace's footprint
+    #[arg(long, default_value = "10", value_name = "PERCENT")]
+    pub(super) tier: Percent,
+    /// Also run it without any tier, last
+    #[arg(long)]
+    without_tier: bool,
+}
+
+/// A share, as it is typed: above 0, at most 100.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Percent(f64);
+
+/// A share that is none.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0:?} is no share of a footprint; write a number above 0 and up to 100, as in 2 or 0.5")]
+pub(super) struct NoPercent(String);
+
+impl FromStr for Percent {
+    type Err = NoPercent;
+
+    fn from_str(text: &str) -> Result<Percent, NoPercent> {
+        let number: Option<f64> = text.trim_end_matches('%').parse().ok();
+        let sensible = number.filter(|number| *number > 0.0 && *number <= 100.0);
+        sensible
+            .map(Percent)
+            .ok_or_else(|| NoPercent(text.to_owned()))
+    }
+}
+
+impl Percent {
+    /// As a share of one.
+    pub(super) fn share(self) -> f64 {
+        self.0 / 100.0
+    }
+}
+
+impl Args {
+    pub(super) fn variants(&self) -> Variants {
+        Variants {
+            policies: self.policies.clone(),
+            evictions: self.evictions.clone(),
+            shrinks: self.shrink.clone(),
+            sizings: Vec::new(),
+            without_tier: self.without_tier,
+        }
+    }
+}
+
+/// Compares.
+pub(super) fn run(args: &Args, how: &How) -> Result<Exit, SimError> {
+    if !args.traces.is_empty() {
+        return traces::run(args, how);
+    }
+    let found = scenario::find(&args.scenario)?;
+    let progress = Progress::new();
+    let variants = args.variants().of(&found.scenario);
+    let outcomes = how.play(variants, &found.folder, &progress)?;
+    progress.finish();
+    how.show(&[Report::of(outcomes)])
+}

@@ -1,0 +1,263 @@
+//! `sublet sim`: hosts and their virtual machines in virtual time, over the daemon's own store and policies.
+
+mod compare;
+mod list;
+mod mortar;
+mod play;
+mod progress;
+mod run;
+mod scenario;
+mod smartmem;
+mod synergy;
+mod traces;
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use sublet_sim::outcome::Outcome;
+use sublet_sim::papers::Experiment;
+use sublet_sim::plot::PlotError;
+use sublet_sim::report::Report;
+use sublet_sim::run::{RunError, Watch};
+use sublet_sim::scenario::{Scenario, ScenarioError};
+use sublet_sim::traces::{FormatError, TraceError};
+use sublet_types::Shrinking;
+
+use crate::exit::Exit;
+use progress::Progress;
+
+/// Runs virtual machines in virtual time over the real store and policies (docs/simulator.md).
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+    #[command(flatten)]
+    how: How,
+}
+
+/// How every simulation is run and shown.
+#[derive(Debug, clap::Args)]
+struct How {
+    /// All luck comes from this number; the scenario's own where it is not given.
+    #[arg(long, global = true, value_name = "N")]
+    seed: Option<u64>,
+    /// Print the outcome as JSON (docs/simulator.md).
+    #[arg(long, global = true)]
+    json: bool,
+    /// Draw the outcome into this file.
+    #[arg(long, global = true, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+    /// Let no judge watch the store: faster, and with less memory.
+    #[arg(long, global = true)]
+    unwatched: bool,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    /// Run a scenario: a file, or one that is shipped
+    Run(run::Args),
+    /// List the scenarios that are shipped
+    List,
+    /// Run a scenario, or traces, with several policies and evictions, the first as the yard-stick
+    Compare(compare::Args),
+    /// SmarTmem's scenarios of Table II, every policy, beside what the paper found
+    Smartmem(smartmem::Args),
+    /// Mortar's figure 10: an elastic store beside a fixed one
+    Mortar,
+    /// Synergy's table 8: eviction by file beside block LRU
+    Synergy,
+}
+
+/// Why there is no outcome.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SimError {
+    /// Neither a file nor a shipped scenario.
+    #[error(
+        "there is no file {0:?}, and no scenario of that name is shipped; `sublet sim list` names those that are"
+    )]
+    NoScenario(String),
+    /// A scenario that cannot be read.
+    #[error("cannot read {file}: {cause}; give a scenario's file or name")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// Why not.
+        cause: io::Error,
+    },
+    /// A scenario that makes no sense.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// A trace whose name tells no format.
+    #[error("{file}: {cause} (--format)")]
+    Format {
+        /// The file.
+        file: String,
+        /// What is wrong.
+        cause: FormatError,
+    },
+    /// A trace cannot be opened.
+    #[error("cannot open {file}: {cause}")]
+    NoTrace {
+        /// The file.
+        file: String,
+        /// Why not.
+        cause: io::Error,
+    },
+    /// A trace is damaged.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// A scenario did not run to its end.
+    #[error("{scenario} ({label}): {cause}")]
+    Run {
+        /// Which.
+        scenario: String,
+        /// With what.
+        label: String,
+        /// Why not.
+        cause: RunError,
+    },
+    /// The plot could not be made.
+    #[error(transparent)]
+    Plot(#[from] PlotError),
+    /// The plot could not be written.
+    #[error("cannot write {file}: {cause}; --plot wants a file in a folder that is there")]
+    Unwritable {
+        /// The file.
+        file: String,
+        /// Why not.
+        cause: io::Error,
+    },
+}
+
+impl SimError {
+    fn exit(&self) -> Exit {
+        match self {
+            SimError::NoScenario(_)
+            | SimError::Unreadable { .. }
+            | SimError::Scenario(_)
+            | SimError::Format { .. } => Exit::usage(self),
+            SimError::NoTrace { .. }
+            | SimError::Trace(_)
+            | SimError::Run { .. }
+            | SimError::Plot(_)
+            | SimError::Unwritable { .. } => Exit::failed(self),
+        }
+    }
+}
+
+/// Runs a simulation and shows what it came to on stdout.
+pub(crate) fn run(args: &Args) -> Exit {
+    let how = &args.how;
+    let ended = match &args.verb {
+        Verb::List => Ok(list::run(how)),
+        Verb::Run(args) => run::run(args, how),
+        Verb::Compare(args) => compare::run(args, how),
+        Verb::Smartmem(args) => smartmem::run(args, how),
+        Verb::Mortar => mortar::run(how),
+        Verb::Synergy => synergy::run(how),
+    };
+    ended.unwrap_or_else(|error| error.exit())
+}
+
+impl How {
+    fn watch(&self) -> Watch {
+        match self.unwatched {
+            true => Watch::Nobody,
+            false => Watch::Full,
+        }
+    }
+
+    /// Runs each of `scenarios`, whose files lie in `folder`.
+    fn play(
+        &self,
+        scenarios: Vec<Scenario>,
+        folder: &Path,
+        progress: &Progress,
+    ) -> Result<Vec<Outcome>, SimError> {
+        let seeded = scenarios.into_iter().map(|scenario| Scenario {
+            seed: self.seed.unwrap_or(scenario.seed),
+            ..scenario
+        });
+        let seeded: Vec<Scenario> = seeded.collect();
+        play::all(&seeded, folder, self.watch(), progress)
+    }
+
+    /// Plays a paper's experiments, a report each, with what the paper found.
+    fn play_paper(&self, paper: &str, shrinks: &[Shrinking]) -> Result<Vec<Report>, SimError> {
+        let experiments: Vec<&Experiment> = Experiment::of_paper(paper).collect();
+        self.play_experiments(&experiments, shrinks)
+    }
+
+    fn play_experiments(
+        &self,
+        experiments: &[&Experiment],
+        shrinks: &[Shrinking],
+    ) -> Result<Vec<Report>, SimError> {
+        let progress = Progress::new();
+        let mut reports = Vec::new();
+        for experiment in experiments {
+            let runs = experiment.runs(shrinks)?;
+            let mut report = Report::of(self.play(runs, Path::new(""), &progress)?);
+            let found = format!("The paper ({}): {}.", experiment.place, experiment.found);
+            report.notes.push(found);
+            reports.push(report);
+        }
+        progress.finish();
+        Ok(reports)
+    }
+
+    /// Shows reports, and draws them: several into files that are numbered.
+    fn show(&self, reports: &[Report]) -> Result<Exit, SimError> {
+        self.draw(reports)?;
+        let written = Exit::written(self.write(reports));
+        Ok(self.judged(reports, written))
+    }
+
+    fn draw(&self, reports: &[Report]) -> Result<(), SimError> {
+        for (number, report) in reports.iter().enumerate() {
+            if let Some(plot) = self.plot_file(number, reports.len()) {
+                write_plot(&plot, &sublet_sim::plot::draw(report)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How it ended, or that judges found something.
+    fn judged(&self, reports: &[Report], written: Exit) -> Exit {
+        match reports.iter().all(Report::holds) {
+            true => written,
+            false => Exit::failed("the judges found wrongs; please report them with the seed"),
+        }
+    }
+
+    fn plot_file(&self, number: usize, reports: usize) -> Option<PathBuf> {
+        let plot = self.plot.as_ref()?;
+        if reports == 1 {
+            return Some(plot.clone());
+        }
+        let stem = plot.file_stem().unwrap_or_default().to_string_lossy();
+        Some(plot.with_file_name(format!("{stem}-{}.svg", number + 1)))
+    }
+
+    fn write(&self, reports: &[Report]) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        match (self.json, reports) {
+            (true, [report]) => writeln!(out, "{:#}", report.json()),
+            (true, reports) => {
+                let reports: Vec<_> = reports.iter().map(Report::json).collect();
+                writeln!(out, "{:#}", serde_json::Value::from(reports))
+            }
+            (false, reports) => reports
+                .iter()
+                .try_for_each(|report| writeln!(out, "{}", report.text())),
+        }
+    }
+}
+
+fn write_plot(file: &Path, svg: &str) -> Result<(), SimError> {
+    fs::write(file, svg).map_err(|cause| SimError::Unwritable {
+        file: file.display().to_string(),
+        cause,
+    })
+}

@@ -1,0 +1,10 @@
+//! `sublet sim mortar`: a store that follows the host's free memory beside one of the least that is free.
+
+use super::{How, SimError};
+use crate::exit::Exit;
+
+/// Runs it.
+pub(super) fn run(how: &How) -> Result<Exit, SimError> {
+    let reports = how.play_paper("mortar", &[])?;
+    how.show(&reports)
+}

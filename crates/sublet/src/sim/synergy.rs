@@ -1,0 +1,10 @@
+//! `sublet sim synergy`: eviction by file beside block LRU and the default.
+
+use super::{How, SimError};
+use crate::exit::Exit;
+
+/// Runs it.
+pub(super) fn run(how: &How) -> Result<Exit, SimError> {
+    let reports = how.play_paper("synergy", &[])?;
+    how.show(&reports)
+}

@@ -1,0 +1,65 @@
+//! `sublet sim compare --trace`: each trace with each size of the client, every variant side by side.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+
+use sublet_sim::compare::{Shares, footprint, of_trace};
+use sublet_sim::misses::Misses;
+use sublet_sim::report::Report;
+use sublet_sim::scenario::format_of;
+use sublet_sim::traces::Trace;
+use sublet_sim::workload::spec;
+use sublet_types::Pages;
+
+use super::compare::Args;
+use super::progress::Progress;
+use super::{How, SimError};
+use crate::exit::Exit;
+
+/// Replays them all.
+pub(super) fn run(args: &Args, how: &How) -> Result<Exit, SimError> {
+    let progress = Progress::new();
+    let mut reports = Vec::new();
+    let mut misses = Misses::default();
+    for file in &args.traces {
+        let trace = spec::Trace::of_file(&file.to_string_lossy(), args.format.clone());
+        progress.say(format!("{}: its footprint", file.display()));
+        let pages = footprint_of(&trace)?;
+        for client in &args.client {
+            let shares = Shares {
+                guest: client.share(),
+                tier: args.tier.share(),
+            };
+            let scenario = of_trace(&trace, pages, shares);
+            let runs = how.play(args.variants().of(&scenario), Path::new(""), &progress)?;
+            misses.add(&trace.file, shares, &runs);
+            reports.push(Report::of(runs));
+        }
+    }
+    progress.finish();
+    show(how, &reports, &misses)
+}
+
+fn footprint_of(trace: &spec::Trace) -> Result<Pages, SimError> {
+    let format = format_of(trace).map_err(|cause| SimError::Format {
+        file: trace.file.clone(),
+        cause,
+    })?;
+    let bytes = File::open(&trace.file).map_err(|cause| SimError::NoTrace {
+        file: trace.file.clone(),
+        cause,
+    })?;
+    Ok(footprint(Trace::open(&trace.file, Some(format), bytes)?)?)
+}
+
+/// The misses of all, and every run in full for programs.
+fn show(how: &How, reports: &[Report], misses: &Misses) -> Result<Exit, SimError> {
+    how.draw(reports)?;
+    let mut out = io::stdout().lock();
+    let written = Exit::written(match how.json {
+        true => writeln!(out, "{:#}", misses.json(reports)),
+        false => write!(out, "{}", misses.text()),
+    });
+    Ok(how.judged(reports, written))
+}

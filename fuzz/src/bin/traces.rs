@@ -1,0 +1,6 @@
+//! Any bytes as a trace or a scenario: read to the end, or refused with place and reason; then silent.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| sublet_fuzz::traces::read(input));
