@@ -43,8 +43,14 @@ fn read_trace(format: &str, packing: &str, bytes: &[u8]) {
     };
     let wrong = trace.by_ref().take(ACCESSES_MAX).find_map(Result::err);
     if let Some(error) = wrong {
-        assert!(error.to_string().starts_with(&name), "an error without a place");
-        assert!(trace.next().is_none(), "a trace that goes on after its error");
+        assert!(
+            error.to_string().starts_with(&name),
+            "an error without a place"
+        );
+        assert!(
+            trace.next().is_none(),
+            "a trace that goes on after its error"
+        );
     }
 }
 

@@ -152,7 +152,7 @@ impl Shrink<'_> {
         self.drop_dead(tenant, ring);
         let mut bar = None;
         while tenant.held() > until && bar.is_none_or(|bar| bar <= HITS_MAX + 1) {
-            let left = (tenant.held() - until) as usize;
+            let left = tenant.held().saturating_sub(until) as usize;
             let coldest = self.coldest(ring, left);
             let at = bar.unwrap_or_else(|| self.bar(tenant, &coldest, left));
             for block in coldest {

@@ -1,12 +1,13 @@
 //! The leaves of a directory: extents of which many pages are there.
 //!
-//! A leaf is a row of words in a slab of its size, so that its number alone says where it is:
+//! A leaf is a row of words. Rows of one size share a plate of 4 KiB, and an empty plate serves any size, so that
+//! leaves that grow together leave no holes behind:
 //!
 //! ```text
 //!  object low │ object high │ pool │ extent │ a bit for each page that is there: 4 words │ whereabouts, packed …
 //! ```
 //!
-//! It moves to the next size when it is full, and back when two sizes smaller would do.
+//! A leaf moves to the next size when it is full, and back when two sizes smaller would do.
 
 use std::ops::Range;
 
@@ -30,21 +31,27 @@ const POOL: usize = 2;
 const EXTENT: usize = 3;
 const PRESENT: Range<usize> = 4..8;
 
+/// Words of a plate.
+const PLATE: usize = 1024;
+
+/// A plate has at most so many rows: those of the smallest size.
+const ROWS_MAX: usize = PLATE / words(0);
+
 /// A leaf's number: never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LeafId(u32);
 
 impl LeafId {
-    fn new(size: usize, row: usize) -> LeafId {
-        LeafId((row * SIZES + size) as u32 + 1)
+    fn new(plate: usize, row: usize) -> LeafId {
+        LeafId((plate * ROWS_MAX + row) as u32 + 1)
     }
 
-    fn size(self) -> usize {
-        (self.0 as usize - 1) % SIZES
+    fn plate(self) -> usize {
+        (self.0 as usize - 1) / ROWS_MAX
     }
 
     fn row(self) -> usize {
-        (self.0 as usize - 1) / SIZES
+        (self.0 as usize - 1) % ROWS_MAX
     }
 
     /// As a slot keeps it.
@@ -60,14 +67,20 @@ impl LeafId {
 /// All leaves of a shard.
 #[derive(Default)]
 pub(super) struct Leaves {
-    slabs: [Slab; SIZES],
+    words: Vec<u32>,
+    plates: Vec<Plate>,
+    /// Plates that may have a free row, by size.
+    partial: [Vec<u32>; SIZES],
+    /// Plates without a row that is used.
+    empty: Vec<u32>,
 }
 
-/// The leaves of one size.
-#[derive(Default)]
-struct Slab {
-    words: Vec<u32>,
-    vacant: Vec<u32>,
+/// A plate of rows.
+#[derive(Clone, Copy)]
+struct Plate {
+    size: u8,
+    /// A bit for each row that is used.
+    used: u64,
 }
 
 /// Words of a leaf of a size.
@@ -75,21 +88,84 @@ const fn words(size: usize) -> usize {
     HEAD + (size + 1) * STEP
 }
 
-impl Slab {
-    /// A row that is free.
-    fn take(&mut self, size: usize) -> usize {
-        if let Some(row) = self.vacant.pop() {
-            return row as usize;
+/// Rows of a plate of a size.
+const fn rows(size: usize) -> u32 {
+    (PLATE / words(size)) as u32
+}
+
+impl Plate {
+    fn free_row(&self) -> Option<usize> {
+        let row = (!self.used).trailing_zeros();
+        (row < rows(usize::from(self.size))).then_some(row as usize)
+    }
+}
+
+impl Leaves {
+    /// A free row of a size.
+    fn take(&mut self, size: usize) -> LeafId {
+        while let Some(plate) = self.partial[size].last().map(|plate| *plate as usize) {
+            let facts = &mut self.plates[plate];
+            if usize::from(facts.size) == size
+                && let Some(row) = facts.free_row()
+            {
+                facts.used |= 1 << row;
+                return LeafId::new(plate, row);
+            }
+            self.partial[size].pop();
         }
-        let row = self.words.len() / words(size);
-        let len = self.words.len() + words(size);
+        let plate = self.empty.pop().unwrap_or_else(|| self.add_plate());
+        self.plates[plate as usize] = Plate {
+            size: size as u8,
+            used: 1,
+        };
+        self.partial[size].push(plate);
+        LeafId::new(plate as usize, 0)
+    }
+
+    fn add_plate(&mut self) -> u32 {
+        let len = self.words.len() + PLATE;
         if len > self.words.capacity() {
-            // A quarter more, and not twice as much: leaves are most of what the directory takes.
-            self.words
-                .reserve_exact((self.words.len() / 4).max(words(size)));
+            // An eighth more, and not twice as much: leaves are most of what the directory takes.
+            let plates = self.plates.len() / 8 + 1;
+            self.words.reserve_exact(plates * PLATE);
         }
         self.words.resize(len, 0);
-        row
+        self.plates.push(Plate { size: 0, used: 0 });
+        self.plates.len() as u32 - 1
+    }
+
+    fn give_back(&mut self, id: LeafId) {
+        let facts = &mut self.plates[id.plate()];
+        let size = usize::from(facts.size);
+        let was_full = facts.free_row().is_none();
+        facts.used &= !(1 << id.row());
+        if facts.used == 0 {
+            // Its place among the partial ones is found to be stale when it is come by.
+            self.empty.push(id.plate() as u32);
+            self.forget_empty(size);
+        } else if was_full {
+            self.partial[size].push(id.plate() as u32);
+        }
+    }
+
+    /// Keeps the list of partial plates of a size from growing by stale entries.
+    fn forget_empty(&mut self, size: usize) {
+        let partial = &mut self.partial[size];
+        if partial.len() > 2 * self.plates.len() {
+            partial.sort_unstable();
+            partial.dedup();
+        }
+        let plates = &self.plates;
+        if partial
+            .last()
+            .is_some_and(|plate| plates[*plate as usize].used == 0)
+        {
+            partial.pop();
+        }
+    }
+
+    fn size(&self, id: LeafId) -> usize {
+        usize::from(self.plates[id.plate()].size)
     }
 }
 
@@ -105,20 +181,25 @@ pub(super) enum Changed {
 }
 
 impl Leaves {
+    fn range(&self, id: LeafId) -> Range<usize> {
+        let len = words(self.size(id));
+        let at = id.plate() * PLATE + id.row() * len;
+        at..at + len
+    }
+
     fn leaf(&self, id: LeafId) -> &[u32] {
-        let len = words(id.size());
-        &self.slabs[id.size()].words[id.row() * len..][..len]
+        &self.words[self.range(id)]
     }
 
     fn leaf_mut(&mut self, id: LeafId) -> &mut [u32] {
-        let len = words(id.size());
-        &mut self.slabs[id.size()].words[id.row() * len..][..len]
+        let range = self.range(id);
+        &mut self.words[range]
     }
 
     /// A new leaf of these pages, in the order of their places.
     pub(super) fn add(&mut self, key: Key, pages: &[(u32, u32)]) -> LeafId {
         let size = pages.len().div_ceil(STEP) - 1;
-        let id = LeafId::new(size, self.slabs[size].take(size));
+        let id = self.take(size);
         let leaf = self.leaf_mut(id);
         leaf[OBJECT_LOW] = key.object.0 as u32;
         leaf[OBJECT_HIGH] = (key.object.0 >> 32) as u32;
@@ -135,10 +216,9 @@ impl Leaves {
     /// Has the processor fetch a leaf's head, and where the whereabouts of `place` probably is.
     #[inline]
     pub(super) fn expect(&self, id: LeafId, place: u32) {
-        let at = id.row() * words(id.size());
-        let near = (place as usize * (id.size() + 1)) / SIZES;
-        let slab = &self.slabs[id.size()].words;
-        prefetch(slab.as_ptr().wrapping_add(at + HEAD + near), 1);
+        let near = (place as usize * (self.size(id) + 1)) / SIZES;
+        let at = self.range(id).start + HEAD + near;
+        prefetch(self.words.as_ptr().wrapping_add(at), 1);
     }
 
     #[inline]
@@ -165,12 +245,9 @@ impl Leaves {
     /// Adds a page that is not there.
     pub(super) fn insert(&mut self, id: LeafId, place: u32, packed: u32) -> Changed {
         let count = count(self.leaf(id));
-        let full = count == (id.size() + 1) * STEP;
-        let id_now = if full {
-            self.resize(id, id.size() + 1)
-        } else {
-            id
-        };
+        let size = self.size(id);
+        let full = count == (size + 1) * STEP;
+        let id_now = if full { self.resize(id, size + 1) } else { id };
         let leaf = self.leaf_mut(id_now);
         let at = HEAD + rank(leaf, place);
         leaf.copy_within(at..HEAD + count, at + 1);
@@ -184,6 +261,7 @@ impl Leaves {
 
     /// Removes a page that is there.
     pub(super) fn remove(&mut self, id: LeafId, place: u32) -> Changed {
+        let size = self.size(id);
         let leaf = self.leaf_mut(id);
         let count = count(leaf);
         let at = HEAD + rank(leaf, place);
@@ -191,9 +269,9 @@ impl Leaves {
         leaf[PRESENT.start + place as usize / 32] &= !(1 << (place % 32));
         let left = count - 1;
         if left == 0 {
-            self.slabs[id.size()].vacant.push(id.row() as u32);
+            self.give_back(id);
             Changed::Gone
-        } else if left + 2 * STEP <= id.size() * STEP {
+        } else if left + 2 * STEP <= size * STEP {
             Changed::Moved(self.resize(id, left.div_ceil(STEP)))
         } else {
             Changed::Stays
@@ -202,12 +280,12 @@ impl Leaves {
 
     /// Moves a leaf to another size that has place for its pages.
     fn resize(&mut self, id: LeafId, size: usize) -> LeafId {
-        let to = LeafId::new(size, self.slabs[size].take(size));
+        let to = self.take(size);
         let used = HEAD + count(self.leaf(id));
         let mut copy = [0; words(SIZES - 1)];
         copy[..used].copy_from_slice(&self.leaf(id)[..used]);
         self.leaf_mut(to)[..used].copy_from_slice(&copy[..used]);
-        self.slabs[id.size()].vacant.push(id.row() as u32);
+        self.give_back(id);
         to
     }
 
@@ -227,8 +305,9 @@ impl Leaves {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let words = |slab: &Slab| slab.words.capacity() + slab.vacant.capacity();
-        self.slabs.iter().map(words).sum::<usize>() * size_of::<u32>()
+        let lists = self.partial.iter().map(Vec::capacity).sum::<usize>() + self.empty.capacity();
+        let plates = self.plates.capacity() * size_of::<Plate>();
+        (self.words.capacity() + lists) * size_of::<u32>() + plates
     }
 }
 
