@@ -356,7 +356,7 @@ impl Worker {
         loss.blocks
     }
 
-    /// Writes a tenant's pools and every persistent page in them, see `docs/save-file.md`. Freeze it before, so that
+    /// Writes a tenant's pools and every persistent page in them, see `docs/pages.md`. Freeze it before, so that
     /// nothing changes meanwhile. Says how many pages were written.
     pub fn save(&self, tenant: TenantId, out: impl Write) -> std::io::Result<u64> {
         let tenant = self.items().tenants.get(tenant);
