@@ -279,7 +279,7 @@ fn host_series(scenario: &Scenario, files: &mut Files<'_>) -> Result<HostSeries,
         }
     };
     if host.store == Sizing::Fixed {
-        let free = series.least();
+        let free = series.least() - headroom::reserve(host, &series);
         let at = Moment::START;
         series.samples = vec![HostSample { at, free }];
     }

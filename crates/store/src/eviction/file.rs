@@ -16,6 +16,9 @@ use crate::pages::{FrameId, Frames, Queue, Seeded};
 /// A file: pool and object.
 type FileKey = (u32, ObjectId);
 
+/// A file's place in the order: utility, last use, itself.
+type Rank = (u32, Second, FileKey);
+
 /// Seconds that a use counts as recent.
 const RECENT_SECS: u32 = 5;
 
@@ -30,8 +33,8 @@ const DEPARTED_MAX: usize = 1024;
 
 pub(super) struct ByFile {
     files: HashMap<FileKey, File, Seeded>,
-    /// Files with pages, by utility without recency.
-    order: BTreeSet<(u32, FileKey)>,
+    /// Files with pages, by utility without recency; of equals the one that was used longest ago comes first.
+    order: BTreeSet<Rank>,
     /// Files whose last page went, the longest ago first.
     departed: VecDeque<FileKey>,
     /// The file that is being evicted.
@@ -62,6 +65,10 @@ impl File {
             .unwrap_or(0)
     }
 
+    fn rank(&self, key: FileKey) -> Rank {
+        (self.utility(), self.last_use, key)
+    }
+
     fn is_recent(&self, now: Second) -> bool {
         now.0.saturating_sub(self.last_use.0) < RECENT_SECS
     }
@@ -85,14 +92,14 @@ impl ByFile {
     /// Changes a file, and its place in the order.
     fn change(&mut self, key: FileKey, now: Second, change: impl FnOnce(&mut File)) {
         let file = self.files.entry(key).or_insert_with(|| File::new(now));
-        let (before, had) = (file.utility(), file.pages.len() > 0);
+        let (before, had) = (file.rank(key), file.pages.len() > 0);
         change(file);
-        let (after, has) = (file.utility(), file.pages.len() > 0);
+        let (after, has) = (file.rank(key), file.pages.len() > 0);
         if had && (!has || before != after) {
-            self.order.remove(&(before, key));
+            self.order.remove(&before);
         }
         if has && (!had || before != after) {
-            self.order.insert((after, key));
+            self.order.insert(after);
         }
         if had && !has {
             self.note_departure(key);
@@ -115,7 +122,7 @@ impl ByFile {
     /// The file of the least utility.
     fn least_useful(&self, now: Second) -> Option<FileKey> {
         let mut best: Option<(u32, FileKey)> = None;
-        for (looked_at, &(utility, key)) in self.order.iter().enumerate() {
+        for (looked_at, &(utility, _, key)) in self.order.iter().enumerate() {
             if best.is_some_and(|(points, _)| points <= utility) || looked_at >= LOOKED_AT_MAX {
                 break;
             }

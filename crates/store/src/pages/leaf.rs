@@ -105,7 +105,9 @@ impl Leaves {
     fn take(&mut self, size: usize) -> LeafId {
         while let Some(plate) = self.partial[size].last().map(|plate| *plate as usize) {
             let facts = &mut self.plates[plate];
+            // An empty one is among the empty ones, and comes from there.
             if usize::from(facts.size) == size
+                && facts.used != 0
                 && let Some(row) = facts.free_row()
             {
                 facts.used |= 1 << row;
@@ -344,7 +346,60 @@ mod tests {
 
     use super::*;
 
+    /// Many leaves that grow and shrink together, each beside a map.
+    fn many_leaves_are_many_maps(steps: Vec<(u32, u32, bool)>) {
+        let mut leaves = Leaves::default();
+        let mut ids: Vec<Option<LeafId>> = vec![None; LEAVES as usize];
+        let mut model: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+        for (n, (leaf, place, insert)) in steps.into_iter().enumerate() {
+            let known = model.contains_key(&(leaf, place));
+            let key = key(leaf);
+            let changed = match (ids[leaf as usize], insert, known) {
+                (None, true, _) => Changed::Moved(leaves.add(key, &[(place, n as u32)])),
+                (Some(id), true, false) => leaves.insert(id, place, n as u32),
+                (Some(id), false, true) => leaves.remove(id, place),
+                _ => continue,
+            };
+            match insert {
+                true => model.insert((leaf, place), n as u32),
+                false => model.remove(&(leaf, place)),
+            };
+            match changed {
+                Changed::Stays => {}
+                Changed::Moved(to) => ids[leaf as usize] = Some(to),
+                Changed::Gone => ids[leaf as usize] = None,
+            }
+        }
+        for (leaf, id) in (0..).zip(&ids) {
+            let pages = id.map_or_else(Vec::new, |id| {
+                assert!(leaves.is_of(id, key(leaf)));
+                leaves
+                    .pages(id)
+                    .map(|(key, packed)| (key.place(), packed))
+                    .collect()
+            });
+            let own = model.range((leaf, 0)..(leaf + 1, 0));
+            let wanted: Vec<_> = own.map(|((_, place), packed)| (*place, *packed)).collect();
+            assert_eq!(pages, wanted);
+        }
+    }
+
+    const LEAVES: u32 = 90;
+
+    fn key(leaf: u32) -> Key {
+        Key {
+            pool: 3,
+            object: ObjectId(1 << 40 | u64::from(leaf)),
+            index: PageIndex(leaf * EXTENT_PAGES),
+        }
+    }
+
     proptest! {
+        #[test]
+        fn leaves_do_not_meddle(steps in proptest::collection::vec((0..LEAVES, 0..EXTENT_PAGES, proptest::bool::weighted(0.6)), 1..6000)) {
+            many_leaves_are_many_maps(steps);
+        }
+
         #[test]
         fn a_leaf_is_a_map(steps in proptest::collection::vec((0..EXTENT_PAGES, any::<bool>()), 1..500)) {
             let key = Key { pool: 3, object: ObjectId(1 << 40 | 5), index: PageIndex(7 * EXTENT_PAGES) };

@@ -87,7 +87,7 @@ pub(crate) enum SimError {
     },
     /// A scenario that makes no sense.
     #[error(transparent)]
-    Scenario(#[from] ScenarioError),
+    Scenario(Box<ScenarioError>),
     /// A trace whose name tells no format.
     #[error("{file}: {cause} (--format)")]
     Format {
@@ -115,7 +115,7 @@ pub(crate) enum SimError {
         /// With what.
         label: String,
         /// Why not.
-        cause: RunError,
+        cause: Box<RunError>,
     },
     /// The plot could not be made.
     #[error(transparent)]
@@ -128,6 +128,12 @@ pub(crate) enum SimError {
         /// Why not.
         cause: io::Error,
     },
+}
+
+impl From<ScenarioError> for SimError {
+    fn from(error: ScenarioError) -> SimError {
+        SimError::Scenario(Box::new(error))
+    }
 }
 
 impl SimError {

@@ -62,6 +62,6 @@ fn one(
     outcome.map_err(|cause| SimError::Run {
         scenario: scenario.name.clone(),
         label: scenario.label(),
-        cause,
+        cause: Box::new(cause),
     })
 }
