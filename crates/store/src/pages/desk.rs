@@ -422,7 +422,7 @@ impl Open<'_> {
         match at {
             None => Get::Miss,
             Some(Whereabouts::Here(frame)) if self.is_valid(frame) => {
-                self.pages.expect(frame);
+                self.pages.frames.expect_page(frame);
                 self.hit(frame, visit);
                 Get::Hit
             }
@@ -441,7 +441,6 @@ impl Open<'_> {
         let Some(Whereabouts::Here(frame)) = self.shard.remove(&pages.frames, object, key) else {
             return Get::Miss;
         };
-        pages.expect(frame);
         let page = page(pages, frame, hash, self.now);
         if !self.is_valid(frame) {
             self.shard.eviction.forget(page);

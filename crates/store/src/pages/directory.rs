@@ -4,12 +4,13 @@
 //!  lone    a slot for each page that has no leaf, by the hash of its key; the key itself stands with the
 //!          page. 11 to 14 bytes a page
 //!  dense   a slot for each leaf, by the hash of its extent
-//!  leaves  extents of 128 pages of which many are there: a bit a page, and 4 bytes for each that is there.
+//!  leaves  extents of 128 pages of which many are there: 4 bytes for each place up to the last one.
 //!          4 to 5 bytes a page where all are
 //!  wide    objects with pages beyond their first extent: how many, and how far they reach
 //! ```
 //!
-//! An extent gets a leaf when a page comes to it that finds two of its neighbours there already.
+//! An extent gets a leaf when a page comes to it that finds three of its neighbours there already, and loses it when
+//! less than a quarter is left.
 //!
 //! A whereabouts needs no generation: the frame table of a dropped block is swept, and what led to it
 //! removed from here, before the block's frames are used again (`sweep`).
@@ -29,8 +30,9 @@ const PLACE_BITS: u32 = 30;
 const HERE: u32 = 1;
 const ON_DISK: u32 = 2;
 
-/// Whose presence makes a leaf worth while: the page just before, and one a little further. Pages that come in order
-/// find them soon, pages that come in any order when a third of the extent is there.
+/// Whose presence makes a leaf worth while, besides the page half-way to the extent's begin: the page just before, and
+/// one a little further. Pages that come in order find them soon, pages that come in any order when nearly half of
+/// the extent is there.
 const NEIGHBOURS: [u32; 2] = [1, 6];
 
 /// Where a page is.
@@ -62,6 +64,8 @@ impl Whereabouts {
 
 /// Says which page is at a whereabouts: the key stands with the page.
 pub(crate) trait Keys {
+    /// Hears that the page there will probably be asked for.
+    fn expect(&self, whereabouts: Whereabouts);
     fn key_at(&self, whereabouts: Whereabouts) -> Key;
 }
 
@@ -104,11 +108,7 @@ impl Directory {
     #[inline]
     fn leaf(&self, object: u64, key: Key) -> Option<(usize, LeafId)> {
         let tag = (self.seed.extent(object, key.extent()) >> 32) as u32;
-        let is_it = |packed| {
-            let id = LeafId::unpacked(packed);
-            self.leaves.expect(id, key.place());
-            self.leaves.is_of(id, key)
-        };
+        let is_it = |packed| self.leaves.is_of(LeafId::unpacked(packed), key);
         let at = self.dense.find(tag, is_it)?;
         Some((at, LeafId::unpacked(self.dense.get(at).to())))
     }
@@ -122,8 +122,29 @@ impl Directory {
         self.lone.find(self.lone_tag(object, key), is_it)
     }
 
+    /// Where a page of a dense extent is, by the frame's word that it is the page: the leaf's head is another line of
+    /// memory, and need not be waited for.
+    #[inline]
+    fn find_dense(&self, keys: &impl Keys, object: u64, key: Key) -> Option<(Place, Whereabouts)> {
+        let tag = (self.seed.extent(object, key.extent()) >> 32) as u32;
+        let is_it = |packed| {
+            let there = self.leaves.get(LeafId::unpacked(packed), key.place());
+            there.map(Whereabouts::unpacked).is_some_and(|there| {
+                keys.expect(there);
+                keys.key_at(there) == key
+            })
+        };
+        let at = self.dense.find(tag, is_it)?;
+        let leaf = LeafId::unpacked(self.dense.get(at).to());
+        let packed = self.leaves.get(leaf, key.place())?;
+        Some((Place::Leaf { at, leaf }, Whereabouts::unpacked(packed)))
+    }
+
     #[inline]
     fn find(&self, keys: &impl Keys, object: u64, key: Key) -> Option<(Place, Whereabouts)> {
+        if let Some(found) = self.find_dense(keys, object, key) {
+            return Some(found);
+        }
         if let Some((at, leaf)) = self.leaf(object, key) {
             let packed = self.leaves.get(leaf, key.place())?;
             return Some((Place::Leaf { at, leaf }, Whereabouts::unpacked(packed)));
@@ -157,7 +178,9 @@ impl Directory {
     pub(crate) fn insert(&mut self, keys: &impl Keys, object: u64, key: Key, to: Whereabouts) {
         if let Some((at, leaf)) = self.leaf(object, key) {
             let changed = self.leaves.insert(leaf, key.place(), to.packed());
-            self.follow(at, changed);
+            if let Changed::Moved(moved) = changed {
+                self.dense.set(at, moved.packed());
+            }
         } else if self.has_neighbours(keys, object, key) {
             self.gather(keys, object, key, to);
         } else {
@@ -168,11 +191,14 @@ impl Directory {
     }
 
     fn has_neighbours(&self, keys: &impl Keys, object: u64, key: Key) -> bool {
-        NEIGHBOURS.iter().all(|far| {
-            let place = (key.place() + EXTENT_PAGES - far) % EXTENT_PAGES;
+        let place = key.place();
+        let has = |place: u32| {
             let index = PageIndex(key.index.0 - key.place() + place);
             self.find_lone(keys, object, key.at(index)).is_some()
-        })
+        };
+        let near = NEIGHBOURS.iter();
+        let mut near = near.map(|far| (place + EXTENT_PAGES - far) % EXTENT_PAGES);
+        near.all(has) && has(place / 2)
     }
 
     /// Makes a leaf of an extent's lone pages and one more.
@@ -193,12 +219,14 @@ impl Directory {
         self.dense.insert(Slot::new(leaf.packed(), tag));
     }
 
-    /// Does about a leaf's slot what its change asks for.
-    fn follow(&mut self, at: usize, changed: Changed) {
-        match changed {
-            Changed::Stays => {}
-            Changed::Moved(to) => self.dense.set(at, to.packed()),
-            Changed::Gone => self.dense.remove(at),
+    /// Gives each page of a leaf a slot of its own.
+    fn scatter(&mut self, object: u64, at: usize, leaf: LeafId) {
+        let pages: Vec<(Key, u32)> = self.leaves.pages(leaf).collect();
+        self.leaves.give_up(leaf);
+        self.dense.remove(at);
+        for (key, packed) in pages {
+            let tag = self.lone_tag(object, key);
+            self.lone.insert(Slot::new(packed, tag));
         }
     }
 
@@ -213,8 +241,9 @@ impl Directory {
         match place {
             Place::Lone(at) => self.lone.remove(at),
             Place::Leaf { at, leaf } => {
-                let changed = self.leaves.remove(leaf, key.place());
-                self.follow(at, changed);
+                if self.leaves.remove(leaf, key.place()) == Changed::Sparse {
+                    self.scatter(object, at, leaf);
+                }
             }
         }
         self.forget_reach(key);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use sublet_types::{ObjectId, PageIndex};
 
 use super::key::{Key, Seed};
-use crate::arena::{BlockId, ROW, Words, prefetch};
+use crate::arena::{Arena, BlockId, ROW, Words, prefetch};
 
 /// A frame's number: its block's number times the frames of a block, and its place in that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -144,16 +144,23 @@ impl Frame<'_> {
 pub(crate) struct Frames {
     words: Words,
     per_block: u32,
+    /// Where the first frame's bytes are, and how many each has: only to have the processor fetch them.
+    first_page: usize,
+    page_bytes: usize,
     /// One more than the highest block that was ever opened for pages.
     touched: AtomicU32,
     seed: Seed,
 }
 
 impl Frames {
-    pub(crate) fn new(blocks: usize, per_block: u32, seed: Seed) -> std::io::Result<Frames> {
+    pub(crate) fn new(arena: &Arena, page_bytes: usize, seed: Seed) -> std::io::Result<Frames> {
+        let blocks = arena.blocks().count();
+        let per_block = (arena.block_bytes() / page_bytes) as u32;
         Ok(Frames {
             words: Words::reserve(blocks * per_block as usize)?,
             per_block,
+            first_page: arena.address(BlockId(0)).addr(),
+            page_bytes,
             touched: AtomicU32::new(0),
             seed,
         })
@@ -200,6 +207,15 @@ impl Frames {
         if frame != FrameId::NONE {
             prefetch(self.words.row(frame.0), 1);
         }
+    }
+
+    /// Has the processor fetch a frame's facts and the beginning of its page.
+    #[inline]
+    pub(crate) fn expect_page(&self, frame: FrameId) {
+        const LINES: usize = 4;
+        self.expect(frame);
+        let at = self.first_page + frame.0 as usize * self.page_bytes;
+        prefetch(std::ptr::without_provenance::<u8>(at), LINES);
     }
 
     /// Has the processor fetch the facts of those that a frame is linked to.

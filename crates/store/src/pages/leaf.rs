@@ -1,35 +1,38 @@
 //! The leaves of a directory: extents of which many pages are there.
 //!
-//! A leaf is a row of words. Rows of one size share a plate of 4 KiB, and an empty plate serves any size, so that
-//! leaves that grow together leave no holes behind:
+//! A leaf is a row of words: who it is of, how many pages it has, and a word for the whereabouts of each page up to
+//! its size. So whoever finds its slot has the whereabouts with one more look at memory. Rows of one size share a
+//! plate of 4 KiB, and an empty plate serves any size.
 //!
 //! ```text
-//!  object low │ object high │ pool │ extent │ a bit for each page that is there: 4 words │ whereabouts, packed …
+//!  object low │ object high │ pool │ extent │ pages │ – │ – │ – │ whereabouts of page 0, 1, … or zero
 //! ```
 //!
-//! A leaf moves to the next size when it is full, and back when two sizes smaller would do.
+//! A leaf moves to the next size when a page beyond it comes.
 
 use std::ops::Range;
 
 use sublet_types::{ObjectId, PageIndex};
 
 use super::key::{EXTENT_PAGES, Key};
-use crate::arena::prefetch;
 
 /// Words before the whereabouts.
 const HEAD: usize = 8;
 
-/// Sizes differ by so many whereabouts.
-const STEP: usize = 8;
+/// The smallest size has so many whereabouts, each further one twice as many.
+const SMALLEST: usize = 8;
 
-/// How many sizes there are.
-const SIZES: usize = EXTENT_PAGES as usize / STEP;
+/// How many sizes there are, the last for a whole extent.
+const SIZES: usize = (EXTENT_PAGES as usize / SMALLEST).ilog2() as usize + 1;
 
 const OBJECT_LOW: usize = 0;
 const OBJECT_HIGH: usize = 1;
 const POOL: usize = 2;
 const EXTENT: usize = 3;
-const PRESENT: Range<usize> = 4..8;
+const PAGES: usize = 4;
+
+/// A leaf with fewer pages than one in so many of its places is not worth its words.
+const SPARSE_ONE_IN: usize = 4;
 
 /// Words of a plate.
 const PLATE: usize = 1024;
@@ -83,9 +86,21 @@ struct Plate {
     used: u64,
 }
 
+/// Whereabouts of a leaf of a size.
+const fn places(size: usize) -> usize {
+    SMALLEST << size
+}
+
 /// Words of a leaf of a size.
 const fn words(size: usize) -> usize {
-    HEAD + (size + 1) * STEP
+    HEAD + places(size)
+}
+
+/// The least size that has a place.
+fn size_for(place: u32) -> usize {
+    (0..SIZES)
+        .find(|size| places(*size) > place as usize)
+        .unwrap_or(SIZES - 1)
 }
 
 /// Rows of a plate of a size.
@@ -178,8 +193,8 @@ pub(super) enum Changed {
     Stays,
     /// The leaf has another number now.
     Moved(LeafId),
-    /// The leaf is no more.
-    Gone,
+    /// So few pages are left that they are better off alone.
+    Sparse,
 }
 
 impl Leaves {
@@ -198,29 +213,21 @@ impl Leaves {
         &mut self.words[range]
     }
 
-    /// A new leaf of these pages, in the order of their places.
+    /// A new leaf of these pages: places and whereabouts, in order.
     pub(super) fn add(&mut self, key: Key, pages: &[(u32, u32)]) -> LeafId {
-        let size = pages.len().div_ceil(STEP) - 1;
-        let id = self.take(size);
+        let last = pages.last().map_or(0, |(place, _)| *place);
+        let id = self.take(size_for(last));
         let leaf = self.leaf_mut(id);
+        leaf.fill(0);
         leaf[OBJECT_LOW] = key.object.0 as u32;
         leaf[OBJECT_HIGH] = (key.object.0 >> 32) as u32;
         leaf[POOL] = key.pool;
         leaf[EXTENT] = key.extent();
-        leaf[PRESENT].fill(0);
-        for (at, (place, packed)) in pages.iter().enumerate() {
-            mark(leaf, *place);
-            leaf[HEAD + at] = *packed;
+        leaf[PAGES] = pages.len() as u32;
+        for (place, packed) in pages {
+            leaf[HEAD + *place as usize] = *packed;
         }
         id
-    }
-
-    /// Has the processor fetch a leaf's head, and where the whereabouts of `place` probably is.
-    #[inline]
-    pub(super) fn expect(&self, id: LeafId, place: u32) {
-        let near = (place as usize * (self.size(id) + 1)) / SIZES;
-        let at = self.range(id).start + HEAD + near;
-        prefetch(self.words.as_ptr().wrapping_add(at), 1);
     }
 
     #[inline]
@@ -232,61 +239,58 @@ impl Leaves {
             && leaf[EXTENT] == key.extent()
     }
 
+    /// The whereabouts at a place; of whichever extent the leaf is.
     #[inline]
     pub(super) fn get(&self, id: LeafId, place: u32) -> Option<u32> {
-        let leaf = self.leaf(id);
-        has(leaf, place).then(|| leaf[HEAD + rank(leaf, place)])
+        let packed = *self.leaf(id).get(HEAD + place as usize)?;
+        (packed != 0).then_some(packed)
     }
 
     pub(super) fn set(&mut self, id: LeafId, place: u32, packed: u32) {
-        let leaf = self.leaf_mut(id);
-        let rank = rank(leaf, place);
-        leaf[HEAD + rank] = packed;
+        self.leaf_mut(id)[HEAD + place as usize] = packed;
     }
 
     /// Adds a page that is not there.
     pub(super) fn insert(&mut self, id: LeafId, place: u32, packed: u32) -> Changed {
-        let count = count(self.leaf(id));
-        let size = self.size(id);
-        let full = count == (size + 1) * STEP;
-        let id_now = if full { self.resize(id, size + 1) } else { id };
+        let fits = (place as usize) < places(self.size(id));
+        let id_now = if fits {
+            id
+        } else {
+            self.resize(id, size_for(place))
+        };
         let leaf = self.leaf_mut(id_now);
-        let at = HEAD + rank(leaf, place);
-        leaf.copy_within(at..HEAD + count, at + 1);
-        leaf[at] = packed;
-        mark(leaf, place);
-        match full {
-            true => Changed::Moved(id_now),
-            false => Changed::Stays,
+        leaf[HEAD + place as usize] = packed;
+        leaf[PAGES] += 1;
+        match fits {
+            true => Changed::Stays,
+            false => Changed::Moved(id_now),
         }
     }
 
     /// Removes a page that is there.
     pub(super) fn remove(&mut self, id: LeafId, place: u32) -> Changed {
-        let size = self.size(id);
+        let places = places(self.size(id));
         let leaf = self.leaf_mut(id);
-        let count = count(leaf);
-        let at = HEAD + rank(leaf, place);
-        leaf.copy_within(at + 1..HEAD + count, at);
-        leaf[PRESENT.start + place as usize / 32] &= !(1 << (place % 32));
-        let left = count - 1;
-        if left == 0 {
-            self.give_back(id);
-            Changed::Gone
-        } else if left + 2 * STEP <= size * STEP {
-            Changed::Moved(self.resize(id, left.div_ceil(STEP)))
-        } else {
-            Changed::Stays
+        leaf[HEAD + place as usize] = 0;
+        leaf[PAGES] -= 1;
+        match (leaf[PAGES] as usize) * SPARSE_ONE_IN < places {
+            true => Changed::Sparse,
+            false => Changed::Stays,
         }
     }
 
-    /// Moves a leaf to another size that has place for its pages.
+    /// Gives a leaf's words back.
+    pub(super) fn give_up(&mut self, id: LeafId) {
+        self.give_back(id);
+    }
+
+    /// Moves a leaf to a larger size.
     fn resize(&mut self, id: LeafId, size: usize) -> LeafId {
         let to = self.take(size);
-        let used = HEAD + count(self.leaf(id));
         let mut copy = [0; words(SIZES - 1)];
-        copy[..used].copy_from_slice(&self.leaf(id)[..used]);
-        self.leaf_mut(to)[..used].copy_from_slice(&copy[..used]);
+        let used = words(self.size(id));
+        copy[..used].copy_from_slice(self.leaf(id));
+        self.leaf_mut(to).copy_from_slice(&copy[..words(size)]);
         self.give_back(id);
         to
     }
@@ -295,8 +299,8 @@ impl Leaves {
     pub(super) fn pages(&self, id: LeafId) -> impl Iterator<Item = (Key, u32)> + '_ {
         let leaf = self.leaf(id);
         let object = u64::from(leaf[OBJECT_HIGH]) << 32 | u64::from(leaf[OBJECT_LOW]);
-        let present = (0..EXTENT_PAGES).filter(|place| has(leaf, *place));
-        present.zip(&leaf[HEAD..]).map(move |(place, packed)| {
+        let present = (0..).zip(&leaf[HEAD..]).filter(|(_, packed)| **packed != 0);
+        present.map(move |(place, packed)| {
             let key = Key {
                 pool: leaf[POOL],
                 object: ObjectId(object),
@@ -311,31 +315,6 @@ impl Leaves {
         let plates = self.plates.capacity() * size_of::<Plate>();
         (self.words.capacity() + lists) * size_of::<u32>() + plates
     }
-}
-
-#[inline]
-fn has(leaf: &[u32], place: u32) -> bool {
-    leaf[PRESENT.start + place as usize / 32] >> (place % 32) & 1 == 1
-}
-
-fn mark(leaf: &mut [u32], place: u32) {
-    leaf[PRESENT.start + place as usize / 32] |= 1 << (place % 32);
-}
-
-/// How many pages come before `place`.
-#[inline]
-fn rank(leaf: &[u32], place: u32) -> usize {
-    let words = &leaf[PRESENT];
-    let (whole, bits) = (place as usize / 32, place % 32);
-    let before: u32 = words[..whole].iter().map(|word| word.count_ones()).sum();
-    (before + (words[whole] & ((1 << bits) - 1)).count_ones()) as usize
-}
-
-fn count(leaf: &[u32]) -> usize {
-    leaf[PRESENT]
-        .iter()
-        .map(|word| word.count_ones() as usize)
-        .sum()
 }
 
 #[cfg(test)]
@@ -355,19 +334,24 @@ mod tests {
             let known = model.contains_key(&(leaf, place));
             let key = key(leaf);
             let changed = match (ids[leaf as usize], insert, known) {
-                (None, true, _) => Changed::Moved(leaves.add(key, &[(place, n as u32)])),
-                (Some(id), true, false) => leaves.insert(id, place, n as u32),
+                (None, true, _) => Changed::Moved(leaves.add(key, &[(place, n as u32 + 1)])),
+                (Some(id), true, false) => leaves.insert(id, place, n as u32 + 1),
                 (Some(id), false, true) => leaves.remove(id, place),
                 _ => continue,
             };
             match insert {
-                true => model.insert((leaf, place), n as u32),
+                true => model.insert((leaf, place), n as u32 + 1),
                 false => model.remove(&(leaf, place)),
             };
             match changed {
-                Changed::Stays => {}
                 Changed::Moved(to) => ids[leaf as usize] = Some(to),
-                Changed::Gone => ids[leaf as usize] = None,
+                Changed::Stays => {}
+                Changed::Sparse => {
+                    if let Some(id) = ids[leaf as usize].take() {
+                        leaves.give_up(id);
+                        model.retain(|(other, _), _| *other != leaf);
+                    }
+                }
             }
         }
         for (leaf, id) in (0..).zip(&ids) {
@@ -396,39 +380,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn leaves_do_not_meddle(steps in proptest::collection::vec((0..LEAVES, 0..EXTENT_PAGES, proptest::bool::weighted(0.6)), 1..6000)) {
+        fn leaves_do_not_meddle(
+            steps in proptest::collection::vec(
+                (0..LEAVES, 0..EXTENT_PAGES, proptest::bool::weighted(0.6)),
+                1..6000,
+            ),
+        ) {
             many_leaves_are_many_maps(steps);
-        }
-
-        #[test]
-        fn a_leaf_is_a_map(steps in proptest::collection::vec((0..EXTENT_PAGES, any::<bool>()), 1..500)) {
-            let key = Key { pool: 3, object: ObjectId(1 << 40 | 5), index: PageIndex(7 * EXTENT_PAGES) };
-            let mut leaves = Leaves::default();
-            let other = leaves.add(key.at(PageIndex(0)), &[(0, 1)]);
-            let mut id = leaves.add(key, &[(0, 77)]);
-            let mut model = BTreeMap::from([(0, 77)]);
-            for (n, (place, insert)) in steps.into_iter().enumerate() {
-                let known = model.contains_key(&place);
-                let changed = match (insert, known) {
-                    (true, false) => {
-                        model.insert(place, n as u32);
-                        leaves.insert(id, place, n as u32)
-                    }
-                    (false, true) if model.len() > 1 => {
-                        model.remove(&place);
-                        leaves.remove(id, place)
-                    }
-                    _ => Changed::Stays,
-                };
-                if let Changed::Moved(moved) = changed {
-                    id = moved;
-                }
-                prop_assert!(leaves.is_of(id, key) && !leaves.is_of(other, key));
-                let pages: Vec<_> = leaves.pages(id).map(|(key, packed)| (key.place(), packed)).collect();
-                let wanted: Vec<_> = model.iter().map(|(place, packed)| (*place, *packed)).collect();
-                prop_assert_eq!(pages, wanted);
-                prop_assert_eq!(leaves.get(id, place), model.get(&place).copied());
-            }
         }
     }
 }

@@ -67,10 +67,8 @@ impl Pages {
         settings: &StoreSettings,
     ) -> std::io::Result<Pages> {
         let seed = Seed(settings.seed ^ 0x5bd1_e995_7b93_a4c7);
-        let blocks = arena.blocks().count();
-        let per_block = (arena.block_bytes() / settings.pages.page_bytes) as u32;
         Ok(Pages {
-            frames: Frames::new(blocks, per_block, seed)?,
+            frames: Frames::new(&arena, settings.pages.page_bytes, seed)?,
             pools: Pools::new(),
             arena,
             tenants,
@@ -111,13 +109,6 @@ impl Pages {
         let at = self.frames.place(frame) as usize * len;
         self.arena
             .write_page(self.frames.block(frame), at, len, write);
-    }
-
-    /// Has the processor fetch a frame's first lines, and its facts.
-    pub(crate) fn expect(&self, frame: FrameId) {
-        self.frames.expect(frame);
-        let at = self.frames.place(frame) as usize * self.settings.page_bytes;
-        self.arena.expect(self.frames.block(frame), at as u32);
     }
 
     /// Whether a frame's block is being emptied, so that nothing new may come into it.

@@ -177,6 +177,14 @@ pub(super) struct ShardKeys<'a> {
 }
 
 impl Keys for ShardKeys<'_> {
+    #[inline]
+    fn expect(&self, whereabouts: Whereabouts) {
+        if let Whereabouts::Here(frame) = whereabouts {
+            self.frames.expect_page(frame);
+        }
+    }
+
+    #[inline]
     fn key_at(&self, whereabouts: Whereabouts) -> Key {
         match whereabouts {
             Whereabouts::Here(frame) => self.frames.get(frame).key(),
