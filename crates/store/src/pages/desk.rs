@@ -60,6 +60,8 @@ pub(super) struct Open<'a> {
     pub(super) pages: &'a Pages,
     pub(super) owner: &'a Tenant,
     pub(super) holdings: &'a Holdings,
+    /// The handle; none where a dead pool's pages are removed.
+    id: Option<PoolId>,
     pub(super) pool: Pool,
     pub(super) object: u64,
     pub(super) key: Key,
@@ -84,6 +86,7 @@ impl<'a> Desk<'a> {
             pages,
             owner,
             holdings,
+            id: Some(id),
             pool,
             object: hash,
             key: Key {
@@ -167,6 +170,7 @@ impl Desk<'_> {
                 pages: self.pages,
                 owner: self.tenant,
                 holdings,
+                id: None,
                 pool,
                 object: 0,
                 key: *first,
@@ -481,6 +485,9 @@ impl Open<'_> {
             let facts = self.shard.disk.get(number);
             let read =
                 MutexGuard::unlocked(&mut self.shard, || space.spill.read(facts.slot, &mut page));
+            if !self.id.is_some_and(|id| self.pages.pools.is_alive(id)) {
+                return Get::NoPool; // ended while the disk was read
+            }
             match self.shard.find(&self.pages.frames, self.object, self.key) {
                 // Nobody changed it meanwhile, so this is the page.
                 Some(Whereabouts::OnDisk(again))

@@ -37,7 +37,7 @@ impl DiskPages {
 
     /// A place for a new page.
     pub(super) fn add(&mut self, key: Key, slot: u32) -> u32 {
-        let page = DiskPage {
+        let mut page = DiskPage {
             key,
             slot,
             sequence: 0,
@@ -46,6 +46,8 @@ impl DiskPages {
         };
         match self.vacant.pop() {
             Some(number) => {
+                // A sequence goes on, so that whoever still reads for the one before sees that it is gone.
+                page.sequence = self.pages[number as usize].sequence.wrapping_add(1);
                 self.pages[number as usize] = page;
                 number
             }

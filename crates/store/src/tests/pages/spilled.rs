@@ -78,7 +78,39 @@ fn a_full_spill_file_refuses_new_pages_and_takes_them_after_a_flush() {
     (0..10).for_each(|index| assert_eq!(client.put(2, index, 5), Put::Stored));
 }
 
-/// A disk whose writes meet a put and a flush of the same page on their way.
+/// A get that waits for the disk while its page is flushed, put anew and spilled again, or its pool ends, never shows the
+/// old page (R-G4, R-F1, R-F5).
+#[test]
+fn a_late_read_brings_nothing_back() {
+    for ends in [false, true] {
+        let (store, _) = store(24, 1);
+        let ann = tenant(&store, "ann", 100);
+        let meddler = Arc::new(Meddler {
+            disk: Disk::new(50),
+            meddle: Mutex::new(None),
+        });
+        let spill = Arc::clone(&meddler) as Arc<dyn Spill>;
+        let pool = store
+            .create_pool(ann, PERSISTENT, Some(spill))
+            .expect("a pool");
+        let client = Client::of(&store, ann, pool);
+        assert_eq!(client.put(1, 1, 5), Put::Stored);
+        release(&client);
+        let other = Client::of(&store, ann, pool);
+        *meddler.meddle.lock() = Some(Box::new(move || match ends {
+            true => assert!(other.worker.destroy_pool(other.tenant, other.pool, NOW)),
+            false => {
+                assert!(other.flush(1, 1));
+                assert_eq!(other.put(1, 1, 6), Put::Stored);
+            }
+        }));
+        let got = client.get(1, 1);
+        assert!(got != Some(5), "the old page");
+        assert_eq!(client.get(1, 1), (!ends).then_some(6));
+    }
+}
+
+/// A disk whose reads and writes meet another client on their way.
 struct Meddler {
     disk: Arc<Disk>,
     meddle: Mutex<Option<Box<dyn Fn() + Send>>>,
@@ -97,7 +129,11 @@ impl Spill for Meddler {
     }
 
     fn read(&self, slot: u32, page: &mut [u8]) -> io::Result<()> {
-        self.disk.read(slot, page)
+        self.disk.read(slot, page)?;
+        if let Some(meddle) = self.meddle.lock().take() {
+            meddle();
+        }
+        Ok(())
     }
 }
 
