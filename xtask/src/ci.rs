@@ -283,7 +283,8 @@ mod tests {
                 "clients-python",
                 "clients-go",
                 "clients-java",
-                "clients-node"
+                "clients-node",
+                "clients-ring"
             ]
         );
     }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{FallocateFlags, FlockOperation, fallocate, fcntl_lock};
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 use sublet_frontends::ring::Spills;
 use sublet_store::Spill;
 use sublet_types::{Bytes, PAGE_BYTES};
@@ -22,8 +22,10 @@ pub struct SpillFolder {
     folder: PathBuf,
     /// Bytes of each file.
     size: Bytes,
-    made: AtomicU64,
 }
+
+/// Files that this process made, in any folder.
+static MADE: AtomicU64 = AtomicU64::new(0);
 
 impl SpillFolder {
     /// A folder whose files have `size` each. Files that a daemon left behind which is no more are removed.
@@ -39,7 +41,6 @@ impl SpillFolder {
         Ok(SpillFolder {
             folder: folder.to_owned(),
             size,
-            made: AtomicU64::new(0),
         })
     }
 }
@@ -63,12 +64,13 @@ fn remove_if_left(path: &Path) {
 }
 
 fn lock(file: &File) -> io::Result<()> {
-    Ok(fcntl_lock(file, FlockOperation::NonBlockingLockExclusive)?)
+    // Of the open file, not of the process: two tenants may share a folder.
+    Ok(flock(file, FlockOperation::NonBlockingLockExclusive)?)
 }
 
 impl Spills for SpillFolder {
     fn make(&self) -> io::Result<Arc<dyn Spill>> {
-        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}-{number}.{SUFFIX}", std::process::id());
         let path = self.folder.join(name);
         let file = OpenOptions::new()

@@ -232,6 +232,9 @@ fn before_now(ago: &str) -> Option<u64> {
 
 /// A time of day is today's, by the clock of whoever asks. What is said to the minute means its end.
 fn on_the_clock(text: &str) -> Option<u64> {
+    if !text.contains(':') {
+        return None; // an hour alone, or a day, is no moment
+    }
     let today = Zoned::now().date();
     let time: Option<civil::Time> = text.parse().ok();
     let when = match time {

@@ -155,7 +155,7 @@ fn a_wrong_value_is_named_with_its_line_and_what_fits() {
         ),
         (
             "[metrics]\nlisten = \"9119\"",
-            "t.toml:2: `metrics.listen` \"9119\" is neither tcp:HOST:PORT nor unix:PATH",
+            "t.toml:2: `metrics.listen` \"9119\" is none of tcp:HOST:PORT, unix:PATH and ring:PATH",
         ),
         (
             "[tenants.\"-x\"]",

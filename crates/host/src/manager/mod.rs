@@ -170,7 +170,7 @@ impl Seat {
         let snapshot = ruling.observer.look(&self.premises, now);
         let decision = ruling.policy.decide(&snapshot);
         let policy = ruling.choice.entry().name;
-        drop(ruling);
+        // Under the same lock, so that no older decision is applied after a newer one.
         self.apply(&decision);
         self.write_down(policy, &decision);
     }

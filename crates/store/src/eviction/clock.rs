@@ -2,7 +2,7 @@
 
 use sublet_types::Second;
 
-use super::{Eviction, Page, queue};
+use super::{Eviction, Page, REPRIEVES_MAX, queue};
 use crate::pages::{FrameId, Frames, Queue};
 
 pub(super) struct Clock([Queue; 1]);
@@ -28,15 +28,16 @@ impl Eviction for Clock {
     }
 
     fn victim(&mut self, frames: &Frames, _now: Second) -> Option<FrameId> {
-        loop {
+        for _ in 0..REPRIEVES_MAX {
             let oldest = self.0[0].tail()?;
             let facts = frames.get(oldest);
             if facts.hits() == 0 {
-                return self.0[0].pop(frames);
+                break;
             }
             facts.set_hits(0);
             self.0[0].requeue(frames, oldest);
         }
+        self.0[0].pop(frames)
     }
 
     fn queues(&mut self) -> &mut [Queue] {

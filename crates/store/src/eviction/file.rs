@@ -60,9 +60,8 @@ impl File {
 
     /// Equation 1, in points, without recency.
     fn utility(&self) -> u32 {
-        (100 * self.gets)
-            .checked_div(self.gets + self.flushes)
-            .unwrap_or(0)
+        let (gets, flushes) = (u64::from(self.gets), u64::from(self.flushes));
+        (100 * gets).checked_div(gets + flushes).unwrap_or(0) as u32
     }
 
     fn rank(&self, key: FileKey) -> Rank {

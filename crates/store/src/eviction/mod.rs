@@ -20,6 +20,9 @@ use sublet_types::{EvictionKind, Second};
 
 use crate::pages::{FrameId, Frames, Queue, QueueId};
 
+/// Pages that are let be in the search for one victim, at the most: a put does a bounded work (R-E4).
+const REPRIEVES_MAX: usize = 64;
+
 /// A page that something happens to.
 #[derive(Clone, Copy)]
 pub(crate) struct Page<'a> {

@@ -4,7 +4,7 @@
 use sublet_types::Second;
 
 use super::ghost::Ghosts;
-use super::{Eviction, Page, queue};
+use super::{Eviction, Page, REPRIEVES_MAX, queue};
 use crate::pages::{FrameId, Frames, Queue};
 
 pub(super) const SMALL: usize = 0;
@@ -39,13 +39,14 @@ impl Queues {
 
     /// Who goes next, and whether it was a newcomer.
     pub(super) fn victim(&mut self, frames: &Frames) -> Option<(FrameId, bool)> {
-        while let Some(at) = self.next() {
+        for reprieves in 0.. {
+            let at = self.next()?;
             let frame = self.0[at].pop(frames)?;
             let facts = frames.get(frame);
-            let hits = facts.hits();
-            match at {
-                SMALL if hits >= PROVEN_HITS => facts.set_hits(0),
-                MAIN if hits > 0 => facts.set_hits(hits - 1),
+            match (at, facts.hits()) {
+                _ if reprieves >= REPRIEVES_MAX => return Some((frame, at == SMALL)),
+                (SMALL, PROVEN_HITS..) => facts.set_hits(0),
+                (MAIN, hits @ 1..) => facts.set_hits(hits - 1),
                 _ => return Some((frame, at == SMALL)),
             }
             self.0[MAIN].push(frames, frame);

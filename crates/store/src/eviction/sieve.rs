@@ -2,7 +2,7 @@
 
 use sublet_types::Second;
 
-use super::{Eviction, Page, queue};
+use super::{Eviction, Page, REPRIEVES_MAX, queue};
 use crate::pages::{FrameId, Frames, Queue};
 
 pub(super) struct Sieve {
@@ -42,17 +42,19 @@ impl Eviction for Sieve {
     }
 
     fn victim(&mut self, frames: &Frames, _now: Second) -> Option<FrameId> {
-        loop {
+        for _ in 0..REPRIEVES_MAX {
             let frame = self.hand.or(self.queues[0].tail())?;
             let facts = frames.get(frame);
             if facts.hits() == 0 {
-                self.hand = Some(frame);
-                self.remove(frames, frame);
-                return Some(frame);
+                break;
             }
             facts.set_hits(0);
             self.hand = Queue::newer(frames, frame);
         }
+        let frame = self.hand.or(self.queues[0].tail())?;
+        self.hand = Some(frame);
+        self.remove(frames, frame);
+        Some(frame)
     }
 
     fn moved(&mut self, page: Page<'_>, to: FrameId) {

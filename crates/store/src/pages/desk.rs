@@ -113,7 +113,9 @@ impl<'a> Desk<'a> {
                 let tried = open.put(displacing, fill);
                 if let Tried::Done(put) = &tried {
                     open.count_put(*put);
-                    self.note_toucher(key, open.pool);
+                    if put.is_stored() {
+                        self.note_toucher(key, open.pool);
+                    }
                 }
                 tried
             }
@@ -218,19 +220,16 @@ impl Open<'_> {
         let hash = self.hash();
         self.shard
             .expect(&self.pages.frames, self.pool.kind(), hash);
-        let at = self.shard.find(&self.pages.frames, self.object, self.key);
-        match at {
-            Some(Whereabouts::Here(frame)) if self.is_valid(frame) => {
+        let mut at = self.shard.find(&self.pages.frames, self.object, self.key);
+        if let Some(Whereabouts::Here(frame)) = at {
+            if self.is_valid(frame) {
                 return Tried::Done(self.replace(frame, fill));
             }
-            Some(Whereabouts::Here(_)) => {
-                self.flush_quietly();
-            }
-            Some(Whereabouts::OnDisk(_)) => {}
-            None if self.holdings.is_frozen() => {
-                return Tried::Done(Put::Refused(PutRefused::Frozen));
-            }
-            None => {}
+            self.flush_quietly();
+            at = None;
+        }
+        if at.is_none() && self.holdings.is_frozen() {
+            return Tried::Done(Put::Refused(PutRefused::Frozen));
         }
         let on_disk = matches!(at, Some(Whereabouts::OnDisk(_)));
         let (frame, done) = match self.frame(displacing) {
@@ -343,9 +342,10 @@ impl Open<'_> {
         let arena = &self.pages.arena;
         let bound = self.owner.is_at_limit(1, arena.block_bytes());
         if kind == PageKind::Persistent {
-            return match bound || displacing == Displacing::Always {
-                true => Found::Nowhere,
-                false => Found::NeedsBlock,
+            return match self.siblings_frame(kind) {
+                Some(frame) => Found::Free(frame),
+                None if bound || displacing == Displacing::Always => Found::Nowhere,
+                None => Found::NeedsBlock,
             };
         }
         let may_give = arena.ready() as usize > arena.reserve() || arena.may_grow();
@@ -356,7 +356,7 @@ impl Open<'_> {
         if let Some(frame) = self.victim() {
             return Found::Displaced(frame);
         }
-        match self.siblings_frame() {
+        match self.siblings_frame(kind) {
             Some(frame) => Found::Displaced(frame),
             None if bound && displacing == Displacing::IfBound => Found::NeedsBlock,
             None => Found::Nowhere,
@@ -388,10 +388,9 @@ impl Open<'_> {
         evict(self.pages, self.owner, &mut self.shard, self.now)
     }
 
-    /// A frame of another shard of the tenant, free or evicted. Locks only who is not locked.
-    fn siblings_frame(&mut self) -> Option<FrameId> {
+    /// A frame of another shard of the tenant: free, or of an ephemeral page that goes. Locks only who is not locked.
+    fn siblings_frame(&mut self, kind: PageKind) -> Option<FrameId> {
         let frames = &self.pages.frames;
-        let kind = PageKind::Ephemeral;
         for sibling in self.holdings.shards() {
             let Some(mut sibling) = sibling.try_lock() else {
                 continue;
@@ -400,6 +399,7 @@ impl Open<'_> {
             let usable = |frame: &FrameId| self.is_valid(*frame) && !self.pages.is_leaving(*frame);
             let frame = match free.filter(usable) {
                 Some(frame) => Some(frame),
+                None if kind == PageKind::Persistent => None,
                 None => evict(self.pages, self.owner, &mut sibling, self.now),
             };
             if let Some(frame) = frame {

@@ -8,7 +8,7 @@ use sublet_types::{EvictionKind, Second};
 use super::frame::{FrameId, Frames};
 use super::key::Seed;
 use super::shard::Shard;
-use crate::arena::{BlockId, PageKind};
+use crate::arena::{Block, BlockId, PageKind};
 
 /// Frames that a shard takes from the open block at once, where there are many.
 const BATCH_MAX: u32 = 16;
@@ -82,10 +82,12 @@ impl Holdings {
     }
 
     /// Has frames handed out from `block` from now on.
-    pub(super) fn open(&self, kind: PageKind, block: BlockId) {
+    pub(super) fn open(&self, kind: PageKind, block: BlockId, facts: &Block) {
+        let mut open = self.open[kind as usize].lock();
         self.blocks[kind as usize].fetch_add(1, Ordering::Relaxed);
         // Two that open at once leave a part of a block unused until it is evacuated.
-        *self.open[kind as usize].lock() = Some(Open { block, next: 0 });
+        *open = Some(Open { block, next: 0 });
+        facts.stay();
     }
 
     /// Some frames of the open block, the newest use first. Empty if it is used up.

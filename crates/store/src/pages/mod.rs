@@ -134,8 +134,8 @@ impl Pages {
         tenant.gained_block();
         self.sweep(block);
         self.frames.note_block(block);
-        self.holdings(tenant).open(kind, block);
-        self.arena.block(block).stay();
+        self.holdings(tenant)
+            .open(kind, block, self.arena.block(block));
         true
     }
 

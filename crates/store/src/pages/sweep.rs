@@ -59,6 +59,11 @@ impl Pages {
         }
         let former = TenantId(facts.former.load(Ordering::Relaxed));
         if let Some(tenant) = self.tenants.get(former) {
+            // Whoever carries a frame of it from one queue to another does so under a shard's lock, and whoever comes
+            // later sees that the block is leaving: so after this nobody carries one.
+            for shard in self.holdings(tenant).shards() {
+                drop(shard.lock());
+            }
             for frame in self.frames.of_block(block) {
                 self.sweep_frame(tenant, frame);
             }
