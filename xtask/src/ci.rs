@@ -127,7 +127,19 @@ fn test() -> Step {
         "--features=async,ffi",
         "--locked",
     ]);
-    step("test", 25, vec![all, ring])
+    // These look at the whole process, or build a library first: one after the other, and only when asked.
+    let alone = cargo([
+        "test",
+        "--package=sublet-frontends",
+        "--lib",
+        "--locked",
+        "--",
+        "--ignored",
+        "--test-threads=1",
+        "ring::tests::fair",
+        "ring::tests::hostile",
+    ]);
+    step("test", 25, vec![all, ring, alone])
 }
 
 /// What is lock-free, in every order in which threads can meet.

@@ -10,7 +10,9 @@ use sublet_types::{
 
 use crate::api::*;
 use crate::arena::PageKind;
-use crate::pages::{Desk, Displacing, Loader, PageLoss, Renumbered, Space, Spilling, Tried};
+use crate::pages::{
+    Aside, Clearing, Desk, Displacing, Loader, PageLoss, Renumbered, Space, Spilling, Tried,
+};
 use crate::store::{Pin, Store, Worker};
 use crate::tenants::Tenant;
 
@@ -122,6 +124,18 @@ impl Worker {
             tenant,
             now,
             luck: self.moment(now).luck,
+            worker: self,
+        }
+    }
+
+    /// Getting pages out of a tenant's blocks.
+    pub(crate) fn clearing<'a>(&'a self, tenant: &'a Tenant, now: Second) -> Clearing<'a> {
+        Clearing {
+            pages: &self.store().pages,
+            tenant,
+            now,
+            worker: self,
+            loss: PageLoss::default(),
         }
     }
 
@@ -338,10 +352,22 @@ impl Worker {
         if blocks == 0 || tenant.pages.get().is_none() {
             return PageLoss::default();
         }
+        self.clear(tenant, blocks, mode, Spilling::Allowed, now)
+    }
+
+    fn clear(
+        &self,
+        tenant: &Tenant,
+        blocks: u32,
+        mode: ReleaseMode,
+        spilling: Spilling,
+        now: Second,
+    ) -> PageLoss {
         let luck = self.moment(now).luck;
         let _pin = Pin::new(self);
-        let pages = &self.store().pages;
-        pages.shrink(tenant, blocks, mode, Spilling::Allowed, now, luck)
+        let mut clearing = self.clearing(tenant, now);
+        clearing.shrink(blocks, mode, spilling, luck);
+        clearing.loss
     }
 
     /// Has a tenant's ephemeral pages give up a block for a put. Says how many they gave.
@@ -349,11 +375,8 @@ impl Worker {
         if tenant.pages.get().is_none() {
             return 0;
         }
-        let luck = self.moment(now).luck;
-        let _pin = Pin::new(self);
-        let (mode, pages) = (ReleaseMode::Ordered, &self.store().pages);
-        let loss = pages.shrink(tenant, 1, mode, Spilling::Never, now, luck);
-        loss.blocks
+        let (mode, spilling) = (ReleaseMode::Ordered, Spilling::Never);
+        self.clear(tenant, 1, mode, spilling, now).blocks
     }
 
     /// Writes a tenant's pools and every persistent page in them, see `docs/pages.md`. Freeze it before, so that
@@ -433,6 +456,15 @@ impl Worker {
             }
         }
         Ok(())
+    }
+}
+
+impl Aside for Worker {
+    fn aside(&self, wait: &mut dyn FnMut()) {
+        match self.keeps_its_pin() {
+            true => wait(),
+            false => self.unpinned(wait),
+        }
     }
 }
 

@@ -210,7 +210,7 @@ impl Worker {
     /// Moves pages together where there are many free frames between them.
     fn evacuate(&self, now: Second) {
         for tenant in self.items().tenants.iter() {
-            let evacuates = |_: &u32| self.pinned(|| self.store().pages.evacuate(tenant, now));
+            let evacuates = |_: &u32| self.pinned(|| self.clearing(tenant, now).evacuate());
             (0..EVACUATED_AT_ONCE).take_while(evacuates).for_each(drop);
         }
     }

@@ -334,10 +334,15 @@ impl Worker {
         false
     }
 
+    /// Whether the pin must stay as it is: a caller looks at items, or there is none.
+    pub(crate) fn keeps_its_pin(&self) -> bool {
+        self.lent.get() > 0 || self.pins.get() == 0
+    }
+
     /// Lets go of what this thread saw so far, so that blocks in limbo can be reused; waits meanwhile, and
     /// lets others come to an end. Not while a caller looks at items: then nothing is waited for.
     pub(crate) fn unpinned(&self, wait: impl FnOnce()) {
-        if self.lent.get() == 0 && self.pins.get() > 0 {
+        if !self.keeps_its_pin() {
             let epochs = self.items().arena.epochs();
             epochs.unpin(&self.slot);
             wait();

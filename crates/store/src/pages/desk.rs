@@ -5,13 +5,13 @@ use std::sync::Arc;
 use parking_lot::MutexGuard;
 use sublet_types::{ObjectId, PageIndex, PoolId, Second};
 
-use super::Pages;
 use super::directory::Whereabouts;
 use super::frame::{FrameId, QueueId};
 use super::holdings::Holdings;
 use super::key::Key;
 use super::pools::{Pool, Space};
 use super::shard::{SampledUse, Shard};
+use super::{Aside, Pages};
 use crate::api::{Get, PageKey, Put, PutRefused};
 use crate::arena::PageKind;
 use crate::eviction::Page;
@@ -27,6 +27,7 @@ pub(crate) struct Desk<'a> {
     pub(crate) now: Second,
     /// A number that differs from call to call.
     pub(crate) luck: u64,
+    pub(crate) worker: &'a dyn Aside,
 }
 
 /// What became of an attempt to put.
@@ -68,6 +69,7 @@ pub(super) struct Open<'a> {
     pub(super) shard: MutexGuard<'a, Shard>,
     now: Second,
     luck: u64,
+    worker: &'a dyn Aside,
 }
 
 impl<'a> Desk<'a> {
@@ -97,6 +99,7 @@ impl<'a> Desk<'a> {
             shard,
             now: self.now,
             luck: self.luck,
+            worker: self.worker,
         })
     }
 
@@ -179,6 +182,7 @@ impl Desk<'_> {
                 shard: shard.lock(),
                 now: self.now,
                 luck: self.luck,
+                worker: self.worker,
             };
             for key in keys {
                 open.key = key;
@@ -475,7 +479,8 @@ impl Open<'_> {
         visit(pages.bytes(frame));
     }
 
-    /// A persistent page that is on disk only was asked for. The shard is not locked while the disk is read.
+    /// A persistent page that is on disk only was asked for. While the disk is read the shard is not locked, and no
+    /// block is held back.
     fn read(mut self, number: u32, visit: impl FnOnce(&[u8])) -> Get {
         let Some(space) = self.space() else {
             return Get::Failed;
@@ -483,8 +488,10 @@ impl Open<'_> {
         let mut page = vec![0; self.pages.page_bytes()];
         loop {
             let facts = self.shard.disk.get(number);
-            let read =
-                MutexGuard::unlocked(&mut self.shard, || space.spill.read(facts.slot, &mut page));
+            let (worker, mut read) = (self.worker, Ok(()));
+            MutexGuard::unlocked(&mut self.shard, || {
+                worker.aside(&mut || read = space.spill.read(facts.slot, &mut page));
+            });
             if !self.id.is_some_and(|id| self.pages.pools.is_alive(id)) {
                 return Get::NoPool; // ended while the disk was read
             }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use sublet_types::{EvictionKind, Second};
 
 use super::frame::{FrameId, Frames};
@@ -23,6 +23,8 @@ pub(super) const DISPLACED_BETWEEN: u32 = 64;
 pub(crate) struct Holdings {
     shards: Box<[Mutex<Shard>]>,
     open: [Mutex<Option<Open>>; 2],
+    /// Held while a block of a kind is opened, so that threads that all find the last one used up open one.
+    opening: [Mutex<()>; 2],
     /// Blocks of pages, by kind.
     blocks: [AtomicU32; 2],
     /// Puts that displaced a page of this tenant, since the start; the store asks now and then whether another
@@ -45,6 +47,7 @@ impl Holdings {
         Holdings {
             shards: (0..shards).map(shard).collect(),
             open: [Mutex::new(None), Mutex::new(None)],
+            opening: [Mutex::new(()), Mutex::new(())],
             blocks: [AtomicU32::new(0), AtomicU32::new(0)],
             displaced: AtomicU32::new(0),
             frozen: AtomicBool::new(false),
@@ -81,11 +84,17 @@ impl Holdings {
         }
     }
 
+    /// The right to open a block of a kind; nothing where one is open by then.
+    pub(super) fn begin_opening(&self, kind: PageKind) -> Option<MutexGuard<'_, ()>> {
+        let opening = self.opening[kind as usize].lock();
+        let is_open = self.open[kind as usize].lock().is_some();
+        (!is_open).then_some(opening)
+    }
+
     /// Has frames handed out from `block` from now on.
     pub(super) fn open(&self, kind: PageKind, block: BlockId, facts: &Block) {
         let mut open = self.open[kind as usize].lock();
         self.blocks[kind as usize].fetch_add(1, Ordering::Relaxed);
-        // Two that open at once leave a part of a block unused until it is evacuated.
         *open = Some(Open { block, next: 0 });
         facts.stay();
     }

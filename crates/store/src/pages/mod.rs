@@ -38,7 +38,7 @@ pub(crate) use save::{Loader, Renumbered};
 use shard::Shard;
 pub use shard::{PageTally, SAMPLE_ONE_IN, SampledUse};
 use shared::SharedPools;
-pub(crate) use shrink::{PageLoss, Spilling};
+pub(crate) use shrink::{Aside, Clearing, PageLoss, Spilling};
 
 /// The most shards of a tenant.
 const SHARDS_MAX: usize = 256;
@@ -127,6 +127,13 @@ impl Pages {
     /// Opens a block from the free list for a tenant's pages. Says whether there was one. The caller holds no
     /// shard's lock.
     pub(crate) fn open_block(&self, tenant: &Tenant, kind: PageKind, now: Second) -> bool {
+        let holdings = self.holdings(tenant);
+        let Some(_opening) = holdings.begin_opening(kind) else {
+            return true; // somebody else just opened one
+        };
+        if tenant.is_at_limit(1, self.arena.block_bytes()) {
+            return false;
+        }
         let owner = Claimant::Pages(tenant.id, kind);
         let Some(block) = self.arena.take(owner, self.arena.reserve(), now) else {
             return false;
@@ -134,8 +141,7 @@ impl Pages {
         tenant.gained_block();
         self.sweep(block);
         self.frames.note_block(block);
-        self.holdings(tenant)
-            .open(kind, block, self.arena.block(block));
+        holdings.open(kind, block, self.arena.block(block));
         true
     }
 

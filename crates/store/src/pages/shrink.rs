@@ -63,38 +63,199 @@ enum Emptying {
     Moving,
 }
 
-impl Pages {
-    /// Makes a tenant give up `blocks` blocks of pages, or all it has. The caller is pinned and holds no lock.
-    pub(crate) fn shrink(
-        &self,
-        tenant: &Tenant,
-        blocks: u32,
-        mode: ReleaseMode,
-        spilling: Spilling,
-        now: Second,
-        luck: u64,
-    ) -> PageLoss {
-        let mut loss = PageLoss::default();
-        let ephemeral = self.blocks_of(tenant, PageKind::Ephemeral);
+/// A thread that can let go of what it sees: while it waits for a disk, no block is held back for it.
+pub(crate) trait Aside {
+    /// Runs `wait` with nothing held still. Where a caller looks at memory meanwhile, it is held still all the same.
+    fn aside(&self, wait: &mut dyn FnMut());
+}
+
+/// Getting pages out of a tenant's blocks. The thread is pinned and holds no lock.
+pub(crate) struct Clearing<'a> {
+    pub(crate) pages: &'a Pages,
+    pub(crate) tenant: &'a Tenant,
+    pub(crate) now: Second,
+    pub(crate) worker: &'a dyn Aside,
+    pub(crate) loss: PageLoss,
+}
+
+impl Clearing<'_> {
+    /// Makes the tenant give up `blocks` blocks of pages, or all it has.
+    pub(crate) fn shrink(&mut self, blocks: u32, mode: ReleaseMode, spilling: Spilling, luck: u64) {
         match mode {
-            ReleaseMode::Ordered => self.empty_coldest(tenant, ephemeral, blocks, now, &mut loss),
-            _ => {
-                let order = self.whole_order(ephemeral, mode, luck).into_iter();
-                let own =
-                    order.filter(|block| self.begins_to_leave(tenant, *block, PageKind::Ephemeral));
-                let leaving: Vec<BlockId> = own.take(blocks as usize).collect();
-                loss.pages += self.drop_blocks(tenant, &leaving);
-                loss.blocks += leaving.len() as u32;
+            ReleaseMode::Ordered => self.empty_coldest(PageKind::Ephemeral, blocks),
+            ReleaseMode::Fast | ReleaseMode::Scra | ReleaseMode::Random => {
+                self.drop_whole(blocks, mode, luck);
             }
         }
-        if loss.blocks < blocks && spilling == Spilling::Allowed {
-            let persistent = self.blocks_of(tenant, PageKind::Persistent);
-            let left = blocks - loss.blocks;
-            self.spill_coldest(tenant, persistent, left, now, &mut loss);
+        if self.loss.blocks < blocks && spilling == Spilling::Allowed {
+            self.empty_coldest(PageKind::Persistent, blocks);
         }
-        loss
     }
 
+    fn drop_whole(&mut self, blocks: u32, mode: ReleaseMode, luck: u64) {
+        let (pages, tenant) = (self.pages, self.tenant);
+        let ephemeral = pages.blocks_of(tenant, PageKind::Ephemeral);
+        let order = pages.whole_order(ephemeral, mode, luck).into_iter();
+        let own = order.filter(|block| pages.begins_to_leave(tenant, *block, PageKind::Ephemeral));
+        let leaving: Vec<BlockId> = own.take(blocks as usize).collect();
+        self.loss.pages += pages.drop_blocks(tenant, &leaving);
+        self.loss.blocks += leaving.len() as u32;
+    }
+
+    /// Empties the blocks that cost least to empty, until `wanted` are given up in all; what is colder elsewhere goes
+    /// first. Each block may leave before the next one is begun.
+    fn empty_coldest(&mut self, kind: PageKind, wanted: u32) {
+        let pages = self.pages;
+        let mut blocks = pages.blocks_of(self.tenant, kind);
+        blocks.sort_by_cached_key(|block| (pages.live(*block), pages.heat(*block)));
+        for block in blocks {
+            if self.loss.blocks >= wanted {
+                break;
+            }
+            let emptied = self.empty(block, kind, Emptying::Evicting);
+            self.loss.blocks += u32::from(emptied == Emptied::Yes);
+            self.worker.aside(&mut || pages.arena.settle());
+        }
+    }
+
+    /// Moves the pages of nearly empty blocks together where the tenant has more free frames than a tenth and a block.
+    /// One block of each kind a call; says whether there may be more to do.
+    pub(crate) fn evacuate(&mut self) -> bool {
+        let mut more = false;
+        for kind in PageKind::ALL {
+            if let Some(block) = self.pages.sparsest(self.tenant, kind) {
+                let emptied = self.empty(block, kind, Emptying::Moving) == Emptied::Yes;
+                let evacuated = &self.pages.evacuated;
+                evacuated.fetch_add(u32::from(emptied), Ordering::Relaxed);
+                more |= emptied;
+            }
+        }
+        more
+    }
+
+    /// Gets every page out of a block, then gives the block up.
+    fn empty(&mut self, block: BlockId, kind: PageKind, how: Emptying) -> Emptied {
+        let (pages, tenant) = (self.pages, self.tenant);
+        if !pages.begins_to_leave(tenant, block, kind) {
+            return Emptied::No;
+        }
+        pages.holdings(tenant).close(kind, block);
+        for frame in pages.frames.of_block(block) {
+            let emptied = match kind {
+                PageKind::Ephemeral => self.empty_frame(frame, how),
+                PageKind::Persistent => self.spill_frame(frame, how),
+            };
+            if emptied == Emptied::No {
+                break;
+            }
+        }
+        pages.give_up(tenant, block, kind)
+    }
+
+    /// Gets the page out of a frame, to another frame or out of the store.
+    fn empty_frame(&mut self, frame: FrameId, how: Emptying) -> Emptied {
+        let pages = self.pages;
+        let Some(mut shard) = pages.lock_live(pages.holdings(self.tenant), frame) else {
+            return Emptied::Yes;
+        };
+        while pages.frames.get(frame).is_live() {
+            let before = shard.tally.evictions;
+            let to = match (pages.free_frame(&mut shard, PageKind::Ephemeral), how) {
+                (Some(free), _) => Some(free),
+                (None, Emptying::Moving) => return Emptied::No,
+                (None, Emptying::Evicting) => evict(pages, self.tenant, &mut shard, self.now),
+            };
+            self.loss.pages += shard.tally.evictions - before;
+            match to {
+                // What was evicted for it may have been the very page.
+                Some(to) if pages.frames.get(frame).is_live() => {
+                    pages.move_page(&mut shard, frame, to, self.now);
+                    self.loss.kept += 1;
+                }
+                Some(to) => shard.free[PageKind::Ephemeral as usize].push(&pages.frames, to),
+                None if pages.frames.get(frame).is_live() => return Emptied::No,
+                None => {}
+            }
+        }
+        Emptied::Yes
+    }
+
+    /// Gets a persistent page out of a frame: to another frame, else to disk. A client that goes on rewriting the page
+    /// keeps it here.
+    fn spill_frame(&mut self, frame: FrameId, how: Emptying) -> Emptied {
+        let pages = self.pages;
+        for _ in 0..SPILLS_MAX {
+            let Some(mut shard) = pages.lock_live(pages.holdings(self.tenant), frame) else {
+                return Emptied::Yes;
+            };
+            if let Some(to) = pages.free_frame(&mut shard, PageKind::Persistent) {
+                pages.move_kept(&mut shard, frame, to);
+                self.loss.kept += 1;
+            } else if how == Emptying::Moving {
+                return Emptied::No;
+            } else {
+                match self.spill(shard, frame) {
+                    Spilled::Yes => self.loss.kept += 1,
+                    Spilled::Again => {}
+                    Spilled::Refused => return Emptied::No,
+                }
+            }
+        }
+        Emptied::No
+    }
+
+    /// Writes a persistent page to its slot, and lets go of its frame if nobody changed the page meanwhile. While the
+    /// disk writes, the shard is not locked and no block is held back.
+    fn spill(&self, mut shard: MutexGuard<'_, Shard>, frame: FrameId) -> Spilled {
+        let pages = self.pages;
+        let facts = pages.frames.get(frame);
+        let (key, number) = (facts.key(), facts.note());
+        let before = shard.disk.get(number);
+        let Some(space) = pages.pools.space(key.pool) else {
+            return Spilled::Refused;
+        };
+        if before.writing {
+            // Somebody else is writing it; look again when that has ended.
+            drop(shard);
+            self.worker.aside(&mut std::thread::yield_now);
+            return Spilled::Again;
+        }
+        shard.disk.get_mut(number).writing = true;
+        let page = pages.bytes(frame).to_vec();
+        let mut wrote = Ok(());
+        MutexGuard::unlocked(&mut shard, || {
+            self.worker
+                .aside(&mut || wrote = space.spill.write(before.slot, &page));
+        });
+        match shard.disk.written(number, before.sequence) {
+            Written::Doomed(slot) => space.give_back(slot),
+            Written::Current if wrote.is_ok() => {
+                pages.leave_on_disk(self.tenant, &mut shard, number);
+                return Spilled::Yes;
+            }
+            Written::Current | Written::Outdated => {}
+        }
+        match wrote {
+            Ok(()) => Spilled::Again,
+            Err(_) => Spilled::Refused,
+        }
+    }
+}
+
+/// Attempts at writing one page that a client goes on rewriting.
+const SPILLS_MAX: u32 = 8;
+
+/// What writing a page to its slot came to.
+enum Spilled {
+    /// It is on disk, and its frame is free.
+    Yes,
+    /// It was changed meanwhile.
+    Again,
+    /// The disk did not take it.
+    Refused,
+}
+
+impl Pages {
     /// Claims a block of a tenant's pages, to empty or to drop it. False if somebody else did, or it is the tenant's no
     /// longer.
     fn begins_to_leave(&self, tenant: &Tenant, block: BlockId, kind: PageKind) -> bool {
@@ -160,80 +321,18 @@ impl Pages {
         blocks
     }
 
-    /// Empties the blocks that cost least to empty; what is colder elsewhere goes first.
-    fn empty_coldest(
-        &self,
-        tenant: &Tenant,
-        mut blocks: Vec<BlockId>,
-        wanted: u32,
-        now: Second,
-        loss: &mut PageLoss,
-    ) {
-        blocks.sort_by_cached_key(|block| (self.live(*block), self.heat(*block)));
-        for block in blocks {
-            if loss.blocks >= wanted {
-                break;
-            }
-            let kind = PageKind::Ephemeral;
-            let emptied = self.empty(tenant, block, kind, Emptying::Evicting, now, loss);
-            loss.blocks += u32::from(emptied == Emptied::Yes);
+    /// The least filled block of a kind, where a tenant has more free frames than a tenth and a block.
+    fn sparsest(&self, tenant: &Tenant, kind: PageKind) -> Option<BlockId> {
+        let per_block = self.frames.per_block();
+        let held = tenant.pages.get()?.blocks(kind) * per_block;
+        if held <= per_block {
+            return None;
         }
-    }
-
-    /// Moves the pages of nearly empty blocks together where a tenant has more free frames than a tenth and a block.
-    /// One block a call; says whether there may be more to do.
-    pub(crate) fn evacuate(&self, tenant: &Tenant, now: Second) -> bool {
-        let Some(holdings) = tenant.pages.get() else {
-            return false;
-        };
-        let mut more = false;
-        for kind in PageKind::ALL {
-            let per_block = self.frames.per_block();
-            let held = holdings.blocks(kind) * per_block;
-            if held <= per_block {
-                continue;
-            }
-            let blocks = self.blocks_of(tenant, kind);
-            let live: u32 = blocks.iter().map(|block| self.live(*block)).sum();
-            if held.saturating_sub(live) <= held / FREE_ONE_IN + per_block {
-                continue;
-            }
-            if let Some(block) = blocks.into_iter().min_by_key(|block| self.live(*block)) {
-                let mut loss = PageLoss::default();
-                let emptied = self.empty(tenant, block, kind, Emptying::Moving, now, &mut loss);
-                self.evacuated
-                    .fetch_add(u32::from(emptied == Emptied::Yes), Ordering::Relaxed);
-                more |= emptied == Emptied::Yes;
-            }
-        }
-        more
-    }
-
-    /// Gets every page out of a block, then gives the block up.
-    fn empty(
-        &self,
-        tenant: &Tenant,
-        block: BlockId,
-        kind: PageKind,
-        how: Emptying,
-        now: Second,
-        loss: &mut PageLoss,
-    ) -> Emptied {
-        let holdings = self.holdings(tenant);
-        if !self.begins_to_leave(tenant, block, kind) {
-            return Emptied::No;
-        }
-        holdings.close(kind, block);
-        for frame in self.frames.of_block(block) {
-            let emptied = match kind {
-                PageKind::Ephemeral => self.empty_frame(tenant, holdings, frame, how, now, loss),
-                PageKind::Persistent => self.spill_frame(tenant, holdings, frame, how, loss),
-            };
-            if emptied == Emptied::No {
-                break;
-            }
-        }
-        self.give_up(tenant, block, kind)
+        let blocks = self.blocks_of(tenant, kind);
+        let live: u32 = blocks.iter().map(|block| self.live(*block)).sum();
+        let too_many = held.saturating_sub(live) > held / FREE_ONE_IN + per_block;
+        let sparsest = blocks.into_iter().min_by_key(|block| self.live(*block));
+        sparsest.filter(|_| too_many)
     }
 
     /// Gives up a block if every page was got out of it; else its frames are used again.
@@ -263,41 +362,6 @@ impl Pages {
         holdings.lost_block(kind, block);
         tenant.lost_block();
         self.arena.retire(&[block]);
-        Emptied::Yes
-    }
-
-    /// Gets the page out of a frame, to another frame or out of the store.
-    fn empty_frame(
-        &self,
-        tenant: &Tenant,
-        holdings: &Holdings,
-        frame: FrameId,
-        how: Emptying,
-        now: Second,
-        loss: &mut PageLoss,
-    ) -> Emptied {
-        let Some(mut shard) = self.lock_live(holdings, frame) else {
-            return Emptied::Yes;
-        };
-        while self.frames.get(frame).is_live() {
-            let before = shard.tally.evictions;
-            let to = match (self.free_frame(&mut shard, PageKind::Ephemeral), how) {
-                (Some(free), _) => Some(free),
-                (None, Emptying::Moving) => return Emptied::No,
-                (None, Emptying::Evicting) => evict(self, tenant, &mut shard, now),
-            };
-            loss.pages += shard.tally.evictions - before;
-            match to {
-                // What was evicted for it may have been the very page.
-                Some(to) if self.frames.get(frame).is_live() => {
-                    self.move_page(&mut shard, frame, to, now);
-                    loss.kept += 1;
-                }
-                Some(to) => shard.free[PageKind::Ephemeral as usize].push(&self.frames, to),
-                None if self.frames.get(frame).is_live() => return Emptied::No,
-                None => {}
-            }
-        }
         Emptied::Yes
     }
 
@@ -358,49 +422,6 @@ impl Pages {
         self.arena.block(self.frames.block(to)).gain_page();
     }
 
-    /// Gets persistent pages out of the least filled blocks, to disk.
-    fn spill_coldest(
-        &self,
-        tenant: &Tenant,
-        mut blocks: Vec<BlockId>,
-        wanted: u32,
-        now: Second,
-        loss: &mut PageLoss,
-    ) {
-        blocks.sort_by_cached_key(|block| (self.live(*block), self.heat(*block)));
-        let mut emptied = 0;
-        for block in blocks {
-            if emptied >= wanted {
-                break;
-            }
-            let kind = PageKind::Persistent;
-            if self.empty(tenant, block, kind, Emptying::Evicting, now, loss) == Emptied::Yes {
-                emptied += 1;
-            }
-        }
-        loss.blocks += emptied;
-    }
-
-    /// Gets a persistent page out of a frame: to another frame, else to disk.
-    fn spill_frame(
-        &self,
-        tenant: &Tenant,
-        holdings: &Holdings,
-        frame: FrameId,
-        how: Emptying,
-        loss: &mut PageLoss,
-    ) -> Emptied {
-        while let Some(mut shard) = self.lock_live(holdings, frame) {
-            if let Some(to) = self.free_frame(&mut shard, PageKind::Persistent) {
-                self.move_kept(&mut shard, frame, to);
-            } else if how == Emptying::Moving || !self.spill(tenant, shard, frame) {
-                return Emptied::No;
-            }
-            loss.kept += 1;
-        }
-        Emptied::Yes
-    }
-
     fn move_kept(&self, shard: &mut Shard, from: FrameId, to: FrameId) {
         let (old, new) = (self.frames.get(from), self.frames.get(to));
         let key = old.key();
@@ -411,34 +432,6 @@ impl Pages {
         new.set_key(key);
         shard.kept.replace(&self.frames, from, to);
         self.moved(from, to);
-    }
-
-    /// Writes a persistent page to its slot, and lets go of its frame if nobody changed the page meanwhile. The shard
-    /// is not locked while the disk writes. Says whether the disk took it.
-    fn spill(&self, tenant: &Tenant, mut shard: MutexGuard<'_, Shard>, frame: FrameId) -> bool {
-        let facts = self.frames.get(frame);
-        let (key, number) = (facts.key(), facts.note());
-        let before = shard.disk.get(number);
-        let Some(space) = self.pools.space(key.pool) else {
-            return false;
-        };
-        if before.writing {
-            // Somebody else is writing it; look again when that has ended.
-            drop(shard);
-            std::thread::yield_now();
-            return true;
-        }
-        shard.disk.get_mut(number).writing = true;
-        let page = self.bytes(frame).to_vec();
-        let wrote = MutexGuard::unlocked(&mut shard, || space.spill.write(before.slot, &page));
-        match shard.disk.written(number, before.sequence) {
-            Written::Doomed(slot) => space.give_back(slot),
-            Written::Current if wrote.is_ok() => {
-                self.leave_on_disk(tenant, &mut shard, number);
-            }
-            Written::Current | Written::Outdated => {}
-        }
-        wrote.is_ok()
     }
 
     /// Lets go of the frame of a persistent page that is on disk now.

@@ -138,6 +138,11 @@ impl Client {
         }
     }
 
+    /// Another thread's client of the same pool.
+    pub(super) fn again(&self) -> Client {
+        Client::of(self.worker.store(), self.tenant, self.pool)
+    }
+
     pub(super) fn key(&self, object: u64, index: u32) -> PageKey {
         PageKey {
             pool: self.pool,

@@ -464,6 +464,34 @@ fn disturb(store: &Arc<Store>) {
     }
 }
 
+/// What the directory takes a page, for objects of every density.
+#[test]
+fn the_directory_keeps_to_its_bytes_a_page() {
+    const PAGES: u64 = 1 << 15;
+    let places: [(&str, f64, fn(u64) -> (u64, u32)); 5] = [
+        ("dense objects of 512 pages", 8.5, |n| {
+            (n / 512, (n % 512) as u32)
+        }),
+        ("files of 8 pages", 16.0, |n| (n / 8, (n % 8) as u32)),
+        ("files of 3 pages", 16.0, |n| (n / 3, (n % 3) as u32)),
+        ("one page an object", 16.0, |n| (n, 0)),
+        ("one object, scattered", 16.0, |n| {
+            (1, (n * 0x9e37_79b1) as u32)
+        }),
+    ];
+    for (name, most, place) in places {
+        let (client, _) = alone(EPHEMERAL, PAGES as usize / 16 + 16);
+        for n in 0..PAGES {
+            let (object, index) = place(n);
+            assert_eq!(client.put(object, index, n), Put::Stored);
+        }
+        let overhead = client.worker.store().page_overhead();
+        let bytes = overhead.directory as f64 / PAGES as f64;
+        assert!(bytes <= most, "{name}: {bytes}");
+        assert!(overhead.ghosts as f64 / PAGES as f64 <= 16.0, "{name}");
+    }
+}
+
 /// Bookkeeping: sums agree at every moment, and all is zero after the end.
 #[test]
 fn counts_add_up() {

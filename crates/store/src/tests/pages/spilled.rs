@@ -83,20 +83,10 @@ fn a_full_spill_file_refuses_new_pages_and_takes_them_after_a_flush() {
 #[test]
 fn a_late_read_brings_nothing_back() {
     for ends in [false, true] {
-        let (store, _) = store(24, 1);
-        let ann = tenant(&store, "ann", 100);
-        let meddler = Arc::new(Meddler {
-            disk: Disk::new(50),
-            meddle: Mutex::new(None),
-        });
-        let spill = Arc::clone(&meddler) as Arc<dyn Spill>;
-        let pool = store
-            .create_pool(ann, PERSISTENT, Some(spill))
-            .expect("a pool");
-        let client = Client::of(&store, ann, pool);
+        let (client, meddler) = meddled();
         assert_eq!(client.put(1, 1, 5), Put::Stored);
         release(&client);
-        let other = Client::of(&store, ann, pool);
+        let other = client.again();
         *meddler.meddle.lock() = Some(Box::new(move || match ends {
             true => assert!(other.worker.destroy_pool(other.tenant, other.pool, NOW)),
             false => {
@@ -108,6 +98,21 @@ fn a_late_read_brings_nothing_back() {
         assert!(got != Some(5), "the old page");
         assert_eq!(client.get(1, 1), (!ends).then_some(6));
     }
+}
+
+/// A client on a pool whose disk can be meddled with.
+fn meddled() -> (Client, Arc<Meddler>) {
+    let (store, _) = store(24, 1);
+    let ann = tenant(&store, "ann", 100);
+    let meddler = Arc::new(Meddler {
+        disk: Disk::new(50),
+        meddle: Mutex::new(None),
+    });
+    let spill = Arc::clone(&meddler) as Arc<dyn Spill>;
+    let pool = store
+        .create_pool(ann, PERSISTENT, Some(spill))
+        .expect("a pool");
+    (Client::of(&store, ann, pool), meddler)
 }
 
 /// A disk whose reads and writes meet another client on their way.
@@ -141,19 +146,9 @@ impl Spill for Meddler {
 #[test]
 fn a_late_write_brings_nothing_back() {
     for flushes in [false, true] {
-        let (store, _) = store(24, 1);
-        let ann = tenant(&store, "ann", 100);
-        let meddler = Arc::new(Meddler {
-            disk: Disk::new(50),
-            meddle: Mutex::new(None),
-        });
-        let spill = Arc::clone(&meddler) as Arc<dyn Spill>;
-        let pool = store
-            .create_pool(ann, PERSISTENT, Some(spill))
-            .expect("a pool");
-        let client = Client::of(&store, ann, pool);
+        let (client, meddler) = meddled();
         (0..20).for_each(|index| assert!(client.put(1, index, u64::from(index)).is_stored()));
-        let other = Client::of(&store, ann, pool);
+        let other = client.again();
         *meddler.meddle.lock() = Some(Box::new(move || {
             for index in 0..20 {
                 match flushes {
