@@ -468,7 +468,8 @@ fn disturb(store: &Arc<Store>) {
 #[test]
 fn the_directory_keeps_to_its_bytes_a_page() {
     const PAGES: u64 = 1 << 15;
-    let places: [(&str, f64, fn(u64) -> (u64, u32)); 5] = [
+    type Place = fn(u64) -> (u64, u32);
+    let places: [(&str, f64, Place); 5] = [
         ("dense objects of 512 pages", 8.5, |n| {
             (n / 512, (n % 512) as u32)
         }),
