@@ -16,6 +16,8 @@ use sublet_frontends::ring::Spills;
 use sublet_store::Spill;
 use sublet_types::{Bytes, PAGE_BYTES};
 
+use crate::observe::Seldom;
+
 /// A tenant's folder for spill files.
 #[derive(Debug)]
 pub struct SpillFolder {
@@ -104,11 +106,30 @@ impl Spill for SpillFile {
     }
 
     fn write(&self, slot: u32, page: &[u8]) -> io::Result<()> {
-        self.file.write_all_at(page, u64::from(slot) * PAGE_BYTES)
+        let written = self.file.write_all_at(page, u64::from(slot) * PAGE_BYTES);
+        self.told(
+            written,
+            "a page cannot be written to its spill file and stays in memory",
+        )
     }
 
     fn read(&self, slot: u32, page: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(page, u64::from(slot) * PAGE_BYTES)
+        let read = self.file.read_exact_at(page, u64::from(slot) * PAGE_BYTES);
+        self.told(read, "a page cannot be read from its spill file")
+    }
+}
+
+/// A disk that fails is told of, but not for each page.
+static FAILING: Seldom = Seldom::new();
+
+impl SpillFile {
+    fn told(&self, done: io::Result<()>, what: &str) -> io::Result<()> {
+        if let Err(error) = &done
+            && let Some(swallowed) = FAILING.may_speak()
+        {
+            tracing::error!(path = %self.path.display(), %error, swallowed, "{what}");
+        }
+        done
     }
 }
 

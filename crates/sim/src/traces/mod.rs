@@ -44,6 +44,19 @@ pub struct Access {
     pub op: Op,
 }
 
+impl Access {
+    /// A read of one page of a device, in a trace that tells no times.
+    fn read_of_device(page: u64) -> Access {
+        Access {
+            at: Moment::START,
+            page: TracePage::of_device(page),
+            space: Space::Device,
+            count: 1,
+            op: Op::Read,
+        }
+    }
+}
+
 /// What a trace's objects are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {

@@ -3,8 +3,7 @@
 use std::io::Read;
 
 use super::records::Records;
-use super::{Access, Op, Source, Space, TraceError, TracePage};
-use crate::virtual_time::Moment;
+use super::{Access, Source, TraceError};
 
 pub(super) fn accesses(
     source: Source,
@@ -14,11 +13,5 @@ pub(super) fn accesses(
 }
 
 fn access(record: [u8; 4]) -> Access {
-    Access {
-        at: Moment::START,
-        page: TracePage::of_device(u64::from(u32::from_le_bytes(record))),
-        space: Space::Device,
-        count: 1,
-        op: Op::Read,
-    }
+    Access::read_of_device(u64::from(u32::from_le_bytes(record)))
 }

@@ -2,7 +2,8 @@
 //!
 //! Who may share a pool is said beforehand, by the owner of the host; nobody else may. Its pages are charged
 //! to an account of its own, a get leaves them, and each sharer has a handle. When a sharer leaves, the
-//! objects that it touched last go with it; when the last one leaves, all do.
+//! objects that it touched last go with it; when the last one leaves, all do. Of a pool with more objects than are
+//! followed everything goes: ephemeral pages may.
 
 use std::collections::HashMap;
 
@@ -16,9 +17,16 @@ use crate::api::{PageKey, PoolError};
 /// Tenants that may share one pool, at the most.
 const SHARERS_MAX: usize = 256;
 
+/// Objects of one pool that are followed, at the most: 2 MiB of them.
+const TOUCHED_MAX: usize = 1 << 16;
+
 /// Every pool that tenants were allowed to share.
 #[derive(Default)]
-pub(crate) struct SharedPools(HashMap<SharedName, SharedPool>);
+pub(crate) struct SharedPools {
+    pools: HashMap<SharedName, SharedPool>,
+    /// Which pool each handle is on.
+    of_handle: HashMap<PoolId, SharedName>,
+}
 
 struct SharedPool {
     account: TenantId,
@@ -28,6 +36,8 @@ struct SharedPool {
     handles: Vec<PoolId>,
     /// Which handle touched an object last.
     touched: HashMap<ObjectId, u32>,
+    /// More objects were touched than are followed.
+    lost_track: bool,
 }
 
 const FLAGS: PoolFlags = PoolFlags {
@@ -49,12 +59,13 @@ impl Pages {
             return Err(PoolError::TooMany);
         }
         let mut shared = self.shared.lock();
-        let pool = shared.0.entry(name).or_insert_with(|| SharedPool {
+        let pool = shared.pools.entry(name).or_insert_with(|| SharedPool {
             account,
             members: Vec::new(),
             base: None,
             handles: Vec::new(),
             touched: HashMap::new(),
+            lost_track: false,
         });
         pool.members = members;
         Ok(())
@@ -63,8 +74,8 @@ impl Pages {
     /// A handle for a tenant on a shared pool.
     pub(crate) fn join(&self, tenant: TenantId, name: SharedName) -> Result<PoolId, PoolError> {
         let mut shared = self.shared.lock();
-        let pool = shared
-            .0
+        let SharedPools { pools, of_handle } = &mut *shared;
+        let pool = pools
             .get_mut(&name)
             .filter(|pool| pool.members.contains(&tenant))
             .ok_or(PoolError::NotAllowed)?;
@@ -75,30 +86,31 @@ impl Pages {
         pool.base = Some(base);
         let handle = self.pools.add(tenant, FLAGS, Some(base.slot), None)?;
         pool.handles.push(handle);
+        of_handle.insert(handle, name);
         Ok(handle)
     }
 
     /// The name of the shared pool that a handle is on.
     pub(crate) fn shared_name(&self, handle: PoolId) -> Option<SharedName> {
-        let shared = self.shared.lock();
-        let mut pools = shared.0.iter();
-        pools
-            .find(|(_, pool)| pool.handles.contains(&handle))
-            .map(|(name, _)| *name)
+        self.shared.lock().of_handle.get(&handle).copied()
     }
 
     /// Takes a handle out of its pool: the objects that it touched last, and the pool itself if that was the last
     /// handle.
     fn leave(&self, handle: PoolId) -> Option<(PoolId, TenantId, Left)> {
         let mut shared = self.shared.lock();
-        let mut pools = shared.0.values_mut();
-        let pool = pools.find(|pool| pool.handles.contains(&handle))?;
+        let name = shared.of_handle.remove(&handle)?;
+        let pool = shared.pools.get_mut(&name)?;
         pool.handles.retain(|other| *other != handle);
         let base = pool.base?;
         if pool.handles.is_empty() {
             pool.base = None;
-            pool.touched.clear();
+            pool.forget();
             return Some((base, pool.account, Left::All));
+        }
+        if pool.lost_track {
+            pool.forget();
+            return Some((base, pool.account, Left::Content));
         }
         let own = pool.touched.extract_if(|_, slot| *slot == handle.slot);
         let objects = own.map(|(object, _)| object).collect();
@@ -106,10 +118,20 @@ impl Pages {
     }
 }
 
+impl SharedPool {
+    /// Begins to follow objects anew.
+    fn forget(&mut self) {
+        self.touched.clear();
+        self.lost_track = false;
+    }
+}
+
 /// What goes with a sharer.
 enum Left {
     /// These objects.
     Objects(Vec<ObjectId>),
+    /// Every page; the pool stays.
+    Content,
     /// The whole pool.
     All,
 }
@@ -121,10 +143,16 @@ impl Desk<'_> {
             return;
         }
         let mut shared = self.pages.shared.lock();
-        let mut pools = shared.0.values_mut();
-        let is_it = |pool: &&mut SharedPool| pool.handles.contains(&key.pool);
-        if let Some(pool) = pools.find(is_it) {
-            pool.touched.insert(key.object, key.pool.slot);
+        let SharedPools { pools, of_handle } = &mut *shared;
+        let name = of_handle.get(&key.pool);
+        let Some(pool) = name.and_then(|name| pools.get_mut(name)) else {
+            return;
+        };
+        match pool.touched.len() < TOUCHED_MAX || pool.touched.contains_key(&key.object) {
+            true => {
+                pool.touched.insert(key.object, key.pool.slot);
+            }
+            false => pool.lost_track = true,
         }
     }
 
@@ -154,8 +182,11 @@ impl Desk<'_> {
         };
         let desk = Desk { tenant, ..*self };
         match left {
-            Left::All => {
-                desk.destroy_base(base);
+            Left::All => desk.destroy_base(base),
+            Left::Content => {
+                if let Some(pool) = self.pages.pools.check(base, account) {
+                    desk.remove_pages(pool);
+                }
             }
             Left::Objects(objects) => {
                 for object in objects {

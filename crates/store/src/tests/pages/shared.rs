@@ -72,6 +72,21 @@ fn r_t4_leaving_takes_what_one_touched_last() {
     }
 }
 
+/// A pool with more objects than are followed forgets everything when a sharer leaves, and serves on.
+#[test]
+fn more_objects_than_are_followed_all_go_with_a_sharer() {
+    let (store, [account, ann, ben, _]) = sharers();
+    let (hers, his) = (join(&store, ann), join(&store, ben));
+    for object in 0..70_000 {
+        hers.put(object, 1, 5);
+    }
+    his.put(80_000, 1, 6);
+    assert!(hers.worker.destroy_pool(ann, hers.pool, NOW));
+    assert_eq!(store.page_figures(account).used.0, 0);
+    his.put(1, 1, 7);
+    assert_eq!(his.get(1, 1), Some(7));
+}
+
 /// B5, B10: sharers that come and go leave neither pages nor handles behind.
 #[test]
 fn b5_b10_nothing_is_left_of_who_left() {
