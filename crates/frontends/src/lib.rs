@@ -2,6 +2,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod block;
 pub mod memcached;
 pub mod ring;
 pub mod tenancy;

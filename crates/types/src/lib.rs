@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod amount;
+mod disk;
 mod host;
 mod page;
 mod snapshot;
@@ -11,6 +12,7 @@ mod tenant;
 mod time;
 
 pub use amount::{BLOCK_BYTES, Bytes, PAGE_BYTES, Pages, ParseBytesError};
+pub use disk::{DiskKind, DiskName, DiskNameError, DiskSettings, Durability, Fill, Slow};
 pub use host::{CgroupFigures, HostFigures, Pressure};
 pub use page::{ObjectId, PageIndex, PoolFlags, PoolId, SharedName, SharedNameError};
 pub use snapshot::{Curve, Shrinking, Snapshot, Target, Targets, TenantSnapshot};
