@@ -130,6 +130,7 @@ impl Daemon {
                 items: arena.items,
             },
             tenants: self.tenant_statuses(),
+            disks: Vec::new(),
             changed: self.differences(),
         }
     }
