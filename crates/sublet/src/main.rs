@@ -6,6 +6,7 @@
 
 mod bench;
 mod config;
+mod disk;
 mod doctor;
 mod exit;
 mod generate;
@@ -43,6 +44,8 @@ enum Command {
     Status(status::Args),
     /// Show who is served, and change what each is granted
     Tenants(tenants::Args),
+    /// Serve disks and swap to virtual machines: add, show, resize, flush and remove them
+    Disk(disk::Args),
     /// Show and change who may hold how much, and ask why
     Policy(policy::Args),
     /// Give memory back to the host by hand
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Tenants(args) => tenants::run(&args),
+        Command::Disk(args) => disk::run(&args),
         Command::Policy(args) => policy::run(&args),
         Command::Release(args) => release::run(&args),
         Command::Memcached(args) => return memcached::run(args),
