@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 
 pub mod block;
+pub mod doors;
 pub mod memcached;
 pub mod ring;
 pub mod tenancy;
