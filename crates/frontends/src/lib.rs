@@ -5,5 +5,6 @@
 pub mod block;
 pub mod doors;
 pub mod memcached;
+pub mod nbd;
 pub mod ring;
 pub mod tenancy;
