@@ -10,6 +10,7 @@ mod disk;
 mod doctor;
 mod exit;
 mod generate;
+mod keep;
 mod memcached;
 mod policy;
 mod reach;
@@ -65,6 +66,9 @@ enum Command {
     /// Write the man page or a shell's completions
     #[command(hide = true)]
     Generate(generate::Args),
+    /// Keep pages of swap while no daemon runs; the daemon starts this itself
+    #[command(hide = true)]
+    Keep(keep::Args),
 }
 
 fn main() -> ExitCode {
@@ -82,6 +86,7 @@ fn main() -> ExitCode {
         Command::Sim(args) => sim::run(&args),
         Command::BenchChore(chore) => chore.run(),
         Command::Generate(args) => generate::run(&args),
+        Command::Keep(args) => keep::run(&args),
     }
     .into()
 }

@@ -18,7 +18,7 @@ use sublet_client::messages::{
 use sublet_types::TenantName;
 
 use super::disks;
-use crate::disk::DiskError;
+use crate::disk::{BackingError, DiskError};
 use crate::headroom::OrderError;
 use crate::observe::{Seldom, metrics};
 use crate::run::{Daemon, Declined};
@@ -142,14 +142,14 @@ impl From<Declined> for No {
 fn of_disk(error: &DiskError) -> (StatusCode, &'static str) {
     match error {
         DiskError::NoDisk(_) => (StatusCode::NOT_FOUND, "`sublet disk list` shows them all"),
-        DiskError::Exists(_) | DiskError::Busy(_) | DiskError::InUse { .. } => {
+        DiskError::Exists(_) | DiskError::Busy(_) | DiskError::Backing(BackingError::InUse(_)) => {
             (StatusCode::CONFLICT, "")
         }
         DiskError::NotAllowed { .. } => (
             StatusCode::FORBIDDEN,
             "add its folder there in the config file, or name the disk in the file, and restart",
         ),
-        DiskError::Backing { .. } => (
+        DiskError::Failed { .. } => (
             StatusCode::INTERNAL_SERVER_ERROR,
             "what it could not take is still in memory",
         ),

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use sublet_frontends::block::{self, Desk, Request, Shape};
 use sublet_frontends::tenancy::{Doorman, Tenancy};
-use sublet_types::{DiskSettings, Fill, PoolId, Slow, TenantId};
+use sublet_types::{Bytes, DiskSettings, Fill, PoolId, Slow, TenantId};
 
 use super::backing::Backing;
 use super::bell::Bell;
@@ -53,6 +53,15 @@ impl Backed {
     /// Whether a page that was written is kept, and not only replaced.
     pub(super) fn keeps_writes(&self) -> bool {
         self.fill() == Fill::Miss
+    }
+
+    pub(super) fn size(&self) -> Bytes {
+        Bytes(self.bytes.load(Ordering::Relaxed))
+    }
+
+    /// Whether its backing takes no writes.
+    pub(super) fn ails(&self) -> bool {
+        self.swap.as_ref().is_some_and(Swap::is_failing)
     }
 
     pub(super) fn fill(&self) -> Fill {

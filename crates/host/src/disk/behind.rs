@@ -69,11 +69,11 @@ impl Floor {
 
     /// Whether pages are to be written now: always, but where they are to stay in memory for as long as there is room.
     fn is_due(&self, swap: &Swap) -> bool {
-        swap.durability() != Durability::Memory || swap.stage.is_filling()
+        swap.durability() != Durability::Memory || swap.stage.is_filling() || swap.is_hurried()
     }
 
     async fn write_batch(&self, swap: &Swap, desk: &mut Desk) {
-        if !self.disk.inbox.has_ended() && !swap.stage.is_filling() {
+        if !self.disk.inbox.has_ended() && !swap.stage.is_filling() && !swap.is_hurried() {
             self.rest(REST).await;
         }
         swap.some(&mut desk.from, &mut desk.batch);

@@ -9,8 +9,8 @@ macro_rules! figures {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
         /// What a disk did since the start.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct Figures {
-            $($(#[$doc])* pub $name: u64,)*
+        pub(super) struct Figures {
+            $($(#[$doc])* pub(super) $name: u64,)*
         }
 
         /// One thread's count: that thread alone writes it.

@@ -69,7 +69,9 @@ pub enum DiskError {
         source: io::Error,
     },
     /// Another disk is served there in another way.
-    #[error("{0} serves another disk with other certificates or another mode; give this one a place of its own")]
+    #[error(
+        "{0} serves another disk with other certificates or another mode; give this one a place of its own"
+    )]
     Place(DiskListen),
     /// A listener has as many disks as it may.
     #[error(transparent)]
@@ -96,7 +98,9 @@ pub enum DiskError {
     #[error("disk {0} is busy; try again when that is done")]
     Busy(DiskName),
     /// It would lose bytes.
-    #[error("disk {name} has {has}; it can be made larger, not smaller: its guest may use what would go")]
+    #[error(
+        "disk {name} has {has}; it can be made larger, not smaller: its guest may use what would go"
+    )]
     Shrinks {
         /// Which disk.
         name: DiskName,

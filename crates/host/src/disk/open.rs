@@ -1,7 +1,7 @@
 //! Opening a disk, and its end.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc;
@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 
 use sublet_frontends::memcached::serve::Premises;
 use sublet_frontends::tenancy::Doorman;
-use sublet_types::{DiskKind, DiskSettings, Durability, PoolFlags, TenantId};
+use sublet_types::{Bytes, DiskKind, DiskSettings, PoolFlags, TenantId};
 
 use super::DiskError;
 use super::backed::Backed;
@@ -34,8 +34,6 @@ pub(super) struct Opening<'a> {
     pub(super) tenant: TenantId,
     /// Where pages of swap are staged; disks need none.
     pub(super) stage: Option<Arc<Stage>>,
-    /// Where files are made that nobody named.
-    pub(super) folder: &'a Path,
 }
 
 /// A disk's pages are ephemeral, and stay when they are read: the backing has them, or the stage.
@@ -50,19 +48,19 @@ impl OpenDisk {
         settings: &DiskSettings,
         opening: &Opening<'_>,
     ) -> Result<OpenDisk, DiskError> {
-        let backing = open_backing(settings, opening.folder)?;
+        let backing = open_backing(settings)?;
         let bytes = backing.bytes().map_err(DiskError::System)?;
         let bell = Arc::new(Bell::new().map_err(DiskError::System)?);
         let store = &opening.premises.store;
         let pool = store.create_pool(opening.tenant, POOL, None);
-        let durability = settings.durability.unwrap_or(Durability::WriteBehind);
+        let durability = settings.durability();
         let swap = opening.stage.as_ref().map(|stage| {
             let (stage, bell) = (Arc::clone(stage), Arc::clone(&bell));
             Swap::new(stage, &settings.name, durability, bell)
         });
         let disk = Arc::new(Backed {
             tenant: opening.tenant,
-            pool: pool.map_err(DiskError::Pool)?,
+            pool: pool?,
             inbox: Inbox::new(Arc::clone(&bell)),
             slow: settings.slow,
             settings: settings.clone(),
@@ -87,9 +85,9 @@ impl OpenDisk {
     }
 }
 
-fn open_backing(settings: &DiskSettings, folder: &Path) -> Result<Backing, BackingError> {
-    let named = settings.backing.as_ref().map(PathBuf::from);
-    let path = named.unwrap_or_else(|| folder.join(format!("{}.swap", settings.name)));
+fn open_backing(settings: &DiskSettings) -> Result<Backing, DiskError> {
+    let none = || DiskError::NoBacking(settings.name.clone());
+    let path = PathBuf::from(settings.backing.as_ref().ok_or_else(none)?);
     let backing = match (settings.kind, settings.size) {
         (DiskKind::Swap, Some(size)) => Backing::make(&path, size)?,
         _ => Backing::open(&path, settings.read_only)?,
@@ -99,11 +97,11 @@ fn open_backing(settings: &DiskSettings, folder: &Path) -> Result<Backing, Backi
         source,
     })?;
     match settings.size {
-        Some(said) if said.0 != has => Err(BackingError::OtherSize {
+        Some(said) if said.0 != has => Err(DiskError::Backing(BackingError::OtherSize {
             path,
-            has: sublet_types::Bytes(has),
+            has: Bytes(has),
             said,
-        }),
+        })),
         _ => Ok(backing),
     }
 }

@@ -114,7 +114,11 @@ impl Places {
         for place in self.open.values_mut() {
             place.disks.retain(|disk| disk != name);
         }
-        for (_, place) in self.open.extract_if(.., |_, place| place.disks.is_empty()) {
+        let (kept, left): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.open)
+            .into_iter()
+            .partition(|(_, place)| !place.disks.is_empty());
+        self.open = kept;
+        for place in left.values() {
             self.nbd.close(&place.address);
         }
     }
@@ -157,7 +161,7 @@ fn certificates(tls: &DiskTls) -> Result<Tls, DiskError> {
         client_ca: tls.client_ca.as_ref().map(PathBuf::from),
         client_certificate: match tls.client_ca {
             Some(_) => ClientCertificate::Required,
-            None => ClientCertificate::NotAsked,
+            None => ClientCertificate::Unasked,
         },
         min_version: TlsVersion::V12,
         resumes: true,

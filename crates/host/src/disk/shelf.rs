@@ -1,6 +1,6 @@
 //! All disks of a daemon.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use sublet_client::messages::{DiskState, DiskStatus};
 use sublet_frontends::block::{Buffer, Disk, Outcome, Outcomes, Request, Verb};
 use sublet_frontends::memcached::serve::Premises;
 use sublet_store::TenantError;
-use sublet_types::{Bytes, DiskKind, DiskName, DiskSettings, TenantId};
+use sublet_types::{Bytes, DiskKind, DiskListen, DiskName, DiskSettings, PoolId, TenantId};
 
 use super::DiskError;
 use super::backed::Backed;
 use super::open::{OpenDisk, Opening};
 use super::places::Places;
-use super::stage::{Kept, KeeperError, Stage};
+use super::stage::{KeeperError, Kept, Stage};
 use super::swap::Swap;
 
 /// How often it is looked whether everything is written.
@@ -106,7 +106,9 @@ impl Disks {
             running: Mutex::new(Some(running)),
             settings,
         };
-        self.open.lock().insert(said.name.clone(), Arc::new(shelved));
+        self.open
+            .lock()
+            .insert(said.name.clone(), Arc::new(shelved));
         Ok(())
     }
 
@@ -114,7 +116,7 @@ impl Disks {
         &self,
         disk: &Arc<Backed>,
         settings: &DiskSettings,
-    ) -> Result<Vec<sublet_types::DiskListen>, DiskError> {
+    ) -> Result<Vec<DiskListen>, DiskError> {
         let mut places = self.places.lock();
         let places = match &mut *places {
             Some(places) => places,
@@ -193,14 +195,22 @@ impl Disks {
     /// All of them, in order of names.
     pub fn list(&self) -> Vec<DiskStatus> {
         let all: Vec<_> = self.open.lock().values().cloned().collect();
-        let statuses = all.iter().map(|disk| self.status(disk));
-        statuses.collect()
+        let tenants: BTreeSet<TenantId> = all.iter().map(|shelved| shelved.disk.tenant).collect();
+        let store = &self.premises.store;
+        let pages: HashMap<PoolId, u64> = tenants
+            .into_iter()
+            .flat_map(|tenant| store.pool_pages(tenant))
+            .collect();
+        all.iter().map(|disk| self.status(disk, &pages)).collect()
     }
 
     /// One of them.
     pub fn show(&self, name: &DiskName) -> Option<DiskStatus> {
         let disk = self.open.lock().get(name).cloned();
-        disk.map(|disk| self.status(&disk))
+        disk.map(|shelved| {
+            let pages = self.premises.store.pool_pages(shelved.disk.tenant);
+            self.status(&shelved, &pages)
+        })
     }
 
     fn find(&self, name: &DiskName) -> Result<Arc<Shelved>, DiskError> {
@@ -208,7 +218,7 @@ impl Disks {
         found.ok_or_else(|| DiskError::NoDisk(name.clone()))
     }
 
-    fn status(&self, shelved: &Shelved) -> DiskStatus {
+    fn status(&self, shelved: &Shelved, pages: &HashMap<PoolId, u64>) -> DiskStatus {
         let disk = &shelved.disk;
         let figures = disk.tallies.sum();
         let places = self.places.lock();
@@ -216,7 +226,11 @@ impl Disks {
         let ails = disk.ails();
         let why = "its backing fails: the log says how";
         DiskStatus {
-            state: if ails { DiskState::Ailing } else { DiskState::Serving },
+            state: if ails {
+                DiskState::Ailing
+            } else {
+                DiskState::Serving
+            },
             why: if ails { why.to_owned() } else { String::new() },
             connections: places.as_ref().map_or(0, |places| places.connections(name)),
             reads: figures.reads,
@@ -225,7 +239,7 @@ impl Disks {
             bytes_written: figures.written_bytes,
             hits: figures.hits,
             misses: figures.misses,
-            pages: self.premises.store.pool_pages(disk.tenant, disk.pool),
+            pages: pages.get(&disk.pool).copied().unwrap_or(0),
             dirty: disk.swap.as_ref().map_or(0, Swap::dirty),
             prefetched: figures.read_ahead,
             faults: figures.faults,
@@ -245,7 +259,9 @@ impl Disks {
             name: name.clone(),
             source,
         };
-        disk.backing.grow(size, disk.swap.is_some()).map_err(failed)?;
+        disk.backing
+            .grow(size, disk.swap.is_some())
+            .map_err(failed)?;
         disk.bytes.store(size.0, Ordering::Relaxed);
         Ok(())
     }
@@ -275,8 +291,19 @@ impl Disks {
             to: Arc::new(Waiter(Mutex::new(asked))),
             token: 0,
         });
-        let outcome = answer.recv().map_err(|error| failed(io::Error::other(error)))?;
-        outcome.result.map_err(|fault| failed(io::Error::other(fault)))
+        let outcome = answer
+            .recv()
+            .map_err(|error| failed(io::Error::other(error)))?;
+        outcome
+            .result
+            .map_err(|fault| failed(io::Error::other(fault)))
+    }
+
+    /// What the stage takes of the host's memory, beside the arena.
+    pub fn stage_bytes(&self) -> Bytes {
+        let staging = self.staging.lock();
+        let bytes = staging.as_ref().map(|staging| staging.stage.bytes());
+        bytes.unwrap_or_default()
     }
 
     /// Lets all clients go, writes what is staged, and ends every disk.

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use parking_lot::{Mutex, MutexGuard};
@@ -27,9 +27,30 @@ pub(super) struct Swap {
     stripes: Vec<Mutex<()>>,
     /// The backing fails: nothing more is acknowledged that it does not have.
     failing: AtomicBool,
+    /// How many wait until what is staged has been written.
+    hurried: AtomicU32,
     /// Who writes behind, while there is nothing to write.
     sleeper: Mutex<Option<Waker>>,
     bell: Arc<Bell>,
+}
+
+/// Somebody waits until what was staged at a moment has been written.
+pub(super) struct Hurry<'a> {
+    swap: &'a Swap,
+    until: u64,
+}
+
+impl Hurry<'_> {
+    /// Whether some of it is staged still.
+    pub(super) fn has_some(&self) -> bool {
+        self.swap.stage.has_before(self.swap.disk, self.until)
+    }
+}
+
+impl Drop for Hurry<'_> {
+    fn drop(&mut self) {
+        self.swap.hurried.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Swap {
@@ -45,6 +66,7 @@ impl Swap {
             durability,
             stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
             failing: AtomicBool::new(false),
+            hurried: AtomicU32::new(0),
             sleeper: Mutex::new(None),
             bell,
         }
@@ -118,6 +140,25 @@ impl Swap {
             tracing::error!(
                 "the backing of swap fails: its pages stay in memory, and nothing more is acknowledged that it does not have"
             );
+        }
+    }
+
+    pub(super) fn is_failing(&self) -> bool {
+        self.failing.load(Ordering::Relaxed)
+    }
+
+    /// Whether somebody waits until what is staged has been written.
+    pub(super) fn is_hurried(&self) -> bool {
+        self.hurried.load(Ordering::Relaxed) > 0
+    }
+
+    /// Has everything written soon that is staged now.
+    pub(super) fn hurry(&self) -> Hurry<'_> {
+        self.hurried.fetch_add(1, Ordering::Relaxed);
+        self.wake();
+        Hurry {
+            swap: self,
+            until: self.stage.now(),
         }
     }
 

@@ -46,7 +46,7 @@ fn premises(memory: Bytes) -> Premises {
 
 struct Rig {
     premises: Premises,
-    opening_folder: tempfile::TempDir,
+    _folder: tempfile::TempDir,
     stage: Option<Arc<Stage>>,
     settings: DiskSettings,
     open: Option<OpenDisk>,
@@ -62,6 +62,9 @@ fn settings(kind: DiskKind, backing: &Path) -> DiskSettings {
         backing: Some(backing.display().to_string()),
         size: (kind == DiskKind::Swap).then_some(Bytes(DISK_BYTES)),
         listen: Vec::new(),
+        mode: 0o600,
+        queues: 1,
+        tls: None,
         read_only: false,
         durability: None,
         fill: None,
@@ -88,7 +91,7 @@ impl Rig {
         change(&mut settings);
         let mut rig = Rig {
             premises: premises(Bytes::mib(32)),
-            opening_folder: folder,
+            _folder: folder,
             stage: (kind == DiskKind::Swap).then(|| stage(64)),
             settings,
             open: None,
@@ -117,7 +120,6 @@ impl Rig {
             premises: &self.premises,
             tenant,
             stage: self.stage.clone(),
-            folder: self.opening_folder.path(),
         };
         self.open = Some(OpenDisk::start(&self.settings, &opening).expect("it opens"));
     }

@@ -329,7 +329,7 @@ impl Daemon {
             config: self.file.as_ref().map(|file| file.display().to_string()),
             admin: self.config.admin.socket.display().to_string(),
             resident: process::resident().unwrap_or_default(),
-            overhead: self.overhead,
+            overhead: self.overhead + self.shelf.stage_bytes(),
         }
     }
 

@@ -42,9 +42,11 @@ impl Shelf {
         let ground = DiskGround {
             folder: config.state.clone(),
             dirty_max: config.disk.dirty_max,
+            keeper: config.admin.socket.with_extension("stage"),
+            threads: config.threads,
         };
         let shelf = Shelf {
-            disks: Disks::open(premises, ground).map_err(RunError::Disks)?,
+            disks: Disks::open(premises, ground),
             named: Mutex::default(),
             turns: Mutex::default(),
         };
@@ -137,6 +139,16 @@ impl Shelf {
             }
         });
         tracing::info!("disks are drained");
+    }
+
+    /// What pages of swap take that no backing has yet.
+    pub(super) fn stage_bytes(&self) -> Bytes {
+        self.disks.stage_bytes()
+    }
+
+    /// Lets all clients go and ends every disk.
+    pub(super) fn end(&self) {
+        self.disks.end();
     }
 
     fn flush_last(&self, name: &DiskName) {

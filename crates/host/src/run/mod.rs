@@ -80,9 +80,6 @@ pub enum RunError {
     /// Rings cannot be served.
     #[error(transparent)]
     Rings(#[from] RingsError),
-    /// What all disks share cannot be made.
-    #[error("disks: {0}")]
-    Disks(DiskError),
     /// A disk of the config cannot be served.
     #[error("disk {name}: {source}")]
     Disk {
@@ -147,6 +144,7 @@ pub fn run(loaded: Loaded) -> Result<(), RunError> {
     tracing::info!(signal, "ending");
     drop(admin);
     daemon.shelf.drain();
+    daemon.shelf.end();
     if let Some(ringing) = ringing {
         ringing.stop();
     }

@@ -149,12 +149,14 @@ impl Backing {
         (&*self.plain).seek(SeekFrom::End(0))
     }
 
-    /// Grows or shrinks a file.
-    pub(super) fn resize(&self, size: Bytes) -> io::Result<()> {
+    /// Makes a file larger; a device has to be so already. `whole`: its blocks are given to it at once.
+    pub(super) fn grow(&self, size: Bytes, whole: bool) -> io::Result<()> {
         match self.is_device {
-            true => Err(io::Error::other(
-                "a block device is resized by whoever made it",
+            true if self.bytes()? < size.0 => Err(io::Error::other(
+                "a block device is made larger by whoever made it",
             )),
+            true => Ok(()),
+            false if whole => Ok(fallocate(&*self.plain, FallocateFlags::empty(), 0, size.0)?),
             false => self.plain.set_len(size.0),
         }
     }

@@ -11,7 +11,6 @@ use std::fs::File;
 use std::future::poll_fn;
 use std::io;
 use std::ops::Range;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
@@ -234,11 +233,10 @@ impl Engine {
     }
 }
 
-/// What the tasks of a disk's thread share of it.
-pub(super) type SharedEngine = Rc<Engine>;
-
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
+
     use futures_executor::LocalPool;
     use futures_util::task::LocalSpawnExt;
 
@@ -247,7 +245,7 @@ mod tests {
     /// Runs a task to its end, as a disk's thread would.
     fn run<R: 'static>(
         bell: &Bell,
-        engine: &SharedEngine,
+        engine: &Rc<Engine>,
         task: impl Future<Output = R> + 'static,
     ) -> R {
         let mut pool = LocalPool::new();

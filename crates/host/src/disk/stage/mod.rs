@@ -18,8 +18,8 @@ use sublet_types::{Bytes, DiskName, PAGE_BYTES};
 
 pub(super) use self::head::Preface;
 use self::head::{HEAD_BYTES, Head, PREFACE_BYTES};
-pub use self::keeper::keep;
-pub(super) use self::keeper::{KeeperError, Kept};
+pub(super) use self::keeper::Kept;
+pub use self::keeper::{KeeperError, keep};
 
 /// A disk's number on the stage, for as long as the daemon runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -261,6 +261,18 @@ impl Stage {
         }
         drop(index);
         found.sort_unstable();
+    }
+
+    /// A moment: what is put later has a higher one.
+    pub(super) fn now(&self) -> u64 {
+        self.index.lock().sequence
+    }
+
+    /// Whether a page of a disk is there that was put until a moment.
+    pub(super) fn has_before(&self, disk: StageDisk, moment: u64) -> bool {
+        let index = self.index.lock();
+        let mut pages = index.slots.iter().flatten();
+        pages.any(|page| page.disk == disk && page.sequence <= moment)
     }
 
     /// Pages of a disk that are there.
