@@ -192,6 +192,11 @@ impl Worker {
             .unwrap_or(Get::NoPool)
     }
 
+    /// Whether a get would find a page. No use of it: nothing is counted, and its eviction hears nothing.
+    pub fn has_page(&self, tenant: TenantId, key: PageKey, now: Second) -> bool {
+        self.at_desk(tenant, now, |desk| desk.has(key)) == Some(true)
+    }
+
     /// Puts `count` pages of an object, from `key` on: `fill` writes the nth. Says what became of each.
     pub fn put_pages(
         &self,
