@@ -81,8 +81,14 @@ impl Misses {
 
     /// The form for people.
     pub fn text(&self) -> String {
+        let table = self.table("gets");
+        format!("Misses, and how they compare with the first column's\n{table}\n")
+    }
+
+    /// A row for each trace and size of the client, then the mean and the worst; `asked` says what the gets are.
+    pub fn table(&self, asked: &str) -> Table {
         let mut table = Table::new();
-        let fixed = ["trace", "client", "tier", "gets"].map(str::to_owned);
+        let fixed = ["trace", "client", "tier", asked].map(str::to_owned);
         table
             .load_preset(presets::ASCII_MARKDOWN)
             .set_content_arrangement(ContentArrangement::Disabled)
@@ -101,7 +107,7 @@ impl Misses {
             });
             table.add_row(blank.into_iter().chain(means));
         }
-        format!("Misses, and how they compare with the first column's\n{table}\n")
+        table
     }
 }
 

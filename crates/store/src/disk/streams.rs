@@ -76,7 +76,7 @@ struct Stream {
     start: u64,
     /// The page that it is expected to ask for.
     next: u64,
-    /// Where its windows end so far.
+    /// Where its windows end so far, or what was asked for.
     advised: u64,
     /// Pages of its last window.
     window: u32,
@@ -149,6 +149,7 @@ impl Stream {
     fn go_on(&mut self, read: Range<u64>, window: Window, device: u64) -> Advice {
         let goes_on = read.end > self.next;
         self.next = self.next.max(read.end);
+        self.advised = self.advised.max(self.next);
         self.start = self.start.min(read.start);
         let asked = (read.end - read.start).min(u64::from(window.most)) as u32;
         let ahead = match goes_on && self.next >= self.due {
@@ -165,7 +166,7 @@ impl Stream {
     fn advise(&mut self, asked: u32, window: Window, device: u64) -> Option<Range<u64>> {
         let length = self.window.saturating_mul(2).max(window.least).max(asked);
         let length = length.min(window.most);
-        let from = self.advised.max(self.next);
+        let from = self.advised;
         let to = from.saturating_add(u64::from(length)).min(device);
         if from >= to {
             return None;
@@ -234,6 +235,11 @@ mod tests {
     fn nothing_is_read_ahead_with_no_window_nor_at_the_end() {
         let mut streams = Streams::new(FAR, STREAMS, Window::NONE);
         assert_eq!(windows(&mut streams, 0, 100), []);
+        assert_eq!(
+            streams.note(100, 1).run,
+            101,
+            "runs are followed all the same"
+        );
         let mut streams = Streams::new(10, STREAMS, Window::default());
         assert_eq!(windows(&mut streams, 0, 30), [2..6, 6..10]);
         let beyond = Advice {
