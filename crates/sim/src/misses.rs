@@ -35,8 +35,11 @@ pub struct MissRow {
 impl MissRow {
     /// Misses relative to the yard-stick's.
     pub fn ratios(&self) -> Vec<f64> {
-        let first = self.misses.first().copied().unwrap_or(0).max(1);
-        let ratio = |misses: &u64| *misses as f64 / first as f64;
+        let first = self.misses.first().copied().unwrap_or(0);
+        let ratio = |misses: &u64| match *misses == first {
+            true => 1.0,
+            false => *misses as f64 / first.max(1) as f64,
+        };
         self.misses.iter().map(ratio).collect()
     }
 }

@@ -114,7 +114,7 @@ impl Comparison {
             title: question.title.to_owned(),
             unit: "relative to the first",
             rows: self.answer(question).rows.iter().map(bars).collect(),
-            labels: question.setups.iter().map(Setup::to_string).collect(),
+            labels: Setup::labels(&question.setups),
         };
         let panels: Vec<Panel> = self.questions.iter().map(panel).collect();
         draw_panels("sublet sim disk", &panels)
@@ -130,7 +130,7 @@ impl Comparison {
             answer_row(row, question.figure, &counts.collect::<Vec<_>>())
         };
         Misses {
-            labels: question.setups.iter().map(Setup::to_string).collect(),
+            labels: Setup::labels(&question.setups),
             rows: self.rows.iter().map(of_row).collect(),
         }
     }

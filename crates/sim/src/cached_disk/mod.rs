@@ -108,28 +108,57 @@ impl Setup {
 
 impl fmt::Display for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = self.parts();
+        let said = parts.iter().flatten().map(String::as_str);
+        f.write_str(&said.collect::<Vec<&str>>().join(", "))
+    }
+}
+
+impl Setup {
+    /// What to call each of these beside the others: what all do alike is left out.
+    pub fn labels(setups: &[Setup]) -> Vec<String> {
+        let all: Vec<[Option<String>; PARTS]> = setups.iter().map(Setup::parts).collect();
+        let differs = |part: usize| all.iter().any(|parts| parts[part] != all[0][part]);
+        let tells = (0..PARTS).filter(|part| *part == 0 || differs(*part));
+        let tells: Vec<usize> = tells.collect();
+        let label = |parts: &[Option<String>; PARTS]| {
+            let said = tells.iter().filter_map(|part| parts[*part].as_deref());
+            said.collect::<Vec<&str>>().join(", ")
+        };
+        all.iter().map(label).collect()
+    }
+
+    fn parts(&self) -> [Option<String>; PARTS] {
         let fill = match (self.sees, self.fill) {
             (Sees::Evictions, _) => "bound",
             (_, Fill::Miss) => "miss",
             (_, Fill::SecondMiss) => "second-miss",
             (_, Fill::DropOnRead) => "drop-on-read",
         };
-        write!(f, "{fill} {}", self.eviction)?;
-        let Window { least, most } = self.read_ahead.window;
-        match (least, most) {
-            (_, 0) => Ok(()),
-            _ if least == most => write!(f, ", ahead {most} x{}", self.read_ahead.streams),
-            _ => write!(f, ", ahead {least}-{most} x{}", self.read_ahead.streams),
-        }?;
-        if let Some(most) = self.sequential_max {
-            write!(f, ", runs to {most}")?;
-        }
-        match self.writes {
-            Writes::Put => Ok(()),
-            Writes::Drop => f.write_str(", writes dropped"),
+        let runs = self.sequential_max.map(|most| format!("runs to {most}"));
+        let dropped = self.writes == Writes::Drop;
+        [
+            Some(format!("{fill} {}", self.eviction)),
+            self.read_ahead.label(),
+            runs,
+            dropped.then(|| "writes dropped".to_owned()),
+        ]
+    }
+}
+
+impl ReadAhead {
+    fn label(self) -> Option<String> {
+        let streams = self.streams;
+        match self.window {
+            Window { most: 0, .. } => None,
+            Window { least, most } if least == most => Some(format!("ahead {most} x{streams}")),
+            Window { least, most } => Some(format!("ahead {least}-{most} x{streams}")),
         }
     }
 }
+
+/// Parts of a setup's name.
+const PARTS: usize = 4;
 
 /// What a disk came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
