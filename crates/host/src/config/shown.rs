@@ -116,6 +116,10 @@ pub(crate) fn shown_disk(disk: &DiskSettings) -> BTreeMap<String, String> {
     let shown = |(key, value): (&str, toml::Value)| match (key, value) {
         ("size", _) => disk.size.unwrap_or_default().to_string(),
         (_, toml::Value::String(text)) => text,
+        (_, toml::Value::Array(places)) => {
+            let places: Vec<&str> = places.iter().filter_map(toml::Value::as_str).collect();
+            places.join(", ")
+        }
         (_, other) => other.to_string(),
     };
     let lines = disk_lines(disk).into_iter();

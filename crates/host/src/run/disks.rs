@@ -16,7 +16,9 @@ use sublet_types::{Bytes, DiskName, DiskSettings, Pages, TenantName, TenantSetti
 
 use super::RunError;
 use super::daemon::{Daemon, Declined};
-use crate::config::{Config, DISKS_MAX, DiskChange, Live, Loaded, Said, disk_asked, shown_disk};
+use crate::config::{
+    Config, DISKS_MAX, DiskChange, Live, Loaded, Said, check_disk_size, disk_asked, shown_disk,
+};
 use crate::disk::{DiskError, DiskGround, Disks};
 
 /// The disks, and what was said of each.
@@ -223,7 +225,7 @@ impl Daemon {
 
     /// Opens a disk, serves it, and writes it down where it lasts.
     pub fn add_disk(&self, asked: &AddDisk) -> Result<DiskStatus, Declined> {
-        let said = asked.said.iter();
+        let said = asked.said.iter().filter(|(_, value)| !value.is_null());
         let said = said.map(|(key, value)| (key.clone(), Said::from_json(value)));
         let disk = disk_asked(&asked.name, said)?;
         let _turn = self.shelf.turn(&disk.name)?;
@@ -265,6 +267,7 @@ impl Daemon {
 
     /// Gives a disk another size, and writes it down where it lasts.
     pub fn resize_disk(&self, name: &DiskName, asked: &ResizeDisk) -> Result<DiskStatus, Declined> {
+        check_disk_size(name, asked.size)?;
         let _turn = self.shelf.turn(name)?;
         let before = self.shelf.disks.show(name);
         let before = before.ok_or_else(|| DiskError::NoDisk(name.clone()))?.size;
