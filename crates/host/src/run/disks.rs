@@ -117,7 +117,7 @@ impl Shelf {
     /// Brings everything to the backings, with a line now and then on how much is left.
     pub(super) fn drain(&self) {
         let all = self.disks.list();
-        if all.iter().all(|disk| disk.dirty == 0) {
+        if all.is_empty() {
             return;
         }
         thread::scope(|scope| {
@@ -149,7 +149,9 @@ impl Shelf {
 
     fn tell_of_dirty(&self) {
         let dirty: Pages = self.disks.list().iter().map(|disk| Pages(disk.dirty)).sum();
-        tracing::info!(left = %dirty.bytes(), "draining disks to their backings");
+        if dirty.0 > 0 {
+            tracing::info!(left = %dirty.bytes(), "draining disks to their backings");
+        }
     }
 }
 
