@@ -121,13 +121,15 @@ impl Shelf {
             return;
         }
         thread::scope(|scope| {
-            let flush = |name: DiskName| move || self.flush_last(&name);
-            let names = all.iter().map(|disk| disk.settings.name.clone());
-            let named = |name: DiskName| {
+            let mut flushing = Vec::new();
+            for disk in &all {
+                let name = &disk.settings.name;
                 let thread = thread::Builder::new().name("drain".to_owned());
-                thread.spawn_scoped(scope, flush(name))
-            };
-            let flushing: Vec<_> = names.filter_map(|name| named(name).ok()).collect();
+                match thread.spawn_scoped(scope, || self.flush_last(name)) {
+                    Ok(thread) => flushing.push(thread),
+                    Err(_) => self.flush_last(name),
+                }
+            }
             let mut told = Instant::now();
             self.tell_of_dirty();
             while flushing.iter().any(|thread| !thread.is_finished()) {
