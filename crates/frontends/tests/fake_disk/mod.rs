@@ -60,7 +60,12 @@ impl FakeDisk {
     }
 
     /// The same, of any shape, perhaps with a bad byte.
-    pub(crate) fn shaped(name: &str, shape: Shape, mood: Mood, bad_at: Option<u64>) -> Arc<FakeDisk> {
+    pub(crate) fn shaped(
+        name: &str,
+        shape: Shape,
+        mood: Mood,
+        bad_at: Option<u64>,
+    ) -> Arc<FakeDisk> {
         let chunks = 0..shape.bytes.div_ceil(CHUNK_BYTES);
         let disk = Arc::new(FakeDisk {
             name: name.to_owned(),
