@@ -152,17 +152,17 @@ fn large_writes_go_past_the_inbox_in_pieces_of_any_size() {
     said.resize(said.len() + len as usize, 3);
     said.extend(request(1, 2, BYTES - 10, len));
     said.resize(said.len() + len as usize, 4);
-    said.extend(request(0, 3, 4, 3));
     for piece in said.chunks(777_777) {
         client.0.write_all(piece).expect("heard");
     }
-    let mut answers = [0; 3].map(|_| client.answer().expect("an answer"));
+    let mut answers = [0; 2].map(|_| client.answer().expect("an answer"));
     answers.sort_unstable_by_key(|(_, cookie)| *cookie);
     assert_eq!(
         answers[..2],
         [(0, 1), (28, 2)],
         "the second reaches beyond the end"
     );
+    client.read(3, 4, 1, 0);
     let mut other = node.go("a");
     other.read(1, 5, 1 << 20, 3);
     other.read(2, 4 + (32 << 20), 1, 3);
