@@ -6,3 +6,4 @@ pub mod block;
 pub mod memcached;
 pub mod ring;
 pub mod tenancy;
+pub mod vhost_user;
