@@ -11,6 +11,7 @@ mod memory_disk;
 use std::error::Error;
 use std::fs::OpenOptions;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use memory_disk::{Manners, MemoryDisk, premises};
@@ -39,9 +40,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let (premises, tenant) = premises();
     let disk = MemoryDisk::new("memory", tenant, shape, file, manners);
-    let running = start(disk, Path::new(socket), 0o600, &premises, settings)?;
+    let running = start(
+        Arc::clone(&disk) as _,
+        Path::new(socket),
+        0o600,
+        &premises,
+        settings,
+    )?;
     loop {
         std::thread::sleep(Duration::from_secs(5));
-        println!("{:?}", running.figures().named());
+        println!("{:?} {:?}", running.figures().named(), disk.counts);
     }
 }

@@ -1,6 +1,7 @@
 //! A daemon that dies under I/O and one that is stopped; a VMM that goes and comes back. Whatever was under way is answered
 //! once, and every byte is what was written.
 
+#[allow(dead_code, reason = "what the disk counts is for others")]
 #[path = "../examples/memory_disk/mod.rs"]
 mod memory_disk;
 
@@ -159,10 +160,12 @@ impl Oracle {
         queue.kick().expect("a kick");
     }
 
-    /// Checks what has been answered. The driver itself fails on an answer that is none.
-    fn reap(&mut self, queue: &mut DriverQueue) {
+    /// Checks what has been answered, and says how much. The driver itself fails on an answer that is none.
+    fn reap(&mut self, queue: &mut DriverQueue) -> u64 {
+        let mut answered = 0;
         while let Some(answer) = queue.reap().expect("each is answered once") {
             assert_eq!(answer.status, 0);
+            answered += 1;
             let (block, doing) = self.under_way.remove(&answer.slot).expect("it was asked");
             let version = &mut self.versions[block as usize];
             match doing {
@@ -178,6 +181,7 @@ impl Oracle {
                 }
             }
         }
+        answered
     }
 
     fn drain(&mut self, queue: &mut DriverQueue) {
@@ -242,12 +246,13 @@ impl Scene {
         }
     }
 
-    /// Keeps all queues full for so long.
-    fn drive(&mut self, time: Duration) {
-        let until = Instant::now() + time;
-        while Instant::now() < until {
+    /// Keeps all queues full until so many requests were answered.
+    fn drive(&mut self, answers: u64) {
+        let (mut answered, began) = (0, Instant::now());
+        while answered < answers {
+            assert!(began.elapsed() < LONGEST, "requests hang");
             for (oracle, queue) in self.oracles.iter_mut().zip(&mut self.driver.queues) {
-                oracle.reap(queue);
+                answered += oracle.reap(queue);
                 oracle.submit(queue);
             }
             std::thread::yield_now();
@@ -300,7 +305,7 @@ fn a_killed_daemon_loses_and_repeats_nothing() {
     for round in 0..ROUNDS {
         let daemon = start_daemon(&scene);
         scene.connect();
-        scene.drive(Duration::from_millis(30 + round * 3));
+        scene.drive(60 + round * 7);
         drop(daemon);
         unanswered += scene.under_way();
     }
@@ -321,7 +326,7 @@ fn a_stopped_daemon_loses_and_repeats_nothing() {
     for round in 0..ROUNDS {
         let running = serve(&scene.socket(), &scene.file(), &premises, tenant);
         scene.connect();
-        scene.drive(Duration::from_millis(10 + round));
+        scene.drive(40 + round * 5);
         running.stop();
         unanswered += scene.under_way();
     }
@@ -339,7 +344,7 @@ fn a_vmm_that_comes_back_finds_its_queues_as_it_left_them() {
     let running = serve(&scene.socket(), &scene.file(), &premises, tenant);
     for round in 0..ROUNDS {
         scene.connect();
-        scene.drive(Duration::from_millis(5 + round));
+        scene.drive(30 + round * 5);
         scene.driver.hang_up();
     }
     scene.connect();

@@ -24,7 +24,7 @@ const CONFIG_BYTES: usize = 60;
 /// Where the config space says whether writes may be cached.
 const WCE_AT: usize = 32;
 
-/// A page, in sectors: what discards should keep to.
+/// A page, in sectors: what requests should keep to.
 const PAGE_SECTORS: u32 = 8;
 
 /// The features of a disk of this shape. `config_wce`: the guest may say whether writes are cached.
@@ -64,10 +64,10 @@ pub fn config(shape: &Shape, queues: u16, wce: u8, offset: usize, len: usize) ->
     put(8, &SEGMENT_BYTES_MAX.to_le_bytes());
     put(12, &SEGMENTS_MAX.to_le_bytes());
     put(20, &(SECTOR_BYTES as u32).to_le_bytes());
-    // Physical blocks of 2^3 sectors, none of them shifted; the best request is one such block at least.
+    // Physical blocks of 2^3 sectors, none of them shifted; requests are best of whole ones.
     put(24, &[3, 0]);
-    put(26, &1u16.to_le_bytes());
-    put(28, &1u32.to_le_bytes());
+    put(26, &(PAGE_SECTORS as u16).to_le_bytes());
+    put(28, &PAGE_SECTORS.to_le_bytes());
     put(WCE_AT, &[wce]);
     put(34, &queues.to_le_bytes());
     put(36, &DISCARD_SECTORS_MAX.to_le_bytes());

@@ -228,7 +228,7 @@ fn check(file: &File) -> Result<(), Refused> {
         return Err(Refused::Unsealed);
     }
     let system = rustix::fs::fstatfs(file).map_err(io::Error::from)?;
-    match i64::from(system.f_type) {
+    match system.f_type {
         HUGETLBFS_MAGIC => Err(Refused::HugePages),
         _ => Ok(()),
     }

@@ -144,12 +144,7 @@ impl VhostUserBackendReqHandlerMut for Vmm {
     }
 
     fn reset_device(&mut self) -> Result<()> {
-        for ring in &mut self.rings {
-            ring.rest();
-            ring.is_enabled = false;
-        }
-        self.features = 0;
-        Ok(())
+        Err(NOT_HERE)
     }
 
     fn get_features(&mut self) -> Result<u64> {
@@ -242,8 +237,7 @@ impl VhostUserBackendReqHandlerMut for Vmm {
     fn get_protocol_features(&mut self) -> Result<VhostUserProtocolFeatures> {
         Ok(VhostUserProtocolFeatures::MQ
             | VhostUserProtocolFeatures::CONFIG
-            | VhostUserProtocolFeatures::CONFIGURE_MEM_SLOTS
-            | VhostUserProtocolFeatures::RESET_DEVICE)
+            | VhostUserProtocolFeatures::CONFIGURE_MEM_SLOTS)
     }
 
     fn set_protocol_features(&mut self, features: u64) -> Result<()> {

@@ -59,17 +59,18 @@ pub(super) enum End {
 
 /// A worker's letter box, and how to wake it.
 pub(super) struct Post {
-    letters: Mutex<VecDeque<Message>>,
+    /// `None` once nobody reads them any more.
+    letters: Mutex<Option<VecDeque<Message>>>,
     has_letters: AtomicBool,
     mailbox: Arc<Mailbox>,
 }
 
 impl Post {
     fn send(&self, message: Message) {
-        let mut letters = self.letters.lock();
-        letters.push_back(message);
-        self.has_letters.store(true, Ordering::Release);
-        drop(letters);
+        if let Some(letters) = &mut *self.letters.lock() {
+            letters.push_back(message);
+            self.has_letters.store(true, Ordering::Release);
+        }
         self.mailbox.wake();
     }
 
@@ -130,7 +131,7 @@ impl Worker {
         let poll = Poll::new()?;
         let mailbox = Arc::new(Mailbox::new(Waker::new(poll.registry(), POST)?));
         let post = Arc::new(Post {
-            letters: Mutex::default(),
+            letters: Mutex::new(Some(VecDeque::new())),
             has_letters: AtomicBool::new(false),
             mailbox: Arc::clone(&mailbox),
         });
@@ -198,9 +199,11 @@ impl Worker {
         let letters = {
             let mut letters = self.post.letters.lock();
             self.post.has_letters.store(false, Ordering::Release);
-            std::mem::take(&mut *letters)
+            letters.as_mut().map(std::mem::take)
         };
-        letters.into_iter().for_each(|letter| self.apply(letter));
+        for letter in letters.into_iter().flatten() {
+            self.apply(letter);
+        }
     }
 
     /// Whoever waits for an answer may have gone.
@@ -301,6 +304,13 @@ impl Worker {
             self.next_token = queue.next_token();
             let _ = to.send(queue.position());
         }
+    }
+}
+
+/// Whoever waits for an answer hears that there is none.
+impl Drop for Worker {
+    fn drop(&mut self) {
+        *self.post.letters.lock() = None;
     }
 }
 
