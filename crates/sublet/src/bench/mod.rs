@@ -1,6 +1,7 @@
 //! `sublet bench`: what Sublet claims about speed and memory, measured on this machine beside a peer.
 
 mod baseline;
+mod block;
 mod chance;
 mod cores;
 mod follow;
@@ -67,6 +68,8 @@ enum Bench {
     Release(release::Args),
     /// What a put and a get of a page cost beside the bare copy of it
     Store(store::Args),
+    /// Reads of disks' pages beside nbdkit and qemu-storage-daemon, and what memory before a slow disk is worth
+    Block(block::Args),
     /// What the daemon costs while nobody asks anything
     Idle(idle::Args),
     /// A program takes memory as fast as it can
@@ -98,6 +101,9 @@ pub(crate) enum BenchError {
     /// A host's past could not be followed.
     #[error(transparent)]
     Follow(#[from] follow::FollowError),
+    /// Disks could not be compared.
+    #[error(transparent)]
+    Block(#[from] block::BlockError),
     /// Pages were not there that had a place.
     #[error("{0} pages were missed that nothing had displaced")]
     Missed(usize),
@@ -166,6 +172,7 @@ fn measure(bench: &Bench, progress: &Progress) -> Result<(&'static str, Report),
         Bench::Traces(args) => ("traces", traces::run(args, progress)?),
         Bench::Release(args) => ("release", release::run(args, progress)?),
         Bench::Store(args) => ("store", store::run(args, progress)?),
+        Bench::Block(args) => ("block", block::run(args, progress)?),
         Bench::Idle(args) => ("idle", idle::run(args, progress)?),
         Bench::Pressure(args) => ("pressure", pressure::run(args, progress)?),
         Bench::Follow(args) => ("follow", follow::run(args, progress)?),

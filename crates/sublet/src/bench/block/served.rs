@@ -1,0 +1,209 @@
+//! Servers of a disk, each a process of its own that ends with its owner.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use sublet_types::Bytes;
+
+use super::BlockError;
+
+/// How long a server may take until it listens.
+const START_MAX: Duration = Duration::from_secs(20);
+
+/// How long it may take to end before it is killed.
+const END_MAX: Duration = Duration::from_secs(10);
+
+/// A folder in memory, for sockets and backings; it goes with its owner.
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    pub(super) fn new() -> io::Result<Folder> {
+        let shared = Path::new("/dev/shm");
+        let root = match shared.is_dir() {
+            true => shared.to_owned(),
+            false => std::env::temp_dir(),
+        };
+        let since = std::time::SystemTime::UNIX_EPOCH.elapsed();
+        let nanos = since.map_or(0, |since| since.as_nanos());
+        let path = root.join(format!("sublet-bench-{}-{nanos}", std::process::id()));
+        fs::create_dir(&path)?;
+        Ok(Folder(path))
+    }
+
+    fn join(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// A file of random bytes, so that nothing in it is a hole.
+    fn image(&self, name: &str, size: Bytes) -> io::Result<PathBuf> {
+        let path = self.join(name);
+        let mut file = fs::File::create(&path)?;
+        let chunk: Vec<u8> = (0..1 << 20)
+            .map(|n: u32| (n.wrapping_mul(0x9e37_79b1) >> 24) as u8)
+            .collect();
+        for _ in 0..size.0 >> 20 {
+            file.write_all(&chunk)?;
+        }
+        Ok(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A disk that is served.
+pub(super) struct Served {
+    pub(super) program: &'static str,
+    child: Child,
+    /// Its NBD socket.
+    pub(super) nbd: Option<PathBuf>,
+    /// Its vhost-user socket.
+    pub(super) vhost_user: Option<PathBuf>,
+    /// Its export's name.
+    pub(super) export: &'static str,
+}
+
+impl Served {
+    /// Sublet, with `memory` for the disk's pages.
+    pub(super) fn ours(
+        folder: &Folder,
+        size: Bytes,
+        slow: Option<&str>,
+        memory: Bytes,
+    ) -> Result<Served, BlockError> {
+        let image = folder.image("ours.img", size)?;
+        let (nbd, shared) = (folder.join("ours.sock"), folder.join("ours.vhost"));
+        let slow = slow.map_or(String::new(), |slow| format!("slow = \"{slow}\"\n"));
+        // Beside its pages: the item index, what is kept free for eviction, and blocks that are open.
+        let ceiling = memory.0 + (64 << 20);
+        let config = format!(
+            "[daemon]\nthreads = 1\nstate = \"{folder}\"\n[admin]\nsocket = \"{folder}/admin.sock\"\n\
+             [arena]\nceiling = \"{ceiling}B\"\n[tenants.bench]\nceiling = \"{memory}B\"\nlisten = [\"unix:{folder}/items.sock\"]\n\
+             [disks.bench]\nkind = \"disk\"\ntenant = \"bench\"\nbacking = \"{image}\"\nqueues = 1\n{slow}\
+             listen = [\"unix:{nbd}\", \"vhost-user:{shared}\"]\n",
+            folder = folder.0.display(),
+            image = image.display(),
+            nbd = nbd.display(),
+            shared = shared.display(),
+            memory = memory.0.next_multiple_of(2 << 20) + (4 << 20),
+        );
+        let file = folder.join("ours.toml");
+        fs::write(&file, config)?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("serve").arg("--config").arg(&file);
+        Served::start(
+            "sublet",
+            "sublet",
+            command,
+            Some(nbd),
+            Some(shared),
+            "bench",
+        )
+    }
+
+    /// nbdkit's memory plugin.
+    pub(super) fn nbdkit(folder: &Folder, size: Bytes) -> Result<Served, BlockError> {
+        let nbd = folder.join("nbdkit.sock");
+        let mut command = Command::new("nbdkit");
+        command.arg("-f").arg("-U").arg(&nbd);
+        command.arg("memory").arg(size.0.to_string());
+        Served::start("nbdkit", "nbdkit", command, Some(nbd), None, "")
+    }
+
+    /// qemu-storage-daemon on a file in memory.
+    pub(super) fn qemu(folder: &Folder, size: Bytes) -> Result<Served, BlockError> {
+        let image = folder.image("qemu.img", size)?;
+        let shared = folder.join("qemu.vhost");
+        let mut command = Command::new("qemu-storage-daemon");
+        command.arg("--blockdev").arg(format!(
+            "driver=file,filename={},node-name=f",
+            image.display()
+        ));
+        command.arg("--export").arg(format!(
+            "type=vhost-user-blk,id=e,node-name=f,addr.type=unix,addr.path={},writable=on",
+            shared.display()
+        ));
+        let package = "qemu-system-common";
+        Served::start(
+            "qemu-storage-daemon",
+            package,
+            command,
+            None,
+            Some(shared),
+            "",
+        )
+    }
+
+    fn start(
+        program: &'static str,
+        package: &'static str,
+        mut command: Command,
+        nbd: Option<PathBuf>,
+        vhost_user: Option<PathBuf>,
+        export: &'static str,
+    ) -> Result<Served, BlockError> {
+        let failed = |why: String| BlockError::Start {
+            program,
+            why,
+            package,
+        };
+        let command = command.stdin(Stdio::null()).stdout(Stdio::null());
+        let child = command.stderr(Stdio::null()).spawn();
+        let mut served = Served {
+            program,
+            child: child.map_err(|error| failed(error.to_string()))?,
+            nbd,
+            vhost_user,
+            export,
+        };
+        let until = Instant::now() + START_MAX;
+        while !served.listens() {
+            let ended = served.child.try_wait()?;
+            if let Some(status) = ended {
+                return Err(failed(format!("it ended with {status}")));
+            }
+            if Instant::now() > until {
+                return Err(failed("it does not listen".to_owned()));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(served)
+    }
+
+    fn listens(&self) -> bool {
+        let mut sockets = self.nbd.iter().chain(&self.vhost_user);
+        sockets.all(|socket| socket.exists())
+    }
+
+    /// CPU time that all its threads have used.
+    pub(super) fn cpu(&self) -> io::Result<Duration> {
+        let mut nanos = 0;
+        for task in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
+            let text = fs::read_to_string(task?.path().join("schedstat"))?;
+            let running = text.split(' ').next().and_then(|n| n.parse::<u64>().ok());
+            nanos += running.ok_or(io::ErrorKind::InvalidData)?;
+        }
+        Ok(Duration::from_nanos(nanos))
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if let Some(pid) = Pid::from_raw(self.child.id() as i32) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let until = Instant::now() + END_MAX;
+        while Instant::now() < until && matches!(self.child.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
