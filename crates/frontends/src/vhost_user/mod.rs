@@ -33,8 +33,8 @@
 //!
 //! One thing must not be: a request of the old connection that is still on its way to the backing while its repetition is
 //! answered already, and then overwrites what came after. So a connection ends only when the disk has given back all its
-//! requests, unpublished, and the next is accepted only then. After a kill the kernel's own requests may still be under way; the
-//! backing's lock is open until they end, and who serves the disk next takes that lock first.
+//! requests, unpublished, and the next is accepted only then. After a kill the kernel's own requests may still be under way; they
+//! hold the backing's file and with it its lock, which whoever serves the disk next takes first.
 //!
 //! A request that the disk gives back because it is leaving ([`Fault::Leaving`](crate::block::Fault::Leaving)) is not
 //! answered, nor is any after it: who serves the disk next does that.
