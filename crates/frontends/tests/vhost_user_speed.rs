@@ -1,5 +1,5 @@
-//! What the frontend alone costs. Run by hand: `cargo test --release -p sublet-frontends --test vhost_user_speed -- --ignored
-//! --nocapture`.
+//! What the frontend alone costs. Run by hand:
+//! `cargo test --release -p sublet-frontends --test vhost_user_speed -- --ignored --nocapture`.
 
 #[allow(dead_code, reason = "what the disk counts is for others")]
 #[path = "../examples/memory_disk/mod.rs"]
