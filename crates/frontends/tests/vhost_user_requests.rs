@@ -432,3 +432,42 @@ fn a_queue_that_is_stopped_in_good_order_has_answered_all() {
     driver.queues[0].vacate(slot);
     served.running.stop();
 }
+
+#[test]
+fn what_a_leaving_disk_gives_back_is_left_to_the_next() {
+    let house = House::new();
+    let file = tempfile::tempfile().expect("a file");
+    file.set_len(BYTES).expect("its length");
+    let again = file.try_clone().expect("a file");
+    let leaving = house.serve_file("leaving", shape(), Manners::default(), file);
+    leaving
+        .disk
+        .counts
+        .is_leaving
+        .store(true, Ordering::Relaxed);
+    let mut driver = connect(&leaving.path, Layout::default());
+    let queue = &mut driver.queues[0];
+    for sector in [0, 8] {
+        let slot = queue.vacant().expect("a slot");
+        queue.fill(slot, &[6; 4096]).expect("it fits");
+        let ask = Ask::Write {
+            sector,
+            bytes: 4096,
+        };
+        queue.submit(slot, ask).expect("it fits");
+    }
+    queue.kick().expect("a kick");
+    let answered = queue.wait(Duration::from_millis(200)).expect("a wait");
+    assert!(!answered, "not even by an error");
+    leaving.running.stop();
+    let next = house.serve_file("leaving", shape(), Manners::default(), again);
+    driver.connect(&next.path).expect("a connection");
+    let queue = &mut driver.queues[0];
+    for _ in 0..2 {
+        assert!(queue.wait(LONGEST).expect("a wait"));
+        let answer = queue.reap().expect("honest").expect("an answer");
+        assert_eq!(answer.status, 0);
+    }
+    assert_eq!(read(&mut driver, 8, 4096), [6; 4096]);
+    next.running.stop();
+}

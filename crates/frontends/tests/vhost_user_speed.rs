@@ -1,16 +1,18 @@
-//! What the frontend alone costs. Run by hand: `cargo test --release -p sublet-frontends --test vhost_user_speed -- --ignored
-//! --nocapture`.
+//! What the frontend alone costs. Run by hand:
+//! `cargo test --release -p sublet-frontends --test vhost_user_speed -- --ignored --nocapture`.
 
 #[allow(dead_code, reason = "what the disk counts is for others")]
 #[path = "../examples/memory_disk/mod.rs"]
 mod memory_disk;
 
+use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use memory_disk::{Manners, MemoryDisk, premises};
 use sublet_frontends::block::Shape;
 use sublet_frontends::vhost_user::driver::{Ask, Driver, Layout};
 use sublet_frontends::vhost_user::serve::{Settings, start};
+use vm_memory::{Bytes, GuestAddress};
 
 const BYTES: u64 = 64 << 20;
 
@@ -21,7 +23,8 @@ fn reads_of_what_is_in_memory() {
     let path = folder.path().join("socket");
     let file = rustix::fs::memfd_create("disk", rustix::fs::MemfdFlags::CLOEXEC);
     let file = std::fs::File::from(file.expect("a memfd"));
-    std::os::unix::fs::FileExt::write_all_at(&file, &vec![1; BYTES as usize], 0).expect("bytes");
+    file.write_all_at(&vec![1; BYTES as usize], 0)
+        .expect("bytes");
     let (premises, tenant) = premises();
     let shape = Shape {
         bytes: BYTES,
@@ -78,4 +81,33 @@ fn drive(driver: &mut Driver, bytes: u32) -> (f64, f64) {
         }
     }
     (f64::from(done), began.elapsed().as_secs_f64())
+}
+
+/// Through the mapping, or by a system call each.
+#[test]
+#[ignore = "measures"]
+fn accesses_of_guest_memory() {
+    const TIMES: u32 = 100_000;
+    let driver = Driver::new(Layout::default()).expect("a driver");
+    for bytes in [2, 4096] {
+        let mut room = vec![0; bytes];
+        let began = Instant::now();
+        for n in 0..TIMES {
+            let at = u64::from(n % 64) * 4096;
+            driver
+                .memory()
+                .read_slice(&mut room, GuestAddress(at))
+                .expect("memory");
+        }
+        let mapped = began.elapsed() / TIMES;
+        let began = Instant::now();
+        for n in 0..TIMES {
+            let at = u64::from(n % 64) * 4096;
+            driver.file().read_exact_at(&mut room, at).expect("memory");
+        }
+        println!(
+            "{bytes} bytes: mapping {mapped:?}, pread {:?}",
+            began.elapsed() / TIMES
+        );
+    }
 }

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(crate) struct Manners {
     pub(crate) delay_max: Duration,
 }
 
-/// What the disk was asked for.
+/// What the disk was asked for, and whether it still does it.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     /// Writes and zeroings that had to last.
@@ -35,6 +35,8 @@ pub(crate) struct Counts {
     pub(crate) flushes: AtomicU64,
     /// Trims.
     pub(crate) trims: AtomicU64,
+    /// Every request is given back undone from now on.
+    pub(crate) is_leaving: AtomicBool,
 }
 
 /// The disk.
@@ -178,7 +180,10 @@ fn carry_out(bytes: &File, request: Request, counts: &Counts) {
     };
     to.done(Outcome {
         token,
-        result: done.map_err(|_| Fault::Io),
+        result: match counts.is_leaving.load(Ordering::Relaxed) {
+            true => Err(Fault::Leaving),
+            false => done.map_err(|_| Fault::Io),
+        },
         buffer,
         extents: Vec::new(),
     });

@@ -188,9 +188,10 @@ fn make_worker(socket: &Arc<Socket>, premises: &Premises) -> io::Result<(Worker,
 
 /// Serves one VMM after the other until the door is shut.
 fn listen(door: &Door, socket: &Arc<Socket>, posts: &[Arc<Post>]) {
+    let mut told = None;
     while !door.is_shut() {
         match door.accept() {
-            Ok(stream) => serve(stream, socket, posts),
+            Ok(stream) => tell(socket, &serve(stream, socket, posts), &mut told),
             Err(_) if door.is_shut() => return,
             Err(error) => {
                 tracing::warn!(disk = socket.disk.name(), %error, "accepting a VMM failed");
@@ -201,11 +202,28 @@ fn listen(door: &Door, socket: &Arc<Socket>, posts: &[Arc<Post>]) {
     }
 }
 
-fn serve(stream: UnixStream, socket: &Arc<Socket>, posts: &[Arc<Post>]) {
-    let (disk, figures) = (socket.disk.name(), &socket.figures);
+/// A VMM that is turned away comes back every second: the same trouble is logged once.
+fn tell(socket: &Socket, end: &Error, told: &mut Option<String>) {
+    let disk = socket.disk.name();
+    match end {
+        Error::Disconnected | Error::PartialMessage | Error::SocketBroken(_) => {
+            tracing::info!(disk, "the VMM has gone");
+        }
+        error => {
+            let trouble = error.to_string();
+            if told.as_ref() != Some(&trouble) {
+                tracing::warn!(disk, %error, "the VMM is turned away");
+                *told = Some(trouble);
+            }
+        }
+    }
+}
+
+/// Serves a VMM; says how it ended. The disk has given back all its requests then.
+fn serve(stream: UnixStream, socket: &Arc<Socket>, posts: &[Arc<Post>]) -> Error {
+    let figures = &socket.figures;
     figures.connections_made.bump();
     figures.connections.bump();
-    tracing::info!(disk, "a VMM has connected");
     let vmm = Arc::new(Mutex::new(Vmm::new(Arc::clone(socket), posts)));
     let mut requests = BackendReqHandler::from_stream(stream, Arc::clone(&vmm));
     let end = loop {
@@ -215,16 +233,11 @@ fn serve(stream: UnixStream, socket: &Arc<Socket>, posts: &[Arc<Post>]) {
         }
     };
     drop(requests);
-    match end {
-        Error::Disconnected | Error::PartialMessage | Error::SocketBroken(_) => {
-            tracing::info!(disk, "the VMM has gone");
-        }
-        error => tracing::warn!(disk, %error, "the VMM is turned away"),
-    }
     if let Ok(mut vmm) = vmm.lock() {
         vmm.leave();
     }
     figures.connections.drop_one();
+    end
 }
 
 fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
