@@ -52,14 +52,19 @@ fn hear<'a>(tls: HagglingTls, pieces: impl Iterator<Item = &'a [u8]>) -> Heard {
     }
     let (mut heard, mut out, mut unread) = (Heard::default(), Queue::default(), Vec::new());
     let mut stage = Stage::Haggling(Haggling::new(tls, &mut out));
+    drain(&mut out, &mut heard);
     for piece in pieces {
         unread.extend_from_slice(piece);
         while !heard.ended && step(&mut stage, &exports, &mut unread, &mut out, &mut heard) {}
         assert!(out.len() <= REPLIES_MAX, "replies without bound");
-        heard.replies.extend_from_slice(out.waiting());
-        out.finish(out.len());
+        drain(&mut out, &mut heard);
     }
     heard
+}
+
+fn drain(out: &mut Queue, heard: &mut Heard) {
+    heard.replies.extend_from_slice(out.waiting());
+    out.finish(out.len());
 }
 
 /// One option or request; says whether there may be another in what is left.
