@@ -298,7 +298,7 @@ impl Haggling {
         let is_meant = |query: &str| query == ALLOCATION || (!sets && query == NAMESPACE);
         if contexts.queries().any(is_meant) || (!sets && contexts.is_open()) {
             let id = if sets { ALLOCATION_ID } else { 0 };
-            options::reply_context(out, head.number, id, ALLOCATION);
+            options::reply_contexts(out, head.number, id, ALLOCATION);
             self.extents_of = sets
                 .then(|| disk.name().to_owned())
                 .or(self.extents_of.take());

@@ -14,7 +14,7 @@ use sublet_pace::{Found, Look, Pace};
 
 use super::connection::{Connection, Turn};
 use super::post::{Message, Newcomer, Parting, Post};
-use crate::block::{Outcome, Outcomes};
+use crate::block::{Outcome, Outcomes, REQUEST_BYTES_MAX};
 use crate::nbd::HELD_MAX;
 use crate::nbd::flights::Whose;
 use crate::nbd::workplace::Workplace;
@@ -266,9 +266,10 @@ impl Worker {
         }
     }
 
-    /// Those that wait for memory go on once half of it is free.
+    /// Those that wait for memory go on once there is enough for any request.
     fn unpark(&mut self) {
-        if self.parked.is_empty() || self.workplace.held > HELD_MAX / 2 {
+        const ENOUGH_FREE: usize = HELD_MAX - REQUEST_BYTES_MAX as usize;
+        if self.parked.is_empty() || self.workplace.held > ENOUGH_FREE {
             return;
         }
         for place in std::mem::take(&mut self.parked) {

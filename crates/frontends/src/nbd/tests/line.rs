@@ -84,6 +84,11 @@ impl Line {
         }
     }
 
+    /// Others hold so many bytes from now on.
+    pub(super) fn others_hold(&mut self, bytes: usize) {
+        self.workplace.held = bytes;
+    }
+
     /// TLS is spoken from now on.
     pub(super) fn veil(&mut self) {
         self.session.veil();

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::fake_disk::{CHUNK_BYTES, FakeDisk, Mood};
 use super::line::{Line, contexts, option, request, wish};
 use crate::block::{REQUEST_BYTES_MAX, Shape};
-use crate::nbd::Exports;
 use crate::nbd::negotiate::Tls;
 use crate::nbd::session::Next;
+use crate::nbd::{Exports, HELD_MAX};
 
 const BYTES: u64 = 40 << 20;
 
@@ -186,6 +186,22 @@ fn extents_are_runs_within_the_range() {
         status(&mut line, 0, 0, BAD as u32),
         [(chunk, 3), (2 * chunk, 0), (BAD as u32 - 3 * chunk, 3)]
     );
+}
+
+#[test]
+fn who_wants_more_memory_than_there_is_waits() {
+    let mut line = line(false, false);
+    line.others_hold(HELD_MAX - 4095);
+    line.say(&request(0, 0, 5, 0, 4096));
+    assert_eq!((line.next, line.heard.len()), (Next::Park, 0));
+    line.others_hold(HELD_MAX - 4096);
+    line.say(b"");
+    assert_eq!(
+        (line.next, line.take_heard().len()),
+        (Next::Read, 16 + 4096)
+    );
+    line.others_hold(0);
+    assert_eq!(errno(&mut line, 0, 0, 0, REQUEST_BYTES_MAX / 2), 0);
 }
 
 #[test]

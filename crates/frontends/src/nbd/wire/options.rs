@@ -63,11 +63,11 @@ pub mod rep {
     /// Yes, or the end of a list.
     pub const ACK: u32 = 1;
     /// An export of a list.
-    pub const SERVER: u32 = 2;
+    pub const EXPORT: u32 = 2;
     /// Something about an export.
-    pub const INFO: u32 = 3;
+    pub const ABOUT: u32 = 3;
     /// A metadata context.
-    pub const META_CONTEXT: u32 = 4;
+    pub const CONTEXTS: u32 = 4;
     /// The option is unknown.
     pub const ERR_UNSUP: u32 = 1 << 31 | 1;
     /// The option is not granted.
@@ -250,15 +250,15 @@ pub fn reply(out: &mut Queue, number: u32, kind: u32, parts: &[&[u8]]) {
 /// An export of a list.
 pub fn reply_export(out: &mut Queue, number: u32, name: &str) {
     let len = (name.len() as u32).to_be_bytes();
-    reply(out, number, rep::SERVER, &[&len, name.as_bytes()]);
+    reply(out, number, rep::EXPORT, &[&len, name.as_bytes()]);
 }
 
 /// A metadata context.
-pub fn reply_context(out: &mut Queue, number: u32, id: u32, name: &str) {
+pub fn reply_contexts(out: &mut Queue, number: u32, id: u32, name: &str) {
     reply(
         out,
         number,
-        rep::META_CONTEXT,
+        rep::CONTEXTS,
         &[&id.to_be_bytes(), name.as_bytes()],
     );
 }
@@ -266,16 +266,16 @@ pub fn reply_context(out: &mut Queue, number: u32, id: u32, name: &str) {
 /// All that a wish wants to know of an export.
 pub fn reply_export_facts(out: &mut Queue, number: u32, wish: &Wish<'_>, name: &str, facts: Facts) {
     let kind = item::EXPORT.to_be_bytes();
-    reply(out, number, rep::INFO, &[&kind, &facts.bytes()]);
+    reply(out, number, rep::ABOUT, &[&kind, &facts.bytes()]);
     if wish.wants_name {
         let kind = item::NAME.to_be_bytes();
-        reply(out, number, rep::INFO, &[&kind, name.as_bytes()]);
+        reply(out, number, rep::ABOUT, &[&kind, name.as_bytes()]);
     }
     if wish.wants_block_sizes {
         let kind = item::BLOCK_SIZE.to_be_bytes();
         let [min, max] = [1_u32, REQUEST_BYTES_MAX].map(u32::to_be_bytes);
         let preferred = PREFERRED_BYTES.to_be_bytes();
-        reply(out, number, rep::INFO, &[&kind, &min, &preferred, &max]);
+        reply(out, number, rep::ABOUT, &[&kind, &min, &preferred, &max]);
     }
 }
 

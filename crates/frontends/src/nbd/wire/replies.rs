@@ -29,7 +29,7 @@ const EXTENTS_MAX: usize = 1 << 12;
 
 mod kind {
     pub(super) const NONE: u16 = 0;
-    pub(super) const OFFSET_DATA: u16 = 1;
+    pub(super) const OFFSET_BYTES: u16 = 1;
     pub(super) const BLOCK_STATUS: u16 = 5;
     pub(super) const ERROR: u16 = 1 << 15 | 1;
 }
@@ -79,7 +79,7 @@ pub fn read_head_bytes(structured: bool) -> usize {
 pub fn read_head(space: &mut [u8], structured: bool, cookie: u64, at: u64, len: u32) {
     if structured {
         let (head, rest) = space.split_at_mut(CHUNK_BYTES);
-        head.copy_from_slice(&chunk(kind::OFFSET_DATA, cookie, len + 8));
+        head.copy_from_slice(&chunk(kind::OFFSET_BYTES, cookie, len + 8));
         rest[..8].copy_from_slice(&at.to_be_bytes());
     } else {
         space[..SIMPLE_BYTES].copy_from_slice(&simple_bytes(0, cookie));

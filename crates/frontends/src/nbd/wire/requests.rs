@@ -23,7 +23,7 @@ mod verb {
     pub(super) const DISC: u16 = 2;
     pub(super) const FLUSH: u16 = 3;
     pub(super) const TRIM: u16 = 4;
-    pub(super) const CACHE: u16 = 5;
+    pub(super) const PREFETCH: u16 = 5;
     pub(super) const WRITE_ZEROES: u16 = 6;
     pub(super) const BLOCK_STATUS: u16 = 7;
 }
@@ -162,7 +162,7 @@ impl Head {
             verb::DISC => Ask::Disconnect,
             verb::FLUSH => Ask::Flush,
             verb::TRIM => Ask::Trim { lasting },
-            verb::CACHE => Ask::Prefetch,
+            verb::PREFETCH => Ask::Prefetch,
             verb::WRITE_ZEROES => Ask::Zero {
                 hole: !self.has(flag::NO_HOLE),
                 fast: self.has(flag::FAST_ZERO),
