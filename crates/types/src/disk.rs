@@ -103,12 +103,13 @@ impl fmt::Display for Durability {
 }
 
 /// Which pages that were read from the backing are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fill {
     /// Every one.
     Miss,
     /// One that is missed a second time.
+    #[default]
     SecondMiss,
     /// Every one, until it is read from memory: the guest has it then.
     DropOnRead,

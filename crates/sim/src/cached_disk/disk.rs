@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use sublet_store::disk::{Admission, AdmissionSettings, Coming, Stay, Streams};
+use sublet_store::disk::{Admission, AdmissionSettings, Coming, GHOSTS_PER_PAGE, Stay, Streams};
 use sublet_types::{
     Bytes, Pages, PoolFlags, Shrinking, TenantId, TenantName, TenantSettings, Weight,
 };
@@ -15,9 +15,6 @@ use crate::machine::tier_store::{StoreShape, StoreTenant, StoreTier, StoreTierEr
 use crate::table::Table;
 use crate::traces::EXTENT_PAGES;
 use crate::virtual_time::{Moment, Nanos};
-
-/// Ghosts of the second miss for each page of memory: as many as `x-s3h` keeps of its own.
-const GHOSTS_PER_PAGE: u64 = 3;
 
 /// What an I/O takes when all is in memory: the guest's way down, ours, and the guest's work before the next.
 const IO_TAKES: Nanos = Nanos::micros(20);
@@ -63,7 +60,7 @@ impl CachedDisk {
         let admission = Admission::new(&AdmissionSettings {
             fill: setup.fill(),
             sequential_max: setup.sequential_max,
-            ghosts: (sizes.tier.0 * GHOSTS_PER_PAGE) as usize,
+            ghosts: sizes.tier.0 as usize * GHOSTS_PER_PAGE,
             seed,
         });
         let keeping = setup.sees == Sees::Requests && admission.keeps_what_is_read();

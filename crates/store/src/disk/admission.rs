@@ -49,11 +49,16 @@ pub struct AdmissionSettings {
     pub fill: Fill,
     /// Pages of a sequential run that are kept, at the most; `None` for all.
     pub sequential_max: Option<u32>,
-    /// Missed pages that are remembered, four bytes each; of use for [`Fill::SecondMiss`] only.
+    /// Missed pages that are remembered, four bytes each; of use for [`Fill::SecondMiss`] only. [`GHOSTS_PER_PAGE`]
+    /// for each page that memory may hold are enough.
     pub ghosts: usize,
     /// What makes hashes differ from disk to disk.
     pub seed: u64,
 }
+
+/// Missed pages to remember for each page of memory: with one there are up to a tenth more misses, ten gain nothing
+/// (`docs/decisions/2026-11-22-disk-admission.md`).
+pub const GHOSTS_PER_PAGE: usize = 3;
 
 /// Pages that came ahead and are to leave when they are read: two of the longest windows for each stream. Of
 /// more, the oldest stay until they are evicted.

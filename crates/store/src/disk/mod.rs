@@ -5,5 +5,5 @@
 mod admission;
 mod streams;
 
-pub use admission::{Admission, AdmissionSettings, Coming, Stay};
+pub use admission::{Admission, AdmissionSettings, Coming, GHOSTS_PER_PAGE, Stay};
 pub use streams::{Advice, STREAMS, Streams, Window};

@@ -27,7 +27,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// What showed the fewest stalls (`docs/decisions/2026-11-22-disk-admission.md`).
+    /// Chosen by evidence (`docs/decisions/2026-11-22-disk-admission.md`).
     pub const DEFAULT: Window = Window { least: 4, most: 32 };
 
     /// Nothing is read ahead.
