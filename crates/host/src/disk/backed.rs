@@ -58,11 +58,6 @@ impl Backed {
         position
     }
 
-    /// Whether a page that was written is kept, and not only replaced.
-    pub(super) fn keeps_writes(&self) -> bool {
-        self.fill() == Fill::Miss
-    }
-
     pub(super) fn size(&self) -> Bytes {
         Bytes(self.bytes.load(Ordering::Relaxed))
     }
@@ -73,7 +68,7 @@ impl Backed {
     }
 
     pub(super) fn fill(&self) -> Fill {
-        self.settings.fill.unwrap_or(Fill::Miss)
+        self.settings.fill.unwrap_or_default()
     }
 
     /// Forgets pages, wherever memory has them.

@@ -72,7 +72,7 @@ impl OpenDisk {
             settings: settings.clone(),
             reading: Reading::new(
                 bytes / PAGE_BYTES,
-                settings.fill.unwrap_or(Fill::Miss),
+                settings.fill.unwrap_or_default(),
                 settings.sequential_max,
                 RandomState::new().hash_one(&settings.name),
             ),

@@ -46,7 +46,7 @@ impl Reading {
         let count = pages.end - pages.start;
         let advice = self.0.lock().streams.note(pages.start, count as u32);
         let ahead = advice.ahead.map(|ahead| Ahead {
-            position: advice.run + ahead.start.saturating_sub(pages.end),
+            position: advice.run,
             pages: ahead,
         });
         (advice.run.saturating_sub(count), ahead)

@@ -24,6 +24,7 @@ use super::open::{OpenDisk, Opening};
 use super::places::Places;
 use super::stage::{KeeperError, Kept, Stage};
 use super::swap::Swap;
+use crate::headroom;
 
 /// How often it is looked whether everything is written.
 const LOOK: Duration = Duration::from_millis(5);
@@ -167,6 +168,7 @@ impl Disks {
             path: path.clone(),
             source,
         };
+        headroom::stay_alive();
         let program = std::env::current_exe().map_err(failed)?;
         let slots = Stage::slots_within(self.ground.dirty_max);
         let kept = Kept::take(path, slots, &program)?;

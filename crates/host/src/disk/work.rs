@@ -218,8 +218,7 @@ impl Floor {
                     self.tally.written_through.add(1);
                     swap.wrote_through(page, || self.put(page, bytes));
                 }
-                None if self.disk.keeps_writes() => self.put(page, bytes),
-                None => self.forget(page..page + 1),
+                None => self.put(page, bytes),
             }
         }
     }

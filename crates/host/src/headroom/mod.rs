@@ -11,4 +11,4 @@ mod running;
 pub use figures::{ProcHost, ReadError, ReadHost};
 pub use follow::{Follower, HeadroomFigures, ReleaseCounts, Took};
 pub use holds::{HOLDS_MAX, TooManyHolds};
-pub use running::{Headroom, OOM_SCORE_ADJ, Order, OrderError, StartError};
+pub use running::{Headroom, OOM_SCORE_ADJ, Order, OrderError, StartError, stay_alive};

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -168,11 +169,30 @@ fn run<H: ReadHost>(
     }
 }
 
+/// The process keeps pages that guests would die without: it is not to be killed before others any more.
+pub fn stay_alive() {
+    HOLDS_OTHERS_PAGES.store(true, Ordering::Relaxed);
+    score(0);
+}
+
+/// Pages that somebody would die without are here; also before the thread below has begun.
+static HOLDS_OTHERS_PAGES: AtomicBool = AtomicBool::new(false);
+
+fn score(score: i32) {
+    if let Err(error) = fs::write("/proc/self/oom_score_adj", score.to_string()) {
+        tracing::warn!(%error, wanted = score, "oom_score_adj stays as it is: an out-of-memory kill may hit the wrong process");
+    }
+}
+
 /// Where it is allowed: the daemon dies before any program of the host's, and this thread runs
 /// before them.
 fn come_first() {
-    if let Err(error) = fs::write("/proc/self/oom_score_adj", OOM_SCORE_ADJ.to_string()) {
-        tracing::warn!(%error, "oom_score_adj stays as it is: under an out-of-memory kill a program of the host may go first");
+    if !HOLDS_OTHERS_PAGES.load(Ordering::Relaxed) {
+        score(OOM_SCORE_ADJ);
+        // Between the look and the write somebody may have come.
+        if HOLDS_OTHERS_PAGES.load(Ordering::Relaxed) {
+            score(0);
+        }
     }
     if let Err(error) = rustix::process::setpriority_process(None, NICE) {
         tracing::debug!(%error, "the thread that follows the host keeps its priority");

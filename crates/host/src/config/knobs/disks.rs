@@ -114,7 +114,7 @@ pub const DISK_KNOBS: &[Knob<WrittenDisk>] = &[
         unit: "miss, second-miss or drop-on-read",
         default: None,
         sample: "\"second-miss\"",
-        why: "the engine's own choice: see docs/disks.md",
+        why: "second-miss for disks: the fewest misses on five traces (docs/decisions/2026-11-22-disk-admission.md); swap has none",
         help: "Which pages of a disk that were read from the backing are kept in memory",
         flag: Some("fill"),
         set: |w, said| said.named(&Fill::ALL).map(|fill| w.fill = Some(fill)),
