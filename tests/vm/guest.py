@@ -19,11 +19,14 @@ ACCELERATOR = os.environ.get("VM_ACCELERATOR", "tcg")
 
 @dataclasses.dataclass(frozen=True)
 class Drive:
-    """How a guest sees a disk: by `nvme` or `virtio` over NBD, or by `vhost` (vhost-user-blk)."""
+    """How a guest sees a disk: by `nvme` or `virtio` over NBD, or by `vhost` (vhost-user-blk). QEMU's NVMe device says
+    that it honours FUA and does not (7.2: a journal's commit block waits for the next FLUSH), so that where `lasts`
+    matters its write cache is off."""
 
     kind: str
     socket: pathlib.Path
     export: str = ""
+    lasts: bool = True
 
     def words(self, name):
         """QEMU's options for it. A drive comes back after its server did."""
@@ -34,7 +37,8 @@ class Drive:
             f"driver=nbd,node-name={name},server.type=unix,server.path={self.socket},export={self.export},"
             f"reconnect-delay={RECONNECT_SECONDS},open-timeout=10,discard=unmap"
         )
-        device = {"nvme": f"nvme,serial={name}", "virtio": "virtio-blk-pci"}[self.kind]
+        nvme = f"nvme,serial={name}" + (",write-cache=off" if self.lasts else "")
+        device = {"nvme": nvme, "virtio": "virtio-blk-pci"}[self.kind]
         return ["-blockdev", blockdev, "-device", f"{device},drive={name}"]
 
 

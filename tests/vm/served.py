@@ -44,7 +44,7 @@ class Disk:
 
     def drive(self, kind):
         """It, as a guest sees it: `nvme` or `virtio` over NBD, or `vhost`."""
-        return Drive("vhost", self.vhost) if kind == "vhost" else Drive(kind, self.nbd, self.name)
+        return Drive("vhost", self.vhost) if kind == "vhost" else Drive(kind, self.nbd, self.name, lasts=self.kind == "disk")
 
 
 class Served:
