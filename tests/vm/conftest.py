@@ -4,6 +4,8 @@ import tempfile
 
 import pytest
 
+import kernel
+import programs
 import served as served_module
 from guest import Guest
 from lossy import Lossy
@@ -16,6 +18,13 @@ def pytest_sessionstart(session):
     program = served_module.PROGRAM
     if served_module.FACE == "sublet" and not (program and os.access(program, os.X_OK)):
         pytest.exit("set NODE_PROGRAM to a sublet binary, or NODE_FACE=peer for stand-ins", returncode=2)
+    for make in (kernel.initramfs, lambda: programs.built("lossyfs")):
+        try:
+            with programs.alone():
+                make()
+        except Missing:
+            # The tests that need it say so.
+            pass
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,5 +1,7 @@
 """Where things are kept, and our own C programs: those for guests are static, lossyfs runs on the host."""
 
+import contextlib
+import fcntl
 import pathlib
 import subprocess
 
@@ -13,6 +15,15 @@ FLAGS = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror"]
 
 class Missing(Exception):
     """Something that these tests need is not on this machine and cannot be fetched; says what in a sentence."""
+
+
+@contextlib.contextmanager
+def alone():
+    """Makes things in WORK while no other process does. Not to be taken twice."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    with open(WORK / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def built(name):

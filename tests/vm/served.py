@@ -140,6 +140,7 @@ class Sublet(Served):
             f'[arena]\nceiling = "{ceiling_mib}MiB"\n'
             f'[admin]\nsocket = "{self.admin}"\n'
             f'[disk]\nallow = ["{self.folder}"]\n'
+            f'[tenants.default]\nlisten = ["unix:{self.folder}/memcached.sock"]\n'
         )
         self.process = None
         self.start()
@@ -173,11 +174,19 @@ class Sublet(Served):
         """What `sublet status` says of a tenant."""
         return next(tenant for tenant in self.status()["tenants"] if tenant["name"] == name)
 
+    def release(self, amount):
+        """Asks for bytes of the arena; what the daemon says it gave, which may be less."""
+        return json.loads(self._run("release", str(amount), "--hold", "3s", "--json").stdout)
+
     def call(self, *words):
         """What a command of the daemon's says; it has to succeed."""
-        done = subprocess.run([PROGRAM, *words], env=self._env(), capture_output=True, text=True, timeout=60)
+        done = self._run(*words)
         assert done.returncode == 0, f"sublet {' '.join(map(str, words))}: {done.stdout}{done.stderr}"
         return done.stdout
+
+    def _run(self, *words):
+        env = {**os.environ, "SUBLET_ADMIN": str(self.admin)}
+        return subprocess.run([PROGRAM, *words], env=env, capture_output=True, text=True, timeout=60)
 
     def _add(self, disk):
         words = ["disk", "add", disk.name, "--tenant", disk.name, "--kind", disk.kind]
@@ -187,13 +196,9 @@ class Sublet(Served):
             words += ["--listen", {"nbd": f"unix:{disk.nbd}", "vhost": f"vhost-user:{disk.vhost}"}[transport]]
         self.call(*words)
 
-    def _env(self):
-        return {**os.environ, "SUBLET_ADMIN": str(self.admin)}
-
     def _answers(self):
         assert self.process.poll() is None, f"the daemon ended:\n{(self.folder / 'sublet.log').read_text()[-3000:]}"
-        words = [PROGRAM, "status", "--json"]
-        return subprocess.run(words, env=self._env(), capture_output=True).returncode == 0
+        return self._run("status", "--json").returncode == 0
 
 
 def served(folder, ceiling_mib=256):

@@ -281,9 +281,12 @@ fn vm() -> Step {
     }
 }
 
-/// The suite of guests, with the `sublet` binary that serves them.
+/// The suite of guests, two tests at once, with the `sublet` binary that serves them.
 pub(crate) fn guests() -> Line {
-    suite(Line::new(root().join("tests/vm/run")), None)
+    suite(
+        Line::new(root().join("tests/vm/run")).args(["-n", "2"]),
+        None,
+    )
 }
 
 /// Seconds that each fuzz target gets.
