@@ -12,7 +12,7 @@ use hyper::{Method, Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use sublet_types::TenantName;
+use sublet_types::{DiskName, TenantName};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::{self, Runtime};
@@ -23,8 +23,8 @@ use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 
 use crate::door::Door;
 use crate::messages::{
-    ChangePolicy, ChangeTenant, Explained, Health, Policies, Refusal, ReleaseReport,
-    ReleaseRequest, Settings, Status, TenantStatus, Tenants,
+    AddDisk, ChangePolicy, ChangeTenant, DiskStatus, Disks, Explained, Health, Lasts, Policies,
+    Refusal, ReleaseReport, ReleaseRequest, ResizeDisk, Settings, Status, TenantStatus, Tenants,
 };
 
 /// A handle on a daemon's admin interface.
@@ -136,6 +136,48 @@ impl Admin {
     pub fn explain(&self, tenant: &TenantName, until: u64) -> Result<Explained, CallError> {
         let path = format!("/v1/policy/explain?tenant={tenant}&until={until}");
         self.call::<(), _>(Method::GET, &path, None)
+    }
+
+    /// All disks.
+    pub fn disks(&self) -> Result<Disks, CallError> {
+        self.call::<(), _>(Method::GET, "/v1/disks", None)
+    }
+
+    /// One disk.
+    pub fn disk(&self, name: &DiskName) -> Result<DiskStatus, CallError> {
+        self.call::<(), _>(Method::GET, &format!("/v1/disks/{name}"), None)
+    }
+
+    /// Opens a disk and has it served.
+    pub fn add_disk(&self, disk: &AddDisk) -> Result<DiskStatus, CallError> {
+        self.call(Method::POST, "/v1/disks", Some(disk))
+    }
+
+    /// Ends a disk; returns when the backing has everything. What remains is the answer.
+    pub fn remove_disk(&self, name: &DiskName, lasts: Lasts) -> Result<Disks, CallError> {
+        let temporary = match lasts {
+            Lasts::Always => "",
+            Lasts::UntilRestart => "?lasts=until-restart",
+        };
+        self.call::<(), _>(
+            Method::DELETE,
+            &format!("/v1/disks/{name}{temporary}"),
+            None,
+        )
+    }
+
+    /// Gives a disk another size.
+    pub fn resize_disk(&self, name: &DiskName, size: &ResizeDisk) -> Result<DiskStatus, CallError> {
+        self.call(
+            Method::POST,
+            &format!("/v1/disks/{name}/resize"),
+            Some(size),
+        )
+    }
+
+    /// Returns when the backing has everything that was written to a disk before.
+    pub fn flush_disk(&self, name: &DiskName) -> Result<DiskStatus, CallError> {
+        self.call::<(), _>(Method::POST, &format!("/v1/disks/{name}/flush"), None)
     }
 
     /// Every setting in force.

@@ -3,6 +3,8 @@
 #![deny(unsafe_code)]
 
 pub mod block;
+pub mod doors;
 pub mod memcached;
+pub mod nbd;
 pub mod ring;
 pub mod tenancy;

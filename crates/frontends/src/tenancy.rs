@@ -377,6 +377,11 @@ impl Tenancy {
         self.worker.get_page(self.tenant, key, self.now(), visit)
     }
 
+    /// Whether a page is there. It does not count as a use.
+    pub fn has_page(&self, key: PageKey) -> bool {
+        self.worker.has_page(self.tenant, key, self.now())
+    }
+
     /// Flushes a page: from the answer on it cannot be had. Says whether the pool is there.
     pub fn flush_page(&self, key: PageKey) -> bool {
         self.worker.flush_page(self.tenant, key, self.now())

@@ -5,6 +5,7 @@
 pub mod admin;
 pub mod chores;
 pub mod config;
+pub mod disk;
 mod ending;
 pub mod headroom;
 pub mod lone;

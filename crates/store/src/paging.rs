@@ -1,5 +1,6 @@
 //! The store's page verbs, and how blocks come to pages and go from one engine to the other.
 
+use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::sync::Arc;
 
@@ -69,6 +70,19 @@ impl Store {
         pools
             .into_iter()
             .map(|(id, pool)| (id, pool.flags))
+            .collect()
+    }
+
+    /// Pages in memory of each of a tenant's private pools that has some. Looks at every frame that the tenant has:
+    /// a few milliseconds for each GiB.
+    pub fn pool_pages(&self, tenant: TenantId) -> HashMap<PoolId, u64> {
+        let Some(owner) = self.items.tenants.get(tenant) else {
+            return HashMap::new();
+        };
+        let pages = self.pages.pages_of_pools(owner);
+        let pools = self.pages.pools.of_tenant(tenant).into_iter();
+        pools
+            .filter_map(|(id, pool)| Some((id, *pages.get(&pool.base)?)))
             .collect()
     }
 
@@ -190,6 +204,11 @@ impl Worker {
     ) -> Get {
         self.at_desk(tenant, now, |desk| desk.get(key, visit))
             .unwrap_or(Get::NoPool)
+    }
+
+    /// Whether a page is there. It does not count as a use.
+    pub fn has_page(&self, tenant: TenantId, key: PageKey, now: Second) -> bool {
+        self.at_desk(tenant, now, |desk| desk.has(key)) == Some(true)
     }
 
     /// Puts `count` pages of an object, from `key` on: `fill` writes the nth. Says what became of each.

@@ -33,9 +33,13 @@ pub(crate) fn run(args: &Args) -> Exit {
         Verb::Check { file } => match config::check(file) {
             Ok(config) => Exit::written(writeln!(
                 io::stdout(),
-                "{} is right: {}",
+                "{} is right: {}{}",
                 file.display(),
-                counted(config.tenants.len() as u64, "tenant")
+                counted(config.tenants.len() as u64, "tenant"),
+                match config.disks.len() as u64 {
+                    0 => String::new(),
+                    disks => format!(", {}", counted(disks, "disk")),
+                }
             )),
             Err(faults) => Exit::usage(faults),
         },

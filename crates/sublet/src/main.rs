@@ -6,9 +6,11 @@
 
 mod bench;
 mod config;
+mod disk;
 mod doctor;
 mod exit;
 mod generate;
+mod keep;
 mod memcached;
 mod policy;
 mod reach;
@@ -43,6 +45,8 @@ enum Command {
     Status(status::Args),
     /// Show who is served, and change what each is granted
     Tenants(tenants::Args),
+    /// Serve disks and swap to virtual machines: add, show, resize, flush and remove them
+    Disk(disk::Args),
     /// Show and change who may hold how much, and ask why
     Policy(policy::Args),
     /// Give memory back to the host by hand
@@ -62,6 +66,9 @@ enum Command {
     /// Write the man page or a shell's completions
     #[command(hide = true)]
     Generate(generate::Args),
+    /// Keep pages of swap while no daemon runs; the daemon starts this itself
+    #[command(hide = true)]
+    Keep(keep::Args),
 }
 
 fn main() -> ExitCode {
@@ -69,6 +76,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Tenants(args) => tenants::run(&args),
+        Command::Disk(args) => disk::run(&args),
         Command::Policy(args) => policy::run(&args),
         Command::Release(args) => release::run(&args),
         Command::Memcached(args) => return memcached::run(args),
@@ -78,6 +86,7 @@ fn main() -> ExitCode {
         Command::Sim(args) => sim::run(&args),
         Command::BenchChore(chore) => chore.run(),
         Command::Generate(args) => generate::run(&args),
+        Command::Keep(args) => keep::run(&args),
     }
     .into()
 }

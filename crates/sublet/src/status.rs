@@ -1,12 +1,13 @@
 //! `sublet status`: what the daemon holds, for whom, and why not more.
 
 use std::io::{self, IsTerminal, Write};
+use std::ops::Range;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use comfy_table::{CellAlignment, Table, presets};
-use sublet_client::messages::{Status, TenantStatus};
-use sublet_types::Bytes;
+use sublet_client::messages::{DiskStatus, Status, TenantStatus};
+use sublet_types::{Bytes, Pages};
 
 use crate::exit::Exit;
 use crate::reach::Reach;
@@ -71,6 +72,10 @@ pub(crate) fn text(status: &Status, since: Option<(Duration, &Status)>) -> Strin
     page.push('\n');
     page.push_str(&tenants(status, since));
     page.push('\n');
+    if !status.disks.is_empty() {
+        page.push_str(&disks(&status.disks));
+        page.push('\n');
+    }
     for difference in &status.changed {
         let ends = if difference.kept {
             "kept"
@@ -177,7 +182,51 @@ pub(crate) fn tenants(status: &Status, since: Option<(Duration, &Status)>) -> St
             tenant.listen.join(" "),
         ]);
     }
-    for column in 1..11 {
+    laid_out(table, 1..11)
+}
+
+/// The table of disks.
+pub(crate) fn disks(disks: &[DiskStatus]) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header([
+        "disk",
+        "kind",
+        "tenant",
+        "state",
+        "size",
+        "in memory",
+        "hits",
+        "dirty",
+        "conns",
+        "listens at",
+    ]);
+    for disk in disks {
+        let settings = &disk.settings;
+        let places: Vec<String> = settings
+            .listen
+            .iter()
+            .map(|place| place.to_string())
+            .collect();
+        table.add_row([
+            settings.name.to_string(),
+            settings.kind.to_string(),
+            settings.tenant.to_string(),
+            disk.state.name().to_owned(),
+            disk.size.to_string(),
+            Pages(disk.pages).bytes().to_string(),
+            disk.hit_rate()
+                .map_or("–".to_owned(), |rate| format!("{:.1} %", rate * 100.0)),
+            Pages(disk.dirty).bytes().to_string(),
+            disk.connections.to_string(),
+            places.join(" "),
+        ]);
+    }
+    laid_out(table, 4..9)
+}
+
+/// A table's lines, with the figures of some columns below each other.
+fn laid_out(mut table: Table, figures: Range<usize>) -> String {
+    for column in figures {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }

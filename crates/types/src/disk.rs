@@ -45,13 +45,26 @@ impl FromStr for DiskName {
 }
 
 /// What a disk is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DiskKind {
     /// Files: memory holds a second copy of what the backing has.
+    #[default]
     Disk,
     /// Swap: memory is where pages go, the backing where they find room when memory is short.
     Swap,
+}
+
+impl DiskKind {
+    /// Each, by its name.
+    pub const ALL: [(&'static str, DiskKind); 2] =
+        [("disk", DiskKind::Disk), ("swap", DiskKind::Swap)];
+}
+
+impl fmt::Display for DiskKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(name_in(&DiskKind::ALL, self))
+    }
 }
 
 /// When a write is safe, and from what (`docs/disks.md` has the table).
@@ -66,6 +79,29 @@ pub enum Durability {
     WriteThrough,
 }
 
+impl Durability {
+    /// Each, by its name.
+    pub const ALL: [(&'static str, Durability); 3] = [
+        ("memory", Durability::Memory),
+        ("write-behind", Durability::WriteBehind),
+        ("write-through", Durability::WriteThrough),
+    ];
+
+    /// What holds for a kind of disk where nothing is said.
+    pub fn usual(kind: DiskKind) -> Durability {
+        match kind {
+            DiskKind::Disk => Durability::WriteThrough,
+            DiskKind::Swap => Durability::WriteBehind,
+        }
+    }
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(name_in(&Durability::ALL, self))
+    }
+}
+
 /// Which pages that were read from the backing are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -78,13 +114,213 @@ pub enum Fill {
     DropOnRead,
 }
 
-/// A backing that is made slower than it is, for experiments.
+impl Fill {
+    /// Each, by its name.
+    pub const ALL: [(&'static str, Fill); 3] = [
+        ("miss", Fill::Miss),
+        ("second-miss", Fill::SecondMiss),
+        ("drop-on-read", Fill::DropOnRead),
+    ];
+}
+
+impl fmt::Display for Fill {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(name_in(&Fill::ALL, self))
+    }
+}
+
+fn name_in<T: PartialEq>(all: &[(&'static str, T)], wanted: &T) -> &'static str {
+    let named = all.iter().find(|(_, one)| one == wanted);
+    named.map_or("", |(name, _)| name)
+}
+
+/// A backing that is made slower than it is, for experiments. Written `4ms`, `100MiB/s` or `4ms, 100MiB/s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Slow {
     /// Added to each request.
     pub latency: Duration,
     /// Bytes a second, at the most.
     pub bandwidth: Option<Bytes>,
+}
+
+/// Why that is no slowness.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} does not say how slow: write a latency up to 60s, a bandwidth, or both, such as \"4ms, 100MB/s\""
+)]
+pub struct SlowError(pub String);
+
+/// The longest latency that anybody can mean.
+const LATENCY_MAX: Duration = Duration::from_secs(60);
+
+impl FromStr for Slow {
+    type Err = SlowError;
+
+    fn from_str(text: &str) -> Result<Slow, SlowError> {
+        let wrong = || SlowError(text.to_owned());
+        let (mut latency, mut bandwidth) = (None, None);
+        for part in text.split(',').map(str::trim) {
+            let again = match part.strip_suffix("/s") {
+                Some(amount) => {
+                    let amount = amount.parse().map_err(|_| wrong())?;
+                    bandwidth.replace(amount).is_some() || amount == Bytes::ZERO
+                }
+                None => latency.replace(time(part).ok_or_else(wrong)?).is_some(),
+            };
+            if again {
+                return Err(wrong());
+            }
+        }
+        let latency = latency.unwrap_or_default();
+        match latency <= LATENCY_MAX {
+            true => Ok(Slow { latency, bandwidth }),
+            false => Err(wrong()),
+        }
+    }
+}
+
+/// `4ms`, `500us`, `1s`, in whole microseconds.
+fn time(text: &str) -> Option<Duration> {
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let number: u64 = text[..digits].parse().ok()?;
+    let micros = match text[digits..].trim() {
+        "us" => 1,
+        "ms" => 1_000,
+        "s" => 1_000_000,
+        _ => return None,
+    };
+    Some(Duration::from_micros(number.checked_mul(micros)?))
+}
+
+impl fmt::Display for Slow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let micros = self.latency.as_micros();
+        match micros % 1_000 {
+            0 => write!(f, "{}ms", micros / 1_000)?,
+            _ => write!(f, "{micros}us")?,
+        }
+        match self.bandwidth {
+            Some(amount) => write!(f, ", {}/s", exact(amount)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// An amount in the largest unit that divides it.
+fn exact(Bytes(bytes): Bytes) -> String {
+    const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let fits = UNITS.iter().find(|(unit, _)| bytes % unit == 0);
+    fits.map_or_else(
+        || format!("{bytes}B"),
+        |(unit, name)| format!("{}{name}", bytes / unit),
+    )
+}
+
+impl TryFrom<String> for Slow {
+    type Error = SlowError;
+    fn try_from(text: String) -> Result<Slow, SlowError> {
+        text.parse()
+    }
+}
+
+impl From<Slow> for String {
+    fn from(slow: Slow) -> String {
+        slow.to_string()
+    }
+}
+
+/// Where a disk is served.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum DiskListen {
+    /// NBD over TCP: a host name or address (IPv6 without brackets) and a port; port 0 takes any free one.
+    Tcp(String, u16),
+    /// NBD on a Unix socket.
+    Unix(String),
+    /// vhost-user-blk on a Unix socket.
+    VhostUser(String),
+}
+
+/// Why a disk cannot be served there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DiskListenError {
+    /// None of the known kinds.
+    #[error("{0:?} is none of unix:PATH, tcp:HOST:PORT and vhost-user:PATH")]
+    NoScheme(String),
+    /// No host or no port.
+    #[error("{0:?} names no host and port; write tcp:HOST:PORT, such as tcp:127.0.0.1:10809")]
+    NoAddress(String),
+    /// No path, or one longer than the kernel takes.
+    #[error("{0:?} is no path for a Unix socket: 1 to {SOCKET_PATH_MAX} bytes")]
+    BadPath(String),
+}
+
+/// The longest path of a Unix socket (`sun_path` and its closing zero).
+const SOCKET_PATH_MAX: usize = 107;
+
+impl FromStr for DiskListen {
+    type Err = DiskListenError;
+
+    fn from_str(text: &str) -> Result<DiskListen, DiskListenError> {
+        match text.split_once(':') {
+            Some(("tcp", rest)) => {
+                address(rest).ok_or_else(|| DiskListenError::NoAddress(text.to_owned()))
+            }
+            Some(("unix" | "vhost-user", path))
+                if path.is_empty() || path.len() > SOCKET_PATH_MAX =>
+            {
+                Err(DiskListenError::BadPath(text.to_owned()))
+            }
+            Some(("unix", path)) => Ok(DiskListen::Unix(path.to_owned())),
+            Some(("vhost-user", path)) => Ok(DiskListen::VhostUser(path.to_owned())),
+            _ => Err(DiskListenError::NoScheme(text.to_owned())),
+        }
+    }
+}
+
+fn address(text: &str) -> Option<DiskListen> {
+    let (host, port) = text.rsplit_once(':')?;
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    match host {
+        "" => None,
+        host => Some(DiskListen::Tcp(host.to_owned(), port.parse().ok()?)),
+    }
+}
+
+impl fmt::Display for DiskListen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DiskListen::Tcp(host, port) if host.contains(':') => write!(f, "tcp:[{host}]:{port}"),
+            DiskListen::Tcp(host, port) => write!(f, "tcp:{host}:{port}"),
+            DiskListen::Unix(path) => write!(f, "unix:{path}"),
+            DiskListen::VhostUser(path) => write!(f, "vhost-user:{path}"),
+        }
+    }
+}
+
+impl TryFrom<String> for DiskListen {
+    type Error = DiskListenError;
+    fn try_from(text: String) -> Result<DiskListen, DiskListenError> {
+        text.parse()
+    }
+}
+
+impl From<DiskListen> for String {
+    fn from(place: DiskListen) -> String {
+        place.to_string()
+    }
+}
+
+/// TLS of a disk's NBD listeners: paths of PEM files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskTls {
+    /// Certificate chain.
+    pub cert: String,
+    /// Its private key.
+    pub key: String,
+    /// Who signs the clients' certificates; clients need none without it.
+    pub client_ca: Option<String>,
 }
 
 /// A disk as its owner wants it.
@@ -100,8 +336,12 @@ pub struct DiskSettings {
     pub backing: Option<String>,
     /// Its size; a backing that exists has it already.
     pub size: Option<Bytes>,
-    /// Where it is served: `unix:PATH`, `tcp:HOST:PORT`, `vhost-user:PATH`.
-    pub listen: Vec<String>,
+    /// Where it is served.
+    pub listen: Vec<DiskListen>,
+    /// Mode of its Unix sockets.
+    pub mode: u32,
+    /// The most queues that a guest may use over vhost-user; a thread each.
+    pub queues: u16,
     /// Nobody may write.
     pub read_only: bool,
     /// When a write is safe. Unless said: write-through for disks, write-behind for swap.
@@ -112,4 +352,68 @@ pub struct DiskSettings {
     pub sequential_max: Option<u32>,
     /// For experiments.
     pub slow: Option<Slow>,
+    /// NBD speaks TLS only.
+    pub tls: Option<DiskTls>,
+}
+
+impl DiskSettings {
+    /// When a write is safe, said or not.
+    pub fn durability(&self) -> Durability {
+        self.durability
+            .unwrap_or_else(|| Durability::usual(self.kind))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_read_and_print_alike() {
+        for text in [
+            "unix:/run/sublet/db.sock",
+            "tcp:127.0.0.1:10809",
+            "tcp:[::1]:0",
+            "vhost-user:/run/sublet/web.sock",
+        ] {
+            let place: Result<DiskListen, _> = text.parse();
+            assert_eq!(place.map(|place| place.to_string()), Ok(text.to_owned()));
+        }
+        let fault = |text: &str| text.parse::<DiskListen>().expect_err(text);
+        assert!(matches!(
+            fault("/run/db.sock"),
+            DiskListenError::NoScheme(_)
+        ));
+        assert!(matches!(fault("ring:/run/x"), DiskListenError::NoScheme(_)));
+        for text in ["tcp:10809", "tcp::10809", "tcp:host:70000"] {
+            assert!(
+                matches!(fault(text), DiskListenError::NoAddress(_)),
+                "{text}"
+            );
+        }
+        let long = format!("vhost-user:/{}", "x".repeat(107));
+        for text in ["unix:", &long] {
+            assert!(matches!(fault(text), DiskListenError::BadPath(_)), "{text}");
+        }
+    }
+
+    #[test]
+    fn slowness_reads_as_people_write_it_and_prints_without_loss() {
+        for (text, shown) in [
+            ("4ms, 100MB/s", "4ms, 100MiB/s"),
+            ("100MB/s,4ms", "4ms, 100MiB/s"),
+            ("1s", "1000ms"),
+            ("250us", "250us"),
+            ("1.5k/s", "0ms, 1536B/s"),
+        ] {
+            let slow: Slow = text.parse().expect(text);
+            assert_eq!(slow.to_string(), shown, "{text}");
+            assert_eq!(shown.parse(), Ok(slow), "{text}");
+        }
+        for text in [
+            "", "4", "ms", "4ms, 5ms", "4ms,", "0/s", "2h", "61s", "-1ms",
+        ] {
+            assert!(text.parse::<Slow>().is_err(), "{text}");
+        }
+    }
 }

@@ -12,7 +12,10 @@ mod tenant;
 mod time;
 
 pub use amount::{BLOCK_BYTES, Bytes, PAGE_BYTES, Pages, ParseBytesError};
-pub use disk::{DiskKind, DiskName, DiskNameError, DiskSettings, Durability, Fill, Slow};
+pub use disk::{
+    DiskKind, DiskListen, DiskListenError, DiskName, DiskNameError, DiskSettings, DiskTls,
+    Durability, Fill, Slow, SlowError,
+};
 pub use host::{CgroupFigures, HostFigures, Pressure};
 pub use page::{ObjectId, PageIndex, PoolFlags, PoolId, SharedName, SharedNameError};
 pub use snapshot::{Curve, Shrinking, Snapshot, Target, Targets, TenantSnapshot};

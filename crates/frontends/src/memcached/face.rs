@@ -14,6 +14,7 @@ use super::prefixes::Prefixes;
 use super::settings::Settings;
 use super::text::Crawler;
 use super::watch::Watchers;
+use crate::doors::TlsFigures;
 use crate::tenancy::Tenancy;
 
 /// The version that clients are told: that of the memcached whose behaviour this is.
@@ -93,6 +94,20 @@ gauges! {
     ssl_new_sessions,
     /// Unix time at which the certificates were read.
     ssl_certs_read_unix,
+}
+
+impl TlsFigures for Figures {
+    fn session_made(&self) {
+        self.ssl_new_sessions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn handshake_failed(&self) {
+        self.ssl_handshake_errors.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn record_failed(&self) {
+        self.ssl_proto_errors.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// What all connections of one group of listeners share.

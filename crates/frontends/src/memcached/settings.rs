@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use crate::doors::{ClientCertificate, TlsSettings, TlsVersion};
+
 /// Which protocol a connection may speak (`-B`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
@@ -12,45 +14,6 @@ pub enum Protocol {
     Ascii,
     /// Binary only.
     Binary,
-}
-
-/// What is asked of a client's certificate (`ssl_verify_mode`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientCertificate {
-    /// Nothing (0).
-    Unasked,
-    /// It may have none; one that it has must be good (1).
-    Asked,
-    /// It must have a good one (2, and 3, which means the same without renegotiation).
-    Required,
-}
-
-/// The oldest TLS that is spoken (`ssl_min_version`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TlsVersion {
-    /// TLS 1.2.
-    V12,
-    /// TLS 1.3.
-    V13,
-}
-
-/// How TLS is spoken (`-Z` and the `ssl_…` options).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsSettings {
-    /// Certificate chain, PEM (`ssl_chain_cert`).
-    pub chain: PathBuf,
-    /// Private key, PEM; in the chain's file if `None` (`ssl_key`).
-    pub key: Option<PathBuf>,
-    /// Who may sign clients' certificates, PEM (`ssl_ca_cert`).
-    pub client_ca: Option<PathBuf>,
-    /// What is asked of a client's certificate.
-    pub client_certificate: ClientCertificate,
-    /// The oldest TLS that is spoken.
-    pub min_version: TlsVersion,
-    /// Whether sessions may be resumed (`ssl_session_cache`).
-    pub resumes: bool,
-    /// What `stats settings` says of `ssl_wbuf_size`, bytes; has no other meaning here.
-    pub write_buffer: u64,
 }
 
 /// Settings of one group of listeners that serve one tenant.
@@ -106,6 +69,8 @@ pub struct Settings {
     pub verbosity: u8,
     /// TLS, where it is spoken.
     pub tls: Option<TlsSettings>,
+    /// What `stats settings` says of `ssl_wbuf_size`, bytes; has no other meaning here.
+    pub tls_write_buffer: u64,
 }
 
 impl Default for Settings {
@@ -137,6 +102,7 @@ impl Default for Settings {
             idle_timeout: None,
             verbosity: 0,
             tls: None,
+            tls_write_buffer: 16 << 10,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The admin interface: HTTP and JSON on a Unix socket, over TCP with TLS and a token if asked, and
 //! the read-only listener for metrics. One thread, away from those that serve clients.
 
+mod disks;
 mod doors;
 mod routes;
 mod serve;

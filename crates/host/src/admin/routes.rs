@@ -17,11 +17,13 @@ use sublet_client::messages::{
 };
 use sublet_types::TenantName;
 
+use super::disks;
+use crate::disk::{BackingError, DiskError};
 use crate::headroom::OrderError;
 use crate::observe::{Seldom, metrics};
 use crate::run::{Daemon, Declined};
 
-type Shared = State<Arc<Daemon>>;
+pub(super) type Shared = State<Arc<Daemon>>;
 
 /// Everything.
 pub(super) fn admin(daemon: Arc<Daemon>) -> Router {
@@ -44,6 +46,7 @@ pub(super) fn admin(daemon: Arc<Daemon>) -> Router {
         .route("/v1/policy", post(change_policy))
         .route("/v1/policy/explain", get(explain))
         .route("/v1/release", post(release))
+        .merge(disks::routes())
         .route("/metrics", get(scrape))
         .fallback(nothing_there)
         .method_not_allowed_fallback(wrong_method)
@@ -69,10 +72,10 @@ pub(super) fn metrics_only(daemon: Arc<Daemon>) -> Router {
 }
 
 /// An answer that says no.
-struct No(StatusCode, Refusal);
+pub(super) struct No(StatusCode, Refusal);
 
 impl No {
-    fn new(status: StatusCode, error: impl ToString, hint: impl ToString) -> No {
+    pub(super) fn new(status: StatusCode, error: impl ToString, hint: impl ToString) -> No {
         No(
             status,
             Refusal {
@@ -109,6 +112,15 @@ impl From<Declined> for No {
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "`sublet policy list` shows them all, `sublet policy show NAME` its knobs",
             ),
+            Declined::DiskAsked(_) => (
+                StatusCode::BAD_REQUEST,
+                "docs/config.md has all that can be said of a disk",
+            ),
+            Declined::TooManyDisks => (
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "remove one that nobody needs: sublet disk remove NAME",
+            ),
+            Declined::Disk(error) => of_disk(error),
             Declined::Keep(_) => (
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "with --temporary it is not written down",
@@ -126,8 +138,27 @@ impl From<Declined> for No {
     }
 }
 
+/// Whose fault it is, and what to do beside what the error says.
+fn of_disk(error: &DiskError) -> (StatusCode, &'static str) {
+    match error {
+        DiskError::NoDisk(_) => (StatusCode::NOT_FOUND, "`sublet disk list` shows them all"),
+        DiskError::Exists(_) | DiskError::Busy(_) | DiskError::Backing(BackingError::InUse(_)) => {
+            (StatusCode::CONFLICT, "")
+        }
+        DiskError::NotAllowed { .. } => (
+            StatusCode::FORBIDDEN,
+            "add its folder there in the config file, or name the disk in the file, and restart",
+        ),
+        DiskError::Failed { .. } => (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "what it could not take is still in memory",
+        ),
+        _ => (StatusCode::UNPROCESSABLE_ENTITY, ""),
+    }
+}
+
 /// A body in JSON, its faults told in JSON too.
-fn heard<T: DeserializeOwned>(body: Result<Bytes, BytesRejection>) -> Result<T, No> {
+pub(super) fn heard<T: DeserializeOwned>(body: Result<Bytes, BytesRejection>) -> Result<T, No> {
     let too_much = |rejection: BytesRejection| {
         No::new(
             rejection.status(),
@@ -208,7 +239,7 @@ async fn release(
 }
 
 /// Runs what blocks away from the other callers.
-async fn apart<T: Serialize + Send + 'static>(
+pub(super) async fn apart<T: Serialize + Send + 'static>(
     work: impl FnOnce() -> Result<T, Declined> + Send + 'static,
 ) -> Result<Json<T>, No> {
     let ending = |_| No::from(Declined::Order(OrderError::Ended));

@@ -5,8 +5,9 @@ use std::fmt;
 use std::path::PathBuf;
 
 use sublet_store::{ARENA_MIN, TENANTS_MAX};
-use sublet_types::{Bytes, TenantNameError};
+use sublet_types::{Bytes, DiskName, DiskNameError, TenantNameError};
 
+use super::disks::DISKS_MAX;
 use super::said::Unfit;
 use crate::manager::WrongPolicy;
 
@@ -17,6 +18,8 @@ pub enum Place {
     Default,
     /// On the command line, by this option.
     Flag(&'static str),
+    /// In a request, which says nothing else.
+    Request,
     /// In a file.
     Line {
         /// The file.
@@ -38,6 +41,7 @@ impl fmt::Display for Place {
         match self {
             Place::Default => f.write_str("default"),
             Place::Flag(flag) => write!(f, "--{flag}"),
+            Place::Request => f.write_str("the request"),
             Place::Line { file, line } => write!(f, "{}:{line}", file.display()),
         }
     }
@@ -45,12 +49,20 @@ impl fmt::Display for Place {
 
 /// One thing that is wrong, and where.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{place}: {wrong}")]
+#[error("{}{wrong}", lead(.place))]
 pub struct Fault {
     /// Where.
     pub place: Place,
     /// What.
     pub wrong: Wrong,
+}
+
+/// A request says one thing only: nobody asks where in it.
+fn lead(place: &Place) -> String {
+    match place {
+        Place::Request => String::new(),
+        place => format!("{place}: "),
+    }
 }
 
 /// What is wrong.
@@ -98,6 +110,44 @@ pub enum Wrong {
     /// More tenants than a daemon serves.
     #[error("more than {TENANTS_MAX} tenants")]
     TooManyTenants,
+    /// No name for a disk.
+    #[error("{0}")]
+    DiskName(DiskNameError),
+    /// More disks than a daemon serves.
+    #[error("more than {DISKS_MAX} disks")]
+    TooManyDisks,
+    /// A disk that belongs to nobody.
+    #[error("disk `{0}` says no tenant; give it one: `tenant = \"{0}\"`")]
+    NoTenant(DiskName),
+    /// A disk that nobody can reach.
+    #[error("disk `{0}` listens nowhere; give it `listen = [\"unix:/run/sublet/{0}.sock\"]`")]
+    NoPlace(DiskName),
+    /// A disk with nothing behind it.
+    #[error(
+        "disk `{0}` has no backing; name its file or block device: `backing = \"/var/lib/vm/{0}.img\"`"
+    )]
+    NoBacking(DiskName),
+    /// A swap disk of no size.
+    #[error("swap disk `{0}` has neither a backing nor a size; give it one: `size = \"4GiB\"`")]
+    NoSize(DiskName),
+    /// What means nothing for a disk of files.
+    #[error(
+        "`{0}` is for swap: what is written to a disk always goes to its backing first (write-through)"
+    )]
+    ForSwap(String),
+    /// What means nothing for swap.
+    #[error("`{0}` is for disks, and this one is swap")]
+    ForDisks(String),
+    /// Two disks of one backing.
+    #[error("`{key}`: {backing} is another disk's already, at {first}")]
+    BackingTwice {
+        /// The second.
+        key: String,
+        /// The backing.
+        backing: String,
+        /// The first.
+        first: Place,
+    },
     /// `--listen` where several tenants could be meant.
     #[error("the file names several tenants: say there what each listens on")]
     WhichTenant,

@@ -7,9 +7,10 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use sublet_types::{Bytes, TenantName, Weight};
+use sublet_types::{Bytes, DiskName, DiskSettings, TenantName, Weight};
 
 use super::LoadError;
+use super::disks::disk_lines;
 use super::faults::Faults;
 use super::listen::Listen;
 use super::written::Written;
@@ -36,12 +37,24 @@ pub struct PolicyChange {
     pub knobs: Vec<String>,
 }
 
+/// What was done with a disk while the daemon ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DiskChange {
+    /// It was added, and is all of this.
+    Added(Box<DiskSettings>),
+    /// A disk of the config was removed.
+    Removed,
+    /// A disk of the config was given another size.
+    Resized(Bytes),
+}
+
 /// All live changes, and the folder they are kept in.
 #[derive(Clone, Debug)]
 pub struct Live {
     folder: Option<PathBuf>,
     policy: Option<PolicyChange>,
     changes: BTreeMap<TenantName, TenantChange>,
+    disks: BTreeMap<DiskName, DiskChange>,
 }
 
 /// Why a change could not be kept.
@@ -69,6 +82,7 @@ impl Live {
             folder,
             policy: None,
             changes: BTreeMap::new(),
+            disks: BTreeMap::new(),
         }
     }
 
@@ -105,6 +119,30 @@ impl Live {
         Ok(())
     }
 
+    /// What was done with a disk.
+    pub fn disk(&self, name: &DiskName) -> Option<&DiskChange> {
+        self.disks.get(name)
+    }
+
+    /// Notes what was done with a disk, or that nothing was, and writes everything down; either both happen or
+    /// neither.
+    pub fn keep_disk(
+        &mut self,
+        name: DiskName,
+        change: Option<DiskChange>,
+    ) -> Result<(), KeepError> {
+        let mut next = self.clone();
+        match change {
+            Some(change) => next.disks.insert(name, change),
+            None => next.disks.remove(&name),
+        };
+        if next.disks != self.disks {
+            next.write()?;
+        }
+        *self = next;
+        Ok(())
+    }
+
     /// The file as it was left, if there is one.
     pub(super) fn read(&self) -> Result<Option<(PathBuf, String)>, LoadError> {
         let Some(path) = self.path() else {
@@ -125,6 +163,7 @@ impl Live {
         alone.read(path, text)?;
         self.changes = alone.changes();
         self.policy = alone.policy_change();
+        self.disks = alone.disk_changes();
         Ok(())
     }
 
@@ -142,6 +181,9 @@ impl Live {
         for (name, change) in &self.changes {
             change.write(name, &mut text);
         }
+        for (name, change) in &self.disks {
+            change.write(name, &mut text);
+        }
         text
     }
 }
@@ -156,6 +198,25 @@ impl PolicyChange {
         let _ = write!(text, "\n[policy]\nname = {name}\n");
         if !self.knobs.is_empty() {
             let _ = writeln!(text, "knobs = {knobs}");
+        }
+    }
+}
+
+impl DiskChange {
+    /// Whether it says all there is to say of the disk.
+    pub fn is_added(&self) -> bool {
+        matches!(self, DiskChange::Added(_))
+    }
+
+    fn write(&self, name: &DiskName, text: &mut String) {
+        let lines = match self {
+            DiskChange::Added(disk) => disk_lines(disk),
+            DiskChange::Removed => vec![("removed", toml::Value::from(true))],
+            DiskChange::Resized(size) => vec![("size", toml::Value::from(size.0 as i64))],
+        };
+        let _ = write!(text, "\n[disks.\"{name}\"]\n");
+        for (key, value) in lines {
+            let _ = writeln!(text, "{key} = {value}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sublet_store::ARENA_MIN;
-use sublet_types::{Bytes, EvictionKind, Shrinking, TenantName, TenantSettings};
+use sublet_types::{Bytes, DiskSettings, EvictionKind, Shrinking, TenantName, TenantSettings};
 
 use super::faults::{Fault, Faults, Wrong};
 use super::listen::Listen;
@@ -34,6 +34,19 @@ pub struct Config {
     pub metrics: Option<Listen>,
     /// Who is served.
     pub tenants: Vec<TenantConfig>,
+    /// What all disks share.
+    pub disk: DiskConfig,
+    /// The disks of virtual machines.
+    pub disks: Vec<DiskSettings>,
+}
+
+/// What all disks share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskConfig {
+    /// Where backings may lie of disks that are added while the daemon runs.
+    pub allow: Vec<PathBuf>,
+    /// The most bytes of pages that no backing has yet.
+    pub dirty_max: Bytes,
 }
 
 /// How log lines look.
@@ -146,6 +159,7 @@ impl Written {
         let tcp = self.admin_tcp(&mut faults);
         let policy = self.policy_meant(&mut faults);
         let tenants = self.tenants_meant(&mut faults);
+        let disks = self.disks_meant(&mut faults);
         Faults::of(faults)?;
         Ok(Config {
             threads: self.threads.map_or_else(threads_auto, |n| n as usize),
@@ -168,6 +182,11 @@ impl Written {
             policy,
             metrics: self.metrics.clone(),
             tenants,
+            disk: DiskConfig {
+                allow: self.disk_allow.clone(),
+                dirty_max: self.disk_dirty_max,
+            },
+            disks,
         })
     }
 
@@ -223,9 +242,12 @@ impl Written {
 
     fn tenants_meant(&self, faults: &mut Vec<Fault>) -> Vec<TenantConfig> {
         self.name_faults(faults);
-        let named = self.tenants.iter();
-        named
-            .map(|(name, written)| written.clone().meaning(name.clone()))
+        let mut all = self.tenants.clone();
+        for name in self.disk_tenants() {
+            all.entry(name).or_insert_with(WrittenTenant::defaults);
+        }
+        all.into_iter()
+            .map(|(name, written)| written.meaning(name))
             .collect()
     }
 
@@ -233,6 +255,7 @@ impl Written {
         self.sum_faults(faults);
         let mut listed = BTreeMap::new();
         let mut users = BTreeMap::new();
+        let of_disks = self.disk_tenants();
         for (name, tenant) in &self.tenants {
             let key = |key: &str| format!("tenants.{name}.{key}");
             if tenant
@@ -258,7 +281,8 @@ impl Written {
                     faults.push(place.wrong(Wrong::NamedTwice { key, user, first }));
                 }
             }
-            if tenant.listen.is_empty() && tenant.users.is_empty() {
+            let reached = !tenant.listen.is_empty() || !tenant.users.is_empty();
+            if !reached && !of_disks.contains(name) {
                 let place = self.place(&format!("tenants.{name}"));
                 faults.push(place.wrong(Wrong::NoListener(name.to_string())));
             }

@@ -1,5 +1,6 @@
 //! The config: a table of knobs, what was written, what it means, and what was changed while running.
 
+mod disks;
 mod faults;
 mod knobs;
 mod listen;
@@ -18,14 +19,18 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub use disks::{DISKS_MAX, WrittenDisk, disk_asked};
 pub use faults::{Fault, Faults, Place, Wrong};
-pub use knobs::{DAEMON_KNOBS, Knob, TENANT_KNOBS, WEIGHT_MAX};
+pub use knobs::{DAEMON_KNOBS, DISK_KNOBS, Knob, TENANT_KNOBS, WEIGHT_MAX};
 pub use listen::{Listen, ListenError};
-pub use live::{KeepError, Live, PolicyChange, TenantChange};
-pub use meant::{AdminConfig, AdminTcp, ArenaConfig, Config, LogFormat, TenantConfig, Tls};
+pub use live::{DiskChange, KeepError, Live, PolicyChange, TenantChange};
+pub use meant::{
+    AdminConfig, AdminTcp, ArenaConfig, Config, DiskConfig, LogFormat, TenantConfig, Tls,
+};
 pub use nearest::nearest;
 pub use page::{default_file, reference};
 pub use said::{Said, Unfit};
+pub(crate) use shown::shown_disk;
 pub use written::{Written, WrittenTenant};
 
 /// An option of `sublet serve` and the value given to it.
@@ -42,7 +47,7 @@ pub struct Loaded {
     pub live: Live,
     /// The file, if one was named.
     pub file: Option<PathBuf>,
-    /// Tenants that were changed live and are no more.
+    /// What was changed live and the config does not have, by its key (`tenants.web`).
     pub orphans: Vec<String>,
 }
 

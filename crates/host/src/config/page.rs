@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::knobs::{DAEMON_KNOBS, Knob, TENANT_KNOBS};
+use super::knobs::{DAEMON_KNOBS, DISK_KNOBS, Knob, TENANT_KNOBS};
 
 /// One line of the table, whatever it sets.
 struct Row {
@@ -45,6 +45,7 @@ fn rows() -> Vec<Row> {
         .iter()
         .map(row)
         .chain(TENANT_KNOBS.iter().map(row))
+        .chain(DISK_KNOBS.iter().map(row))
         .collect()
 }
 
@@ -61,7 +62,11 @@ pub fn default_file() -> String {
     for row in rows() {
         if row.room != room {
             room = row.room;
-            let _ = write!(page, "\n[{}]\n", room.replace("NAME", "default"));
+            let _ = match room {
+                // There is no disk until one is named.
+                "disks.NAME" => writeln!(page, "\n# [disks.db]"),
+                room => writeln!(page, "\n[{}]", room.replace("NAME", "default")),
+            };
         }
         let default = row
             .default
@@ -94,8 +99,9 @@ Made from the table of knobs by `sublet generate config-reference`; change it th
 A file is TOML. `sublet config default` prints one to start from, `sublet config check FILE` says what
 is wrong with one, `sublet serve --config FILE` uses it. Without a file there is one tenant, `default`,
 on `tcp:127.0.0.1:11211`. Amounts are bytes, or text such as `\"512MiB\"` or `\"2GiB\"`; units are binary.
-What is changed while the daemon runs (`sublet tenants set`) is kept in `live.toml` in the state folder
-and read over the file at the next start; `sublet status` shows where the two differ.
+What is changed while the daemon runs (`sublet tenants set`, `sublet disk add`) is kept in `live.toml` in the state folder
+and read over the file at the next start; `sublet status` shows where the two differ. The options in the last
+table are those of `sublet disk add`, all others those of `sublet serve`.
 ";
 
 /// The reference in the docs.

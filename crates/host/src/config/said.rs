@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sublet_types::{Bytes, EvictionKind, EvictionKindError, ParseBytesError};
+use sublet_types::{
+    Bytes, DiskListen, DiskListenError, EvictionKind, EvictionKindError, PAGE_BYTES,
+    ParseBytesError, Slow, SlowError, TenantName, TenantNameError,
+};
 use toml::de::DeValue;
 
 use super::listen::{Listen, ListenError};
@@ -60,14 +63,14 @@ pub enum Unfit {
         /// What was said.
         got: String,
         /// What fits.
-        all: &'static [&'static str],
+        all: Vec<&'static str>,
         /// The nearest of them.
         nearest: Option<&'static str>,
     },
     /// No place to listen on.
     #[error("{0}")]
     Listen(#[from] ListenError),
-    /// More places than a tenant may listen on.
+    /// More places than a tenant or a disk may listen on.
     #[error("lists more than {LISTENERS_MAX} places")]
     TooManyListeners,
     /// No mode of a file.
@@ -76,6 +79,21 @@ pub enum Unfit {
     /// No eviction's name.
     #[error("{0}")]
     Eviction(#[from] EvictionKindError),
+    /// Nowhere to serve a disk.
+    #[error("{0}")]
+    DiskListen(#[from] DiskListenError),
+    /// No slowness.
+    #[error("{0}")]
+    Slow(#[from] SlowError),
+    /// No tenant's name.
+    #[error("{0}")]
+    Tenant(#[from] TenantNameError),
+    /// A path that means another file for every reader.
+    #[error("{0:?} does not begin with /")]
+    Relative(String),
+    /// An amount with a piece of a page.
+    #[error("must be whole pages of 4 KiB")]
+    NotPages,
     /// No user's number.
     #[error("{0:?} is no user's number; `id -u NAME` tells it")]
     Uid(String),
@@ -84,7 +102,7 @@ pub enum Unfit {
     Empty,
 }
 
-/// The most places one tenant may listen on.
+/// The most places one tenant or disk may listen on.
 pub(super) const LISTENERS_MAX: usize = 64;
 
 impl Said {
@@ -106,6 +124,26 @@ impl Said {
                     .map_or(Said::Other("a list of other things than text"), Said::List)
             }
             other => Said::Other(other.type_str()),
+        }
+    }
+
+    /// What a request in JSON says there.
+    pub fn from_json(value: &serde_json::Value) -> Said {
+        use serde_json::Value;
+        match value {
+            Value::String(text) => Said::Text(text.clone()),
+            Value::Bool(truth) => Said::Truth(*truth),
+            Value::Number(number) => number
+                .as_u64()
+                .map_or_else(|| Said::Text(number.to_string()), Said::Number),
+            Value::Array(items) => {
+                let texts = items.iter().map(|item| item.as_str().map(str::to_owned));
+                texts
+                    .collect::<Option<_>>()
+                    .map_or(Said::Other("a list of other things than text"), Said::List)
+            }
+            Value::Null => Said::Other("nothing"),
+            Value::Object(_) => Said::Other("a table"),
         }
     }
 
@@ -200,14 +238,71 @@ impl Said {
     /// One of the words.
     pub fn choice(&self, all: &'static [&'static str]) -> Result<&'static str, Unfit> {
         let got = self.text()?;
-        all.iter()
-            .copied()
-            .find(|word| *word == got)
-            .ok_or_else(|| Unfit::Choice {
-                nearest: nearest(&got, all.iter().copied()),
-                all,
-                got,
-            })
+        let found = all.iter().copied().find(|word| *word == got);
+        found.ok_or_else(|| none_of(got, all.iter().copied()))
+    }
+
+    /// What one of the words stands for.
+    pub fn named<T: Copy>(&self, all: &'static [(&'static str, T)]) -> Result<T, Unfit> {
+        let got = self.text()?;
+        let found = all.iter().find(|(word, _)| *word == got);
+        found
+            .map(|(_, meant)| *meant)
+            .ok_or_else(|| none_of(got, all.iter().map(|(word, _)| *word)))
+    }
+
+    /// A tenant's name.
+    pub fn tenant(&self) -> Result<TenantName, Unfit> {
+        Ok(self.text()?.parse()?)
+    }
+
+    /// A path that means the same file for every reader.
+    pub fn absolute(&self) -> Result<String, Unfit> {
+        let path = self.text()?;
+        match path.starts_with('/') {
+            true => Ok(path),
+            false => Err(Unfit::Relative(path)),
+        }
+    }
+
+    /// Folders; none at all may be meant.
+    pub fn folders(&self) -> Result<Vec<PathBuf>, Unfit> {
+        let Said::List(paths) = self else {
+            return Ok(vec![self.absolute()?.into()]);
+        };
+        let absolute = |path: &String| Said::Text(path.clone()).absolute().map(PathBuf::from);
+        paths.iter().map(absolute).collect()
+    }
+
+    /// An amount from `lowest` to `highest`, in whole pages.
+    pub fn pages_in(&self, lowest: Bytes, highest: Bytes) -> Result<Bytes, Unfit> {
+        let amount = self.amount_in(lowest, highest)?;
+        match amount.0 % PAGE_BYTES {
+            0 => Ok(amount),
+            _ => Err(Unfit::NotPages),
+        }
+    }
+
+    /// How slow a disk is made.
+    pub fn slow(&self) -> Result<Slow, Unfit> {
+        Ok(self.text()?.parse()?)
+    }
+
+    /// Places to serve a disk at.
+    pub fn disk_listeners(&self) -> Result<Vec<DiskListen>, Unfit> {
+        let places: Vec<DiskListen> = match self {
+            Said::Text(text) => vec![text.parse()?],
+            Said::List(texts) => texts
+                .iter()
+                .map(|text| text.parse())
+                .collect::<Result<_, _>>()?,
+            _ => return self.unfit("a list such as [\"unix:/run/sublet/db.sock\"]"),
+        };
+        match places.len() {
+            0 => Err(Unfit::Empty),
+            n if n > LISTENERS_MAX => Err(Unfit::TooManyListeners),
+            _ => Ok(places),
+        }
     }
 
     /// A place to listen on for something that is said in bytes.
@@ -261,11 +356,7 @@ impl Said {
         });
         match unknown {
             None => Ok(text),
-            Some(part) => Err(Unfit::Choice {
-                got: part.to_owned(),
-                nearest: nearest(part, LEVELS.iter().copied()),
-                all: LEVELS,
-            }),
+            Some(part) => Err(none_of(part.to_owned(), LEVELS.iter().copied())),
         }
     }
 
@@ -298,5 +389,13 @@ impl Said {
             Ok(mode) if mode <= 0o777 => Ok(mode),
             _ => Err(Unfit::Mode(text)),
         }
+    }
+}
+
+fn none_of(got: String, all: impl Iterator<Item = &'static str> + Clone) -> Unfit {
+    Unfit::Choice {
+        nearest: nearest(&got, all.clone()),
+        all: all.collect(),
+        got,
     }
 }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use sublet_types::Shrinking;
+use sublet_types::{DiskSettings, Shrinking};
 
+use super::disks::disk_lines;
 use super::meant::{Config, LogFormat, TenantConfig};
 
 impl Config {
@@ -48,6 +49,16 @@ impl Config {
                     "policy.log_file",
                     or_none(self.policy.log_file.as_deref().map(path)),
                 ),
+                (
+                    "disk.allow",
+                    self.disk
+                        .allow
+                        .iter()
+                        .map(|folder| path(folder))
+                        .collect::<Vec<_>>()
+                        .join(", "),
+                ),
+                ("disk.dirty_max", self.disk.dirty_max.to_string()),
                 (
                     "metrics.listen",
                     or_none(self.metrics.as_ref().map(|place| place.to_string())),
@@ -98,6 +109,19 @@ impl TenantConfig {
             }
         }
     }
+}
+
+/// A disk's settings, by their keys.
+pub(crate) fn shown_disk(disk: &DiskSettings) -> BTreeMap<String, String> {
+    let shown = |(key, value): (&str, toml::Value)| match (key, value) {
+        ("size", _) => disk.size.unwrap_or_default().to_string(),
+        (_, toml::Value::String(text)) => text,
+        (_, other) => other.to_string(),
+    };
+    let lines = disk_lines(disk).into_iter();
+    lines
+        .map(|line| (format!("disks.{}.{}", disk.name, line.0), shown(line)))
+        .collect()
 }
 
 impl LogFormat {

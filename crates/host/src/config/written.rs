@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sublet_store::TENANTS_MAX;
-use sublet_types::{Bytes, EvictionKind, TenantName, Weight};
+use sublet_types::{Bytes, DiskName, EvictionKind, TenantName, Weight};
 use toml::de::{DeTable, DeValue};
 
+use super::disks::{DISKS_MAX, WrittenDisk};
 use super::faults::{Fault, Faults, Place, Wrong};
-use super::knobs::{DAEMON_KNOBS, Knob, TENANT_KNOBS};
+use super::knobs::{DAEMON_KNOBS, DISK_KNOBS, Knob, TENANT_KNOBS};
 use super::listen::Listen;
 use super::live::{PolicyChange, TenantChange};
 use super::nearest::nearest;
@@ -37,6 +38,9 @@ pub struct Written {
     pub(super) policy_shrink: &'static str,
     pub(super) policy_log: Option<PathBuf>,
     pub(super) metrics: Option<Listen>,
+    pub(super) disk_allow: Vec<PathBuf>,
+    pub(super) disk_dirty_max: Bytes,
+    pub(super) disks: BTreeMap<DiskName, WrittenDisk>,
     pub(super) tenants: BTreeMap<TenantName, WrittenTenant>,
     places: BTreeMap<String, Place>,
 }
@@ -83,27 +87,31 @@ impl Written {
         Faults::of(faults)
     }
 
-    /// Reads live changes over what was said before; returns the tenants that they name and nobody
-    /// else does.
+    /// Reads live changes over what was said before; returns the tenants and disks that they change and nobody
+    /// else names.
     pub(super) fn read_live(&mut self, file: &Path, text: &str) -> Result<Vec<String>, Faults> {
         let mut alone = Written::defaults();
         alone.read(file, text)?;
-        self.read(file, text)?;
+        let lost = self.take_disk_changes(&alone.disk_changes(), |all| all.read(file, text))?;
         if let Some(policy) = alone.policy_change() {
             // The knobs of another policy mean nothing to this one.
             self.policy_knobs = policy.knobs;
         }
+        let of_disks = self.disk_tenants();
         let unreachable = |(name, tenant): (&TenantName, &WrittenTenant)| {
-            (tenant.listen.is_empty() && tenant.users.is_empty()).then(|| name.clone())
+            let reached = !tenant.listen.is_empty() || !tenant.users.is_empty();
+            (!reached && !of_disks.contains(name)).then(|| name.clone())
         };
         let orphans: Vec<TenantName> = self.tenants.iter().filter_map(unreachable).collect();
         self.tenants.retain(|name, _| !orphans.contains(name));
-        Ok(orphans.iter().map(TenantName::to_string).collect())
+        let tenants = orphans.iter().map(|name| format!("tenants.{name}"));
+        let disks = lost.iter().map(|name| format!("disks.{name}"));
+        Ok(tenants.chain(disks).collect())
     }
 
-    /// Where nobody named a tenant there is one.
+    /// Where nobody named a tenant or a disk there is a tenant.
     pub(super) fn settle(&mut self) {
-        if self.tenants.is_empty() {
+        if self.tenants.is_empty() && self.disks.is_empty() {
             self.tenant(default_name()).listen = vec![Listen::Tcp("127.0.0.1".into(), 11211)];
         }
     }
@@ -189,11 +197,12 @@ impl Written {
             let place = page.place(key.span().start);
             match (key.get_ref().as_ref(), value.get_ref()) {
                 ("tenants", DeValue::Table(tenants)) => self.take_tenants(page, tenants, faults),
+                ("disks", DeValue::Table(disks)) => self.take_disks(page, disks, faults),
                 (room, DeValue::Table(keys)) if ROOMS.contains(&room) => {
                     self.note_places(page, room, keys);
                     page.take(DAEMON_KNOBS, self, room, keys, faults);
                 }
-                (room, _) if ROOMS.contains(&room) || room == "tenants" => {
+                (room, _) if ROOMS.contains(&room) || FOLDERS.contains(&room) => {
                     faults.push(place.wrong(Wrong::NoTable(room.to_owned())));
                 }
                 (room, _) => faults.push(place.wrong(unknown_room(room))),
@@ -220,6 +229,27 @@ impl Written {
         }
     }
 
+    fn take_disks(&mut self, page: &Page<'_>, disks: &DeTable<'_>, faults: &mut Vec<Fault>) {
+        for (key, value) in disks {
+            let place = page.place(key.span().start);
+            let room = format!("disks.{}", key.get_ref());
+            match (key.get_ref().parse::<DiskName>(), value.get_ref()) {
+                (Err(e), _) => faults.push(place.wrong(Wrong::DiskName(e))),
+                (Ok(name), DeValue::Table(keys)) => {
+                    self.note_places(page, &room, keys);
+                    let disk = self.disks.entry(name);
+                    let disk = disk.or_insert_with(WrittenDisk::defaults);
+                    page.take(DISK_KNOBS, disk, &room, keys, faults);
+                    self.places.insert(room, place);
+                }
+                (Ok(_), _) => faults.push(place.wrong(Wrong::NoTable(room))),
+            }
+        }
+        if self.disks.len() > DISKS_MAX {
+            faults.push(page.place(0).wrong(Wrong::TooManyDisks));
+        }
+    }
+
     fn note_places(&mut self, page: &Page<'_>, room: &str, keys: &DeTable<'_>) {
         for key in keys.keys() {
             self.places
@@ -242,13 +272,16 @@ pub(super) fn default_name() -> TenantName {
     "default".parse().expect("a fixed name that fits")
 }
 
-const ROOMS: [&str; 5] = ["daemon", "arena", "admin", "policy", "metrics"];
+const ROOMS: [&str; 6] = ["daemon", "arena", "admin", "policy", "disk", "metrics"];
+
+/// Tables of tables.
+const FOLDERS: [&str; 2] = ["tenants", "disks"];
 
 fn path(room: &str, name: &str) -> String {
     format!("{room}.{name}")
 }
 
-fn set_defaults<W>(knobs: &[Knob<W>], written: &mut W) {
+pub(super) fn set_defaults<W>(knobs: &[Knob<W>], written: &mut W) {
     for knob in knobs {
         let Some(default) = knob.default else {
             continue;
@@ -292,7 +325,7 @@ impl Page<'_> {
             let name = key.get_ref().as_ref();
             let mut here = knobs
                 .iter()
-                .filter(|knob| knob.room == room || room.starts_with("tenants."));
+                .filter(|knob| knob.room == room || room.contains('.'));
             let wrong = match here.find(|knob| knob.name == name) {
                 None => Some(unknown_key(room, name)),
                 Some(knob) => (knob.set)(written, &Said::from_toml(value.get_ref()))
@@ -310,20 +343,18 @@ impl Page<'_> {
 fn unknown_room(room: &str) -> Wrong {
     Wrong::UnknownRoom {
         name: room.to_owned(),
-        nearest: nearest(room, ROOMS.into_iter().chain(["tenants"])),
+        nearest: nearest(room, ROOMS.into_iter().chain(FOLDERS)),
         home: home_of(room),
     }
 }
 
-fn unknown_key(room: &str, name: &str) -> Wrong {
-    let tenants = room.starts_with("tenants.");
-    let daemon = DAEMON_KNOBS
-        .iter()
-        .filter(|knob| !tenants && knob.room == room);
-    let tenant = TENANT_KNOBS.iter().filter(|_| tenants);
-    let names = daemon
-        .map(|knob| knob.name)
-        .chain(tenant.map(|knob| knob.name));
+pub(super) fn unknown_key(room: &str, name: &str) -> Wrong {
+    let room_of_all = match room.split_once('.') {
+        Some((folder, _)) => format!("{folder}.NAME"),
+        None => room.to_owned(),
+    };
+    let names = knobs().filter(|(_, known)| *known == room_of_all);
+    let names = names.map(|(name, _)| name);
     Wrong::UnknownKey {
         room: room.to_owned(),
         name: name.to_owned(),
@@ -334,7 +365,14 @@ fn unknown_key(room: &str, name: &str) -> Wrong {
 
 /// The table that a knob of this name stands in.
 fn home_of(name: &str) -> Option<&'static str> {
+    let found = knobs().find(|(known, _)| *known == name);
+    found.map(|(_, room)| room)
+}
+
+/// Every knob's name and table.
+fn knobs() -> impl Iterator<Item = (&'static str, &'static str)> {
     let daemon = DAEMON_KNOBS.iter().map(|knob| (knob.name, knob.room));
-    let mut all = daemon.chain(TENANT_KNOBS.iter().map(|knob| (knob.name, knob.room)));
-    all.find(|(known, _)| *known == name).map(|(_, room)| room)
+    let tenant = TENANT_KNOBS.iter().map(|knob| (knob.name, knob.room));
+    let disk = DISK_KNOBS.iter().map(|knob| (knob.name, knob.room));
+    daemon.chain(tenant).chain(disk)
 }

@@ -9,7 +9,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
-use sublet_client::messages::{Status, TenantStatus};
+use sublet_client::messages::{DiskState, DiskStatus, Status, TenantStatus};
 
 /// What such a page is called on the wire.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -290,6 +290,75 @@ const TENANT: &[Figure<TenantStatus>] = &[
     ),
 ];
 
+const DISK: &[Figure<DiskStatus>] = &[
+    gauge("sublet_disk_size", BYTES, "Its size", |d| {
+        Some(d.size.0 as f64)
+    }),
+    gauge(
+        "sublet_disk_serving",
+        None,
+        "1 while it is well, 0 while it is not",
+        |d| Some(f64::from(u8::from(d.state == DiskState::Serving))),
+    ),
+    gauge(
+        "sublet_disk_connections",
+        None,
+        "Clients that are connected",
+        |d| Some(d.connections as f64),
+    ),
+    gauge("sublet_disk_pages", None, "Its pages in memory", |d| {
+        Some(d.pages as f64)
+    }),
+    gauge(
+        "sublet_disk_dirty_pages",
+        None,
+        "Of these, pages that its backing does not have yet",
+        |d| Some(d.dirty as f64),
+    ),
+    counter(
+        "sublet_disk_reads",
+        None,
+        "Reads that were asked for",
+        |d| Some(d.reads as f64),
+    ),
+    counter(
+        "sublet_disk_writes",
+        None,
+        "Writes, trims and zeroes that were asked for",
+        |d| Some(d.writes as f64),
+    ),
+    counter("sublet_disk_read", BYTES, "Bytes that were read", |d| {
+        Some(d.bytes_read as f64)
+    }),
+    counter(
+        "sublet_disk_written",
+        BYTES,
+        "Bytes that were written",
+        |d| Some(d.bytes_written as f64),
+    ),
+    counter(
+        "sublet_disk_page_hits",
+        None,
+        "Pages that were read and were in memory",
+        |d| Some(d.hits as f64),
+    ),
+    counter(
+        "sublet_disk_page_misses",
+        None,
+        "Pages that were read and came from the backing",
+        |d| Some(d.misses as f64),
+    ),
+    counter(
+        "sublet_disk_prefetched_pages",
+        None,
+        "Pages that were read ahead",
+        |d| Some(d.prefetched as f64),
+    ),
+    counter("sublet_disk_faults", None, "Requests that failed", |d| {
+        Some(d.faults as f64)
+    }),
+];
+
 #[derive(Debug)]
 struct Scrape(Status);
 
@@ -301,6 +370,9 @@ impl Collector for Scrape {
         }
         for figure in TENANT {
             figure.encode_each(&mut encoder, &status.tenants)?;
+        }
+        for figure in DISK {
+            figure.encode_each(&mut encoder, &status.disks)?;
         }
         encode_counters(&mut encoder, &status.tenants)
     }
@@ -333,19 +405,35 @@ impl<S> Figure<S> {
     }
 }
 
-impl Figure<TenantStatus> {
-    fn encode_each(
-        &self,
-        encoder: &mut DescriptorEncoder<'_>,
-        tenants: &[TenantStatus],
-    ) -> fmt::Result {
+/// Something of which there are several.
+trait Labelled {
+    /// What tells it from the others.
+    fn label(&self) -> [(&'static str, &str); 1];
+}
+
+impl Labelled for TenantStatus {
+    fn label(&self) -> [(&'static str, &str); 1] {
+        [("tenant", self.name.as_str())]
+    }
+}
+
+impl Labelled for DiskStatus {
+    fn label(&self) -> [(&'static str, &str); 1] {
+        [("disk", self.settings.name.as_str())]
+    }
+}
+
+impl<S: Labelled> Figure<S> {
+    fn encode_each(&self, encoder: &mut DescriptorEncoder<'_>, all: &[S]) -> fmt::Result {
+        if all.is_empty() {
+            return Ok(());
+        }
         let unit = self.unit.map(|unit| unit());
         let mut family =
             encoder.encode_descriptor(self.name, self.help, unit.as_ref(), self.metric_type())?;
-        for tenant in tenants {
-            if let Some(value) = (self.read)(tenant) {
-                let label = [("tenant", tenant.name.as_str())];
-                self.write(value, family.encode_family(&label)?)?;
+        for one in all {
+            if let Some(value) = (self.read)(one) {
+                self.write(value, family.encode_family(&one.label())?)?;
             }
         }
         Ok(())

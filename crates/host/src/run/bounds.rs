@@ -22,17 +22,16 @@ pub(super) struct Bounds {
 impl Bounds {
     /// What this config's bounds sum up to.
     pub(super) fn of(config: &Config) -> Bounds {
-        let connections = config
-            .tenants
-            .iter()
+        let tenants = config.tenants.iter();
+        // Nobody connects to one that is there for a disk or for those who log in elsewhere.
+        let reached = tenants.filter(|tenant| !tenant.listen.is_empty());
+        let connections = reached
+            .clone()
             .map(|tenant| tenant.connections as u64)
             .sum();
         let item_max = config.tenants.iter().map(|tenant| tenant.item_max).max();
         let per_worker = Bytes(HELD_MAX as u64) + item_max.unwrap_or_default() * 2;
-        let gathering = config
-            .tenants
-            .iter()
-            .map(|tenant| gathering_max(tenant.item_max));
+        let gathering = reached.map(|tenant| gathering_max(tenant.item_max));
         Bounds {
             connections,
             memory: per_worker * config.threads as u64 + gathering.sum(),

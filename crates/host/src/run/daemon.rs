@@ -13,10 +13,12 @@ use sublet_client::messages::{
 use sublet_frontends::memcached::serve::Premises;
 use sublet_policy::headroom::{Bound, Decision};
 use sublet_store::{TenantError, TenantFigures};
-use sublet_types::{Bytes, TenantName, TenantSettings};
+use sublet_types::{Bytes, TenantId, TenantName, TenantSettings};
 
+use super::disks::Shelf;
 use super::service::{self, Service};
-use crate::config::{Config, KeepError, Live, Loaded, TenantChange, WEIGHT_MAX};
+use crate::config::{Config, DISKS_MAX, Faults, KeepError, Live, Loaded, TenantChange, WEIGHT_MAX};
+use crate::disk::DiskError;
 use crate::headroom::{Headroom, Order, OrderError};
 use crate::manager::{Manager, WrongPolicy};
 use crate::observe::process;
@@ -27,10 +29,11 @@ pub struct Daemon {
     pub(super) services: Vec<Service>,
     pub(super) headroom: Headroom,
     pub(super) manager: Manager,
+    pub(super) shelf: Shelf,
     /// Memory of the process beside the arena, when everything was in place.
     pub(super) overhead: Bytes,
-    config: Config,
-    written: Config,
+    pub(super) config: Config,
+    pub(super) written: Config,
     file: Option<PathBuf>,
     pub(super) live: Mutex<Live>,
 }
@@ -67,6 +70,15 @@ pub enum Declined {
     /// Nothing was released.
     #[error(transparent)]
     Order(#[from] OrderError),
+    /// The disk that was asked for makes no sense.
+    #[error(transparent)]
+    DiskAsked(#[from] Faults),
+    /// More than a daemon serves.
+    #[error("there are {DISKS_MAX} disks already")]
+    TooManyDisks,
+    /// Nothing was done with a disk.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
     /// A hold longer than anybody can mean.
     #[error("a hold lasts {} days at most", HOLD_MAX.as_secs() / 86_400)]
     Hold,
@@ -85,6 +97,7 @@ impl Daemon {
         services: Vec<Service>,
         headroom: Headroom,
         manager: Manager,
+        shelf: Shelf,
         loaded: Loaded,
     ) -> Daemon {
         let held = premises.store.held();
@@ -94,6 +107,7 @@ impl Daemon {
             services,
             headroom,
             manager,
+            shelf,
             overhead: resident - held,
             config: loaded.config,
             written: loaded.written,
@@ -130,6 +144,7 @@ impl Daemon {
                 items: arena.items,
             },
             tenants: self.tenant_statuses(),
+            disks: self.disk_statuses(),
             changed: self.differences(),
         }
     }
@@ -144,8 +159,7 @@ impl Daemon {
 
     /// One tenant.
     pub fn tenant(&self, name: &TenantName) -> Result<TenantStatus, Declined> {
-        let (service, figures) = self.find(name)?;
-        Ok(self.tenant_status(service, figures))
+        Ok(self.tenant_status(self.find(name)?))
     }
 
     /// Changes a tenant, and writes the change down where it lasts.
@@ -162,8 +176,11 @@ impl Daemon {
         }
         // Held over it all, so that what is kept is what holds.
         let mut live = self.live.lock();
-        let (service, figures) = self.find(name)?;
-        let before = figures.settings;
+        let TenantFigures {
+            id,
+            settings: before,
+            ..
+        } = self.find(name)?;
         let after = TenantSettings {
             name: before.name.clone(),
             weight: change.weight.unwrap_or(before.weight),
@@ -179,18 +196,17 @@ impl Daemon {
             name: name.clone(),
             source,
         };
-        store
-            .set_tenant(service.id, after.clone())
-            .map_err(refused)?;
+        store.set_tenant(id, after.clone()).map_err(refused)?;
         if change.lasts == Lasts::Always
             && let Err(declined) = self.keep(&mut live, name, change)
         {
-            store.set_tenant(service.id, before).map_err(refused)?;
+            store.set_tenant(id, before).map_err(refused)?;
             return Err(declined);
         }
-        service
-            .allowed
-            .set(after.ceiling.or(self.config.arena.ceiling));
+        if let Some(service) = self.service(id) {
+            let ceiling = after.ceiling.or(self.config.arena.ceiling);
+            service.allowed.set(ceiling);
+        }
         tracing::info!(tenant = %name, weight = after.weight.0, "tenant changed by its owner");
         drop(live);
         self.tenant(name)
@@ -227,7 +243,7 @@ impl Daemon {
         let took = self.headroom.release(Order {
             amount: request.amount,
             mode: request.mode,
-            tenant: tenant.map(|(service, _)| service.id),
+            tenant: tenant.map(|figures| figures.id),
             hold,
         })?;
         Ok(ReleaseReport {
@@ -248,6 +264,7 @@ impl Daemon {
         for figures in self.premises.store.tenants() {
             settings.extend(tenant_settings(&figures.settings));
         }
+        settings.extend(self.disk_settings());
         Settings {
             version: VERSION,
             settings,
@@ -312,7 +329,7 @@ impl Daemon {
             config: self.file.as_ref().map(|file| file.display().to_string()),
             admin: self.config.admin.socket.display().to_string(),
             resident: process::resident().unwrap_or_default(),
-            overhead: self.overhead,
+            overhead: self.overhead + self.shelf.stage_bytes(),
         }
     }
 
@@ -338,45 +355,38 @@ impl Daemon {
         }
     }
 
-    fn find(&self, name: &TenantName) -> Result<(&Service, TenantFigures), Declined> {
-        let missing = || Declined::NoTenant(name.clone());
-        let service = self
-            .services
-            .iter()
-            .find(|s| s.name == *name)
-            .ok_or_else(missing)?;
-        let figures = self
-            .premises
-            .store
-            .tenants()
-            .into_iter()
-            .find(|f| f.id == service.id);
-        Ok((service, figures.ok_or_else(missing)?))
+    fn find(&self, name: &TenantName) -> Result<TenantFigures, Declined> {
+        let store = &self.premises.store;
+        let id = store.tenant(name);
+        let id = id.ok_or_else(|| Declined::NoTenant(name.clone()))?;
+        Ok(store.tenant_figures(id))
+    }
+
+    /// Its listeners and their face. A tenant that was made for a disk has none.
+    fn service(&self, id: TenantId) -> Option<&Service> {
+        self.services.iter().find(|service| service.id == id)
     }
 
     fn tenant_statuses(&self) -> Vec<TenantStatus> {
         let figures = self.premises.store.tenants().into_iter();
-        let served =
-            figures.filter_map(|f| Some((self.services.iter().find(|s| s.id == f.id)?, f)));
-        served
-            .map(|(service, figures)| self.tenant_status(service, figures))
-            .collect()
+        figures.map(|figures| self.tenant_status(figures)).collect()
     }
 
-    fn tenant_status(&self, service: &Service, figures: TenantFigures) -> TenantStatus {
-        let counters = self.premises.ledger.total(service.id).named();
+    fn tenant_status(&self, figures: TenantFigures) -> TenantStatus {
+        let service = self.service(figures.id);
+        let counters = self.premises.ledger.total(figures.id).named();
         let pages = self.pages_status(&figures);
         TenantStatus {
             name: figures.settings.name,
             weight: figures.settings.weight,
             floor: figures.settings.floor,
             ceiling: figures.settings.ceiling,
-            listen: service.listen.clone(),
+            listen: service.map_or(Vec::new(), |service| service.listen.clone()),
             held: figures.held,
             used: figures.used,
             items: figures.items,
             fairness: figures.fairness,
-            connections: service.connections(),
+            connections: service.map_or(0, Service::connections),
             target: figures.target,
             pages,
             evictions: figures.evictions,
@@ -406,8 +416,16 @@ impl Daemon {
         }
     }
 
-    /// Where a tenant's settings are not what the config says.
+    /// Where tenants and disks are not what the config says.
     fn differences(&self) -> Vec<Difference> {
+        let mut all = self.tenant_differences();
+        let disks = self.disk_statuses().into_iter();
+        all.extend(disks.flat_map(|disk| disk.differences));
+        all.extend(self.removed_disks());
+        all
+    }
+
+    fn tenant_differences(&self) -> Vec<Difference> {
         let live = self.live.lock();
         let mut all = Vec::new();
         for now in self.premises.store.tenants() {

@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use sublet_client::messages::Status;
+use sublet_client::messages::{DiskState, DiskStatus, Status};
+use sublet_types::{DiskListen, DiskSettings};
 
 use super::bounds::Bounds;
 use crate::config::Config;
@@ -56,9 +57,13 @@ fn lines(status: &Status, config: &Config, granted: &Granted) -> Vec<(&'static s
                 .iter()
                 .map(|user| format!("any login of {user}")),
         );
-        let places = places.join(", ");
-        lines.push(("tenant", format!("{name}: at {places}")));
+        let places = match places.is_empty() {
+            true => "for disks".to_owned(),
+            false => format!("at {}", places.join(", ")),
+        };
+        lines.push(("tenant", format!("{name}: {places}")));
     }
+    lines.extend(status.disks.iter().map(|disk| ("disk", disk_line(disk))));
     lines.push(("admin", status.daemon.admin.clone()));
     lines.extend(
         granted
@@ -83,6 +88,22 @@ fn lines(status: &Status, config: &Config, granted: &Granted) -> Vec<(&'static s
     lines.extend(first_words(status).map(|text| ("try", text)));
     lines.push(("then", "sublet status; Ctrl-C ends the daemon".into()));
     lines
+}
+
+fn disk_line(disk: &DiskStatus) -> String {
+    let DiskSettings {
+        name,
+        kind,
+        tenant,
+        listen,
+        ..
+    } = &disk.settings;
+    if disk.state == DiskState::Closed {
+        return format!("{name}: closed, {}", disk.why);
+    }
+    let places: Vec<String> = listen.iter().map(DiskListen::to_string).collect();
+    let (size, places) = (disk.size, places.join(", "));
+    format!("{name}: {kind} of {size} for {tenant}, at {places}")
 }
 
 /// Says so when the process may not open as many files as it promises connections.

@@ -3,6 +3,7 @@
 mod alone;
 mod bounds;
 mod daemon;
+mod disks;
 mod greeting;
 mod owner;
 mod rings;
@@ -24,7 +25,7 @@ use sublet_frontends::ring::serve as ring;
 use sublet_frontends::tenancy::{Clock, Ledger};
 use sublet_policy::headroom;
 use sublet_store::{Store, StoreSettings};
-use sublet_types::{Bytes, TenantId};
+use sublet_types::{Bytes, DiskName, TenantId};
 
 pub use alone::{Alone, NotAlone};
 pub use daemon::{Daemon, Declined};
@@ -33,10 +34,12 @@ pub use service::ServiceError;
 use crate::admin::{Admin, Doors, DoorsError};
 use crate::chores::{Chores, ChoresError};
 use crate::config::{Config, Loaded};
+use crate::disk::DiskError;
 use crate::headroom::{Headroom, ProcHost, ReadError, ReadHost, StartError};
 use crate::manager::{Manager, WrongPolicy};
 use crate::observe::log::{self, LogError};
 use bounds::Bounds;
+use disks::Shelf;
 use greeting::Granted;
 use rings::RingsError;
 use service::Service;
@@ -77,6 +80,14 @@ pub enum RunError {
     /// Rings cannot be served.
     #[error(transparent)]
     Rings(#[from] RingsError),
+    /// A disk of the config cannot be served.
+    #[error("disk {name}: {source}")]
+    Disk {
+        /// Which disk.
+        name: DiskName,
+        /// Why.
+        source: DiskError,
+    },
     /// Serving cannot begin.
     #[error(transparent)]
     Serve(#[from] serve::StartError),
@@ -101,6 +112,7 @@ pub fn run(loaded: Loaded) -> Result<(), RunError> {
     let services = services(&loaded.config, &places, &premises)?;
     let doors_of_rings = doors_of(&loaded.config, &services, rings)?;
     let headroom = follow(&loaded.config, &premises)?;
+    let shelf = Shelf::open(&loaded, &premises)?;
     let config = loaded.config.clone();
     warn_of_orphans(&loaded);
     let groups: Vec<(Group, Vec<Listener>)> =
@@ -116,7 +128,8 @@ pub fn run(loaded: Loaded) -> Result<(), RunError> {
         metrics: doors.metrics_place(),
         descriptors: Bounds::of(&config).claim_descriptors(),
     };
-    let daemon = Arc::new(Daemon::new(premises, services, headroom, manager, loaded));
+    let daemon = Daemon::new(premises, services, headroom, manager, shelf, loaded);
+    let daemon = Arc::new(daemon);
     let admin = Admin::start(doors, Arc::clone(&daemon))?;
     greeting::print(&daemon.status(), &config, &granted);
 
@@ -130,6 +143,8 @@ pub fn run(loaded: Loaded) -> Result<(), RunError> {
     impatience.store(true, Ordering::Relaxed);
     tracing::info!(signal, "ending");
     drop(admin);
+    daemon.shelf.drain();
+    daemon.shelf.end();
     if let Some(ringing) = ringing {
         ringing.stop();
     }
@@ -249,10 +264,10 @@ fn ender() -> Arc<serve::Asked> {
 }
 
 fn warn_of_orphans(loaded: &Loaded) {
-    for name in &loaded.orphans {
+    for key in &loaded.orphans {
         tracing::warn!(
-            tenant = name,
-            "live.toml changes a tenant that the config does not have; ignored"
+            key,
+            "live.toml changes what the config does not have; ignored"
         );
     }
 }

@@ -42,7 +42,7 @@ pub enum RingsError {
 /// The rings of a tenant.
 pub(super) fn listeners(tenant: &TenantConfig) -> Result<Vec<Listener>, RingsError> {
     let paths = tenant.listen.iter().filter_map(path);
-    let bound = paths.map(|path| Listener::bind(path, tenant.mode));
+    let bound = paths.map(|path| serve::bind(path, tenant.mode));
     bound
         .collect::<Result<_, _>>()
         .map_err(|source| RingsError::Listen {

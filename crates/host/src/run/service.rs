@@ -232,7 +232,6 @@ fn passwords(tenant: &TenantConfig, users: &Users) -> Result<Passwords, ServiceE
 }
 
 fn tls_settings(tls: &config::Tls) -> TlsSettings {
-    const WRITE_BUFFER: u64 = 16 << 10;
     TlsSettings {
         chain: tls.cert.clone(),
         key: Some(tls.key.clone()),
@@ -243,7 +242,6 @@ fn tls_settings(tls: &config::Tls) -> TlsSettings {
         },
         min_version: TlsVersion::V12,
         resumes: true,
-        write_buffer: WRITE_BUFFER,
     }
 }
 

@@ -140,6 +140,18 @@ impl<'a> Desk<'a> {
         }
     }
 
+    /// Whether a page is there. Nobody hears that it was asked for.
+    pub(crate) fn has(&self, key: PageKey) -> bool {
+        let open = self.open(key.pool, key.object, key.index);
+        open.is_some_and(
+            |open| match open.shard.find(&open.pages.frames, open.object, open.key) {
+                Some(Whereabouts::Here(frame)) => open.is_valid(frame),
+                Some(Whereabouts::OnDisk(_)) => true,
+                None => false,
+            },
+        )
+    }
+
     /// Flushes a page; not finding it is fine. Says whether the pool is there.
     pub(crate) fn flush_page(&self, key: PageKey) -> bool {
         let open = self.open(key.pool, key.object, key.index);

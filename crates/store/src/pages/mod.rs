@@ -20,6 +20,7 @@ mod shrink;
 mod slots;
 mod sweep;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -159,6 +160,20 @@ impl Pages {
             live.map(|block| u64::from(block.live_items.load(Ordering::Relaxed)))
                 .sum(),
         )
+    }
+
+    /// Pages in frames of each of a tenant's pools that has some. Looks at every frame of the tenant.
+    pub(crate) fn pages_of_pools(&self, tenant: &Tenant) -> HashMap<u32, u64> {
+        let mut pages = HashMap::new();
+        let own = |claimant| matches!(claimant, Claimant::Pages(owner, _) if owner == tenant.id);
+        let blocks = self.arena.blocks().filter(|(_, block)| own(block.owner()));
+        for frame in blocks.flat_map(|(id, _)| self.frames.of_block(id)) {
+            let facts = self.frames.get(frame);
+            if facts.is_live() {
+                *pages.entry(facts.key().pool).or_insert(0) += 1;
+            }
+        }
+        pages
     }
 
     /// What a tenant's pages are, now.

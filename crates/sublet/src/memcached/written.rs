@@ -246,6 +246,7 @@ impl Written {
         self.check_item_size()?;
         self.settings.protocol = self.protocol_meant()?;
         self.settings.tls = self.tls_meant()?;
+        self.settings.tls_write_buffer = self.tls.write_buffer;
         self.settings.port = self.port.unwrap_or(11211).max(0) as u16;
         self.settings.unix_socket = self.unix_socket.clone();
         let endpoints = self.endpoints()?;
@@ -302,7 +303,6 @@ impl Written {
             client_certificate: written.client_certificate,
             min_version: written.min_version,
             resumes: written.resumes,
-            write_buffer: written.write_buffer,
         }))
     }
 

@@ -12,10 +12,9 @@ use rustix::io::Errno;
 use rustix::net::{SocketAddrAny, SocketFlags};
 
 use super::Group;
-use super::listen::{Listener, tcp_name};
 use super::seat::Seat;
-use super::socket;
 use super::worker::{Message, Newcomer, Post};
+use crate::doors::{Listener, socket, tcp_name};
 use crate::memcached::connections::Peer;
 use crate::tenancy::Clock;
 

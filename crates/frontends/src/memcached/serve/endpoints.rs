@@ -1,7 +1,7 @@
 //! Endpoints as memcached's `-l` writes them: `host`, `host:port`, `[v6]:port`, `notls:host:port`,
 //! parted by commas or semicolons.
 
-use super::listen::{Endpoint, Transport};
+use crate::doors::{Endpoint, Transport};
 
 /// Why a list of addresses makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -6,11 +6,8 @@ mod buffers;
 mod connection;
 mod endpoints;
 mod floor;
-mod listen;
-mod nobody;
+mod ports;
 mod seat;
-mod socket;
-mod tls;
 mod worker;
 
 use std::io;
@@ -25,11 +22,11 @@ use sublet_types::TenantId;
 use self::acceptor::{Acceptor, Bell, Door};
 pub use self::endpoints::{EndpointsError, parse_endpoints};
 use self::floor::Floor;
-pub use self::listen::{Endpoint, ListenError, Listener, Transport, bind, write_ports};
-pub use self::tls::{Tls, TlsError};
+pub use self::ports::write_ports;
 pub use self::worker::HELD_MAX;
 use self::worker::{Message, Post, Worker};
 use super::face::Face;
+pub use crate::doors::{Endpoint, ListenError, Listener, Tls, TlsError, Transport, bind};
 use crate::tenancy::{Clock, Doorman, Ledger};
 
 /// Listeners that serve one tenant in one way.

@@ -15,10 +15,9 @@ use sublet_pace::{Found, Look, Pace};
 use super::buffers::{Desk, READ_BYTES};
 use super::connection::{Connection, Readiness, Turn};
 use super::floor::Floor;
-use super::listen::Transport;
 use super::seat::Seat;
-use super::tls::Veil;
 use super::{Asked, Group, Stop};
+use crate::doors::{Transport, Veil};
 use crate::memcached::watch::WATCH_INTERVAL;
 
 /// Events that one wait brings at most.

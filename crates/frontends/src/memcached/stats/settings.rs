@@ -28,7 +28,7 @@ pub(super) fn write(turn: Turn<'_>, rows: &mut dyn Rows) {
     put(rows, "watcher_logbuf_size", WATCH_BYTES_MAX);
     without_meaning(rows);
     match &settings.tls {
-        Some(tls) => speaking_tls(tls, rows),
+        Some(tls) => speaking_tls(settings, tls, rows),
         None => put(rows, "ssl_enabled", "no"),
     }
 }
@@ -109,7 +109,7 @@ fn without_meaning(rows: &mut dyn Rows) {
     }
 }
 
-fn speaking_tls(tls: &TlsSettings, rows: &mut dyn Rows) {
+fn speaking_tls(settings: &Settings, tls: &TlsSettings, rows: &mut dyn Rows) {
     put(rows, "ssl_enabled", "yes");
     put(rows, "ssl_chain_cert", tls.chain.display());
     put(rows, "ssl_key", path(tls.key.as_deref()));
@@ -122,7 +122,7 @@ fn speaking_tls(tls: &TlsSettings, rows: &mut dyn Rows) {
     put(rows, "ssl_keyformat", 1);
     put(rows, "ssl_ciphers", "NULL");
     put(rows, "ssl_ca_cert", path(tls.client_ca.as_deref()));
-    put(rows, "ssl_wbuf_size", tls.write_buffer);
+    put(rows, "ssl_wbuf_size", settings.tls_write_buffer);
     put(rows, "ssl_session_cache", yes_no(tls.resumes));
     put(rows, "ssl_kernel_tls", "no");
     let oldest = match tls.min_version {

@@ -3,10 +3,10 @@
 
 mod acceptor;
 mod connection;
-mod listen;
 mod worker;
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
@@ -15,11 +15,12 @@ use sublet_store::TooManyWorkers;
 use sublet_types::TenantId;
 
 use self::acceptor::{Acceptor, Bell};
-pub use self::listen::{ListenError, Listener};
 use self::worker::{Message, Post, Worker};
 use super::metrics::Figures;
 use super::pages::Desk;
 use super::{Names, Settings};
+use crate::doors::{self, Endpoint};
+pub use crate::doors::{ListenError, Listener};
 use crate::memcached::serve::Premises;
 use crate::tenancy::Doorman;
 
@@ -46,6 +47,19 @@ impl Group {
             names: Names::default(),
         }
     }
+}
+
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 128;
+
+/// Listens for rings at `path`. The file has `mode`; who may connect is checked besides.
+///
+/// # Errors
+///
+/// The path is taken, or the kernel refuses.
+pub fn bind(path: &Path, mode: u32) -> Result<Listener, ListenError> {
+    let path = path.to_owned();
+    doors::bind_one(&Endpoint::Unix { path, mode }, BACKLOG)
 }
 
 /// A listener and whom it serves.

@@ -10,7 +10,7 @@ use sublet_store::Spill;
 use sublet_types::{ObjectId, PoolFlags, PoolId, SharedName, TenantId};
 
 use crate::ring::pages::{Desk, Pages};
-use crate::ring::serve::{Group, Listener, Running, start_at};
+use crate::ring::serve::{Group, Running, bind, start_at};
 use crate::ring::{Settings, Spills};
 
 /// A store for all tenants; clones share it.
@@ -153,7 +153,7 @@ impl Daemon {
     pub(super) fn start(settings: Settings, threads: usize) -> Daemon {
         let folder = tempfile::tempdir().expect("a folder");
         let group = Arc::new(Group::new(TenantId(3), settings));
-        let listener = Listener::bind(&folder.path().join("ring"), 0o600).expect("a socket");
+        let listener = bind(&folder.path().join("ring"), 0o600).expect("a socket");
         let kept = Double::default();
         let desk = kept.clone();
         let doors = vec![(Arc::clone(&group), listener)];

@@ -11,7 +11,7 @@ use sublet_types::{
 use super::fair::soon;
 use crate::memcached::serve::Premises;
 use crate::ring::Settings;
-use crate::ring::serve::{Group, Listener, Running, start};
+use crate::ring::serve::{Group, Running, bind, start};
 use crate::tenancy::{Clock, Ledger};
 
 /// A store, a tenant of it, and its rings.
@@ -41,7 +41,7 @@ impl Node {
             ceiling: None,
         };
         let tenant = store.add_tenant(settings).expect("the first tenant");
-        let listener = Listener::bind(&folder.path().join("ring"), 0o600).expect("a socket");
+        let listener = bind(&folder.path().join("ring"), 0o600).expect("a socket");
         let group = Arc::new(Group::new(tenant, Settings::default()));
         let premises = Premises {
             store: Arc::clone(&store),

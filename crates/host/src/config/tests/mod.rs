@@ -1,3 +1,5 @@
+mod disks;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -28,6 +30,7 @@ const WEB: &str = "[tenants.web]\nlisten = [\"tcp:127.0.0.1:1\"]\n";
 fn said_in_room(room: &str, key: &str, value: &str) -> String {
     match room {
         "tenants.NAME" => format!("[tenants.web]\n{key} = {value}\n"),
+        "disks.NAME" => format!("[disks.db]\n{key} = {value}\n"),
         room => format!("[{room}]\n{key} = {value}\n"),
     }
 }
@@ -45,12 +48,13 @@ fn every_line_of_the_default_file_may_be_taken_out_of_its_comment() {
     };
     let file = default_file();
     let bare = file.lines().map(|line| match line.strip_prefix("# ") {
-        Some(rest) if setting(rest) => rest,
+        Some(rest) if setting(rest) || rest.starts_with('[') => rest,
         _ => line,
     });
     let text = bare.collect::<Vec<_>>().join("\n");
     let count = text.lines().filter(|line| setting(line)).count();
-    assert_eq!(count, DAEMON_KNOBS.len() + TENANT_KNOBS.len());
+    let all = DAEMON_KNOBS.len() + TENANT_KNOBS.len() + DISK_KNOBS.len();
+    assert_eq!(count, all);
     Written::defaults()
         .read(Path::new("t.toml"), &text)
         .expect(&text);
@@ -72,13 +76,24 @@ fn every_knob_has_its_own_place_and_says_why_its_default() {
         assert!(!help.ends_with('.') && !why.ends_with('.'), "{room}.{name}");
         assert!(flag.is_none_or(|flag| flags.insert(flag)), "{flag:?} twice");
     }
+    for knob in DISK_KNOBS {
+        let (name, said) = (knob.name, [knob.help, knob.why]);
+        assert!(seen.insert((knob.room, name)), "disks.{name} twice");
+        assert!(
+            said.iter()
+                .all(|text| !text.is_empty() && !text.ends_with('.'))
+        );
+        let flag = name.replace('_', "-");
+        assert!(knob.flag.is_none_or(|said| said == flag), "{name}");
+    }
 }
 
 #[test]
 fn every_sample_fits_its_knob_and_a_table_fits_none() {
     let daemon = DAEMON_KNOBS.iter().map(|k| (k.room, k.name, k.sample));
-    for (room, key, sample) in daemon.chain(TENANT_KNOBS.iter().map(|k| (k.room, k.name, k.sample)))
-    {
+    let tenant = TENANT_KNOBS.iter().map(|k| (k.room, k.name, k.sample));
+    let disk = DISK_KNOBS.iter().map(|k| (k.room, k.name, k.sample));
+    for (room, key, sample) in daemon.chain(tenant).chain(disk) {
         let mut written = Written::defaults();
         let right = said_in_room(room, key, sample);
         written.read(Path::new("t.toml"), &right).expect(&right);
@@ -335,7 +350,7 @@ fn live_changes_of_tenants_that_are_gone_are_told_and_not_served() {
     )
     .expect("written");
     let loaded = load(None, &[("state", folder.path().display().to_string())]).expect("loads");
-    assert_eq!(loaded.orphans, ["gone"]);
+    assert_eq!(loaded.orphans, ["tenants.gone"]);
     assert_eq!(loaded.config, loaded.written);
 }
 

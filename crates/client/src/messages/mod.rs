@@ -1,7 +1,11 @@
 //! What is said on the admin interface, in JSON. `docs/admin.md` describes it; amounts are bytes.
 
+mod disks;
+
 use serde::{Deserialize, Serialize};
 use sublet_types::{Bytes, ReleaseMode, TenantName, Weight};
+
+pub use self::disks::{AddDisk, DiskState, DiskStatus, Disks, ResizeDisk};
 
 /// The version of these messages. A field may be added under the same version; none is removed or
 /// changes its meaning.
@@ -25,6 +29,9 @@ pub struct Status {
     pub arena: ArenaStatus,
     /// Who is served.
     pub tenants: Vec<TenantStatus>,
+    /// The disks.
+    #[serde(default)]
+    pub disks: Vec<DiskStatus>,
     /// Where live changes stand over the config.
     pub changed: Vec<Difference>,
 }

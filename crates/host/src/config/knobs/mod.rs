@@ -1,8 +1,11 @@
 //! The one table of knobs. The config file, `sublet config default`, `sublet serve --help` and
 //! `docs/config.md` are made from it.
 
+mod disks;
+
 use sublet_types::{Bytes, Weight};
 
+pub use self::disks::DISK_KNOBS;
 use super::said::{Said, Unfit};
 use super::written::{Written, WrittenTenant};
 
@@ -22,7 +25,7 @@ pub struct Knob<W: 'static> {
     pub why: &'static str,
     /// What it does.
     pub help: &'static str,
-    /// The option of `sublet serve` that overrides it.
+    /// The option of `sublet serve` that overrides it; for a disk's knob, that of `sublet disk add`.
     pub flag: Option<&'static str>,
     /// Takes a value.
     pub set: fn(&mut W, &Said) -> Result<(), Unfit>,
@@ -41,6 +44,10 @@ const ITEM_MAX: Bytes = Bytes::gib(1);
 /// A spill file holds at least a block, and at most what a slot number can name.
 const SPILL_MIN: Bytes = Bytes::mib(2);
 const SPILL_MAX: Bytes = Bytes::gib(4096);
+
+/// Pages that no backing has yet: a block of them at least.
+const DIRTY_MIN: Bytes = Bytes::mib(2);
+const DIRTY_MAX: Bytes = Bytes::gib(1024);
 
 /// What a log may look like.
 pub(super) const LOG_FORMATS: &[&str] = &["text", "json"];
@@ -247,6 +254,31 @@ pub const DAEMON_KNOBS: &[Knob<Written>] = &[
         help: "Every decision is written down here besides, one JSON object a line",
         flag: None,
         set: |w, said| said.path().map(|path| w.policy_log = Some(path)),
+    },
+    Knob {
+        room: "disk",
+        name: "allow",
+        unit: "a list of folders",
+        default: Some("[\"/var/lib/vm\", \"/var/lib/libvirt/images\"]"),
+        sample: "[\"/srv/images\"]",
+        why: "where hosts keep the disks of their machines; what a config file names may lie anywhere",
+        help: "Folders under which the backing of a disk must lie that is added while the daemon runs",
+        flag: None,
+        set: |w, said| said.folders().map(|folders| w.disk_allow = folders),
+    },
+    Knob {
+        room: "disk",
+        name: "dirty_max",
+        unit: "an amount from 2MiB to 1TiB",
+        default: Some("\"256MiB\""),
+        sample: "\"1GiB\"",
+        why: "a backing that writes 100 MiB a second has them in three seconds",
+        help: "The most bytes of swapped pages, of all disks together, that no backing has yet; counted as held",
+        flag: None,
+        set: |w, said| {
+            said.amount_in(DIRTY_MIN, DIRTY_MAX)
+                .map(|amount| w.disk_dirty_max = amount)
+        },
     },
     Knob {
         room: "metrics",

@@ -21,11 +21,58 @@ use rustls::{HandshakeKind, RootCertStore, ServerConfig, ServerConnection};
 use super::listen::Transport;
 use super::nobody::Nobody;
 use super::socket;
-use crate::memcached::face::Figures;
-use crate::memcached::settings::{ClientCertificate, TlsSettings, TlsVersion};
 
 /// Sessions that are kept for being resumed.
 const SESSIONS_MAX: usize = 1024;
+
+/// What is asked of a client's certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientCertificate {
+    /// Nothing.
+    Unasked,
+    /// It may have none; one that it has must be good.
+    Asked,
+    /// It must have a good one.
+    Required,
+}
+
+/// The oldest TLS that is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsVersion {
+    /// TLS 1.2.
+    V12,
+    /// TLS 1.3.
+    V13,
+}
+
+/// How TLS is spoken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsSettings {
+    /// Certificate chain, PEM.
+    pub chain: PathBuf,
+    /// Private key, PEM; in the chain's file if `None`.
+    pub key: Option<PathBuf>,
+    /// Who may sign clients' certificates, PEM.
+    pub client_ca: Option<PathBuf>,
+    /// What is asked of a client's certificate.
+    pub client_certificate: ClientCertificate,
+    /// The oldest TLS that is spoken.
+    pub min_version: TlsVersion,
+    /// Whether sessions may be resumed.
+    pub resumes: bool,
+}
+
+/// Who counts what becomes of TLS.
+pub trait TlsFigures {
+    /// A session began that was not resumed.
+    fn session_made(&self);
+
+    /// A handshake failed.
+    fn handshake_failed(&self);
+
+    /// A record was wrong, after the handshake.
+    fn record_failed(&self);
+}
 
 /// Why certificates cannot be used. Nothing changes then.
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +108,7 @@ pub enum TlsError {
     },
 }
 
-/// The certificates of a face: read at start, and again when asked.
+/// The certificates of some listeners: read at start, and again when asked.
 #[derive(Debug)]
 pub struct Tls {
     settings: TlsSettings,
@@ -216,14 +263,14 @@ fn unix_now() -> u64 {
 }
 
 /// One connection's TLS.
-pub(super) struct Veil {
+pub(crate) struct Veil {
     tls: ServerConnection,
     greeted: bool,
 }
 
 impl Veil {
     /// TLS for a new connection; none where nobody may come in by this transport.
-    pub(super) fn new(tls: &Tls, transport: Transport) -> Option<Veil> {
+    pub(crate) fn new(tls: &Tls, transport: Transport) -> Option<Veil> {
         let config = tls.config(transport)?;
         ServerConnection::new(config).ok().map(|tls| Veil {
             tls,
@@ -232,11 +279,11 @@ impl Veil {
     }
 
     /// Reads what the client said; `WouldBlock` once the socket has no more, 0 at the end.
-    pub(super) fn read(
+    pub(crate) fn read(
         &mut self,
         socket: &OwnedFd,
         buffer: &mut [u8],
-        figures: &Figures,
+        figures: &dyn TlsFigures,
     ) -> io::Result<usize> {
         loop {
             match self.tls.reader().read(buffer) {
@@ -261,7 +308,7 @@ impl Veil {
     }
 
     /// Takes some of `bytes` for the client; `WouldBlock` when the socket takes no more.
-    pub(super) fn write(&mut self, socket: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
+    pub(crate) fn write(&mut self, socket: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
         if !self.flush(socket)? {
             return Err(io::ErrorKind::WouldBlock.into());
         }
@@ -269,7 +316,7 @@ impl Veil {
     }
 
     /// Writes what was taken; says whether all of it went.
-    pub(super) fn flush(&mut self, socket: &OwnedFd) -> io::Result<bool> {
+    pub(crate) fn flush(&mut self, socket: &OwnedFd) -> io::Result<bool> {
         while self.tls.wants_write() {
             match self.tls.write_tls(&mut socket::Wire(socket)) {
                 Ok(_) => {}
@@ -281,22 +328,21 @@ impl Veil {
     }
 
     /// Says goodbye, as TLS wants it.
-    pub(super) fn close(&mut self, socket: &OwnedFd) {
+    pub(crate) fn close(&mut self, socket: &OwnedFd) {
         self.tls.send_close_notify();
         let _ = self.flush(socket);
     }
 
-    fn count_failure(&self, figures: &Figures) {
-        let counter = match self.greeted {
-            true => &figures.ssl_proto_errors,
-            false => &figures.ssl_handshake_errors,
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
+    fn count_failure(&self, figures: &dyn TlsFigures) {
+        match self.greeted {
+            true => figures.record_failed(),
+            false => figures.handshake_failed(),
+        }
     }
 
-    fn count_session(&self, figures: &Figures) {
+    fn count_session(&self, figures: &dyn TlsFigures) {
         if self.tls.handshake_kind() != Some(HandshakeKind::Resumed) {
-            figures.ssl_new_sessions.fetch_add(1, Ordering::Relaxed);
+            figures.session_made();
         }
     }
 }

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
 /// Reads into `buffer`; `WouldBlock` when there is nothing, 0 at the end.
-pub(super) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match rustix::net::recv(socket, &mut *buffer, RecvFlags::DONTWAIT) {
             Err(Errno::INTR) => {}
@@ -18,7 +18,7 @@ pub(super) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> 
 }
 
 /// Writes some of `bytes`; `WouldBlock` when the socket takes no more. Never raises SIGPIPE.
-pub(super) fn send(socket: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
+pub(crate) fn send(socket: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
     loop {
         match rustix::net::send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             Err(Errno::INTR) => {}

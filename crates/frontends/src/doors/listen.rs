@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -92,9 +92,9 @@ pub enum ListenError {
 /// A socket that listens.
 #[derive(Debug)]
 pub struct Listener {
-    pub(super) socket: OwnedFd,
-    pub(super) address: String,
-    pub(super) transport: Transport,
+    pub(crate) socket: OwnedFd,
+    pub(crate) address: String,
+    pub(crate) transport: Transport,
     bound: Bound,
 }
 
@@ -152,6 +152,13 @@ pub fn bind(endpoints: &[Endpoint], backlog: u32) -> Result<Vec<Listener>, Liste
         }
     }
     Ok(listeners)
+}
+
+/// Listens at one endpoint that is one socket: the first, where a name has several addresses.
+pub fn bind_one(endpoint: &Endpoint, backlog: u32) -> Result<Listener, ListenError> {
+    let bound = bind(std::slice::from_ref(endpoint), backlog)?;
+    let first = bound.into_iter().next();
+    first.ok_or_else(|| refused(endpoint, io::ErrorKind::AddrNotAvailable.into()))
 }
 
 fn bind_tcp(
@@ -299,23 +306,11 @@ fn inode_of(path: &Path) -> io::Result<(u64, u64)> {
 }
 
 /// `tcp:1.2.3.4:5` or `tcp6:[::1]:5`.
-pub(super) fn tcp_name(address: SocketAddr) -> String {
+pub(crate) fn tcp_name(address: SocketAddr) -> String {
     match address {
         SocketAddr::V4(v4) => format!("tcp:{v4}"),
         SocketAddr::V6(v6) => format!("tcp6:[{}]:{}", v6.ip(), v6.port()),
     }
-}
-
-/// Writes what `MEMCACHED_PORT_FILENAME` asks for: a line a TCP socket. The file appears whole.
-pub fn write_ports(path: &Path, listeners: &[Listener]) -> io::Result<()> {
-    let mut draft = path.as_os_str().to_owned();
-    draft.push(".lck");
-    let mut file = fs::File::create(&draft)?;
-    for address in listeners.iter().filter_map(Listener::tcp_address) {
-        let family = if address.is_ipv4() { "INET" } else { "INET6" };
-        writeln!(file, "TCP {family}: {}", address.port())?;
-    }
-    fs::rename(&draft, path)
 }
 
 #[cfg(test)]
@@ -372,17 +367,5 @@ mod tests {
         assert!(matches!(second, Err(ListenError::Taken(_))), "{second:?}");
         let wrong = bind(&[tcp(Some("no such name"), 0)], 8);
         assert!(matches!(wrong, Err(ListenError::NoAddress { .. })));
-    }
-
-    #[test]
-    fn the_port_file_names_every_tcp_socket() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("ports");
-        let listeners = bind(&[tcp(Some("127.0.0.1"), 0)], 8).expect("any port");
-        write_ports(&path, &listeners).expect("written");
-        let port = listeners[0].tcp_address().expect("tcp").port();
-        let written = fs::read_to_string(&path).expect("a file");
-        assert_eq!(written, format!("TCP INET: {port}\n"));
-        assert!(!folder.path().join("ports.lck").exists());
     }
 }

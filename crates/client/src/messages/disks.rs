@@ -1,0 +1,134 @@
+//! What is said of disks.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use sublet_types::{Bytes, DiskName, DiskSettings};
+
+use super::{Difference, Lasts};
+
+/// All disks (`GET /v1/disks`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Disks {
+    /// [`VERSION`](super::VERSION).
+    pub version: u32,
+    /// Each, in order of names.
+    pub disks: Vec<DiskStatus>,
+}
+
+/// One disk, now (`GET /v1/disks/NAME`). Counts are since it was added or the daemon started.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DiskStatus {
+    /// What holds, with the backing that a swap disk was given and the ports that were taken.
+    pub settings: DiskSettings,
+    /// Its size.
+    pub size: Bytes,
+    /// How it is.
+    pub state: DiskState,
+    /// Why it is not well; empty else.
+    pub why: String,
+    /// Clients that are connected, over NBD and vhost-user.
+    pub connections: u64,
+    /// Reads that were asked for.
+    pub reads: u64,
+    /// Writes that were asked for, trims and zeroes among them.
+    pub writes: u64,
+    /// Bytes that were read.
+    pub bytes_read: u64,
+    /// Bytes that were written.
+    pub bytes_written: u64,
+    /// Pages that were read and were in memory.
+    pub hits: u64,
+    /// Pages that were read and came from the backing.
+    pub misses: u64,
+    /// Pages in memory.
+    pub pages: u64,
+    /// Of these, pages that the backing does not have yet.
+    pub dirty: u64,
+    /// Pages that were read ahead.
+    pub prefetched: u64,
+    /// Requests that failed.
+    pub faults: u64,
+    /// Where it is not what the config says.
+    pub differences: Vec<Difference>,
+}
+
+impl DiskStatus {
+    /// A disk that nobody has asked for anything yet.
+    pub fn idle(settings: DiskSettings, size: Bytes) -> DiskStatus {
+        DiskStatus {
+            settings,
+            size,
+            state: DiskState::Serving,
+            why: String::new(),
+            connections: 0,
+            reads: 0,
+            writes: 0,
+            bytes_read: 0,
+            bytes_written: 0,
+            hits: 0,
+            misses: 0,
+            pages: 0,
+            dirty: 0,
+            prefetched: 0,
+            faults: 0,
+            differences: Vec::new(),
+        }
+    }
+
+    /// Hits among the pages that were read, where any were.
+    pub fn hit_rate(&self) -> Option<f64> {
+        let pages = self.hits + self.misses;
+        (pages > 0).then(|| self.hits as f64 / pages as f64)
+    }
+}
+
+/// How a disk is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DiskState {
+    /// Well.
+    Serving,
+    /// Its backing fails; what it cannot take stays in memory.
+    Ailing,
+    /// It is being removed: what is dirty goes to the backing.
+    Leaving,
+    /// It was kept from an earlier run and could not be opened; nobody reaches it.
+    Closed,
+}
+
+impl DiskState {
+    /// As a word.
+    pub fn name(self) -> &'static str {
+        match self {
+            DiskState::Serving => "serving",
+            DiskState::Ailing => "ailing",
+            DiskState::Leaving => "leaving",
+            DiskState::Closed => "closed",
+        }
+    }
+}
+
+/// A new disk (`POST /v1/disks`): beside the two fields below, the keys and values of `[disks.NAME]` in a config.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AddDisk {
+    /// Its name.
+    pub name: DiskName,
+    /// Whether it is there again after a restart.
+    #[serde(default)]
+    pub lasts: Lasts,
+    /// What is said of it.
+    #[serde(flatten)]
+    pub said: BTreeMap<String, serde_json::Value>,
+}
+
+/// Another size of a disk (`POST /v1/disks/NAME/resize`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResizeDisk {
+    /// The new size.
+    pub size: Bytes,
+    /// Whether a restart keeps it.
+    #[serde(default)]
+    pub lasts: Lasts,
+}

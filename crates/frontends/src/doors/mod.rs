@@ -1,0 +1,13 @@
+//! Where connections come in, whatever they speak: sockets that listen, and TLS in front of them.
+
+mod acceptor;
+mod listen;
+mod nobody;
+pub(crate) mod socket;
+mod tls;
+
+pub(crate) use self::acceptor::{Acceptor, Bell, Door};
+pub(crate) use self::listen::tcp_name;
+pub use self::listen::{Endpoint, ListenError, Listener, Transport, bind, bind_one};
+pub(crate) use self::tls::Veil;
+pub use self::tls::{ClientCertificate, Tls, TlsError, TlsFigures, TlsSettings, TlsVersion};

@@ -1,0 +1,56 @@
+//! NBD: disks over a socket, for QEMU, the kernel's own client and whatever else speaks it.
+//!
+//! Fixed newstyle, as the protocol document of the NetworkBlockDevice project describes it. `negotiate` settles which
+//! disk and how, `session` carries requests out on it, `wire` knows the bytes of both, and `serve` has the sockets.
+//! An export's name is its disk's (`map`).
+
+mod flights;
+mod map;
+pub mod metrics;
+mod negotiate;
+mod queue;
+pub mod serve;
+mod session;
+
+pub mod wire;
+mod workplace;
+
+use std::time::Duration;
+
+pub use map::{EXPORTS_MAX, Exports, ExportsFull, NoExport};
+pub use negotiate::{
+    Advance as HagglingAdvance, Haggling, Next as HagglingNext, Tls as HagglingTls,
+};
+pub use queue::Queue;
+
+/// Requests of one connection that wait for their disk; nothing more is read from it then.
+pub const IN_FLIGHT_MAX: u32 = 256;
+
+/// Bytes of such requests. One alone may have more.
+pub const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes of replies after which they are sent before more are made: while a client does not read so many, nothing
+/// more is heard from it.
+pub const BACKLOG_MAX: usize = 256 << 10;
+
+/// What all connections of a worker hold for requests in flight, payloads on their way in and replies that nobody
+/// reads. Who wants more waits; one request may go beyond it.
+pub const HELD_MAX: usize = 256 << 20;
+
+/// What a listener grants.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Connections at the same time.
+    pub connections_max: u32,
+    /// How long a client may haggle before it chooses a disk.
+    pub handshake_max: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            connections_max: 256,
+            handshake_max: Duration::from_secs(30),
+        }
+    }
+}

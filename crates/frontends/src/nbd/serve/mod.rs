@@ -1,0 +1,238 @@
+//! The loop: sockets to sessions and back. One thread accepts; each worker has one epoll and many connections, and
+//! serves the listeners of all disks.
+
+mod connection;
+mod post;
+mod worker;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use sublet_store::TooManyWorkers;
+
+use self::connection::Seat;
+use self::post::{Message, Newcomer, Parting, Post};
+use self::worker::{PARTING_MAX, Worker};
+use super::metrics::Figures;
+use super::{Exports, Settings};
+use crate::doors::{Acceptor, Bell, Door, Tls};
+pub use crate::doors::{Endpoint, ListenError, Listener};
+use crate::memcached::serve::Premises;
+use crate::tenancy::Doorman;
+
+/// Connections that wait to be accepted.
+pub const BACKLOG: u32 = 128;
+
+/// What a busy worker may take longer than it should for seeing connections off.
+const PARTING_SLACK: Duration = Duration::from_secs(5);
+
+/// A listener's disks, and what its connections share.
+pub struct Group {
+    /// What may be asked for.
+    pub exports: Arc<Exports>,
+    /// What its connections are granted.
+    pub settings: Settings,
+    /// Where there is some, nothing is told without it.
+    pub tls: Option<Arc<Tls>>,
+    /// What they count.
+    pub figures: Figures,
+}
+
+impl Group {
+    /// Connections to these disks, none yet.
+    pub fn new(exports: Arc<Exports>, settings: Settings, tls: Option<Arc<Tls>>) -> Group {
+        Group {
+            exports,
+            settings,
+            tls,
+            figures: Figures::default(),
+        }
+    }
+}
+
+/// Hears that serving failed and cannot go on. Must not block.
+pub type Failed = dyn Fn() + Send + Sync;
+
+/// Why serving could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The kernel refused a thread or an epoll.
+    #[error("cannot start the threads that serve NBD: {0}")]
+    Kernel(#[from] io::Error),
+    /// More workers than the store takes.
+    #[error(transparent)]
+    TooManyWorkers(#[from] TooManyWorkers),
+}
+
+/// A listener, whom it serves, and the workers behind it.
+struct NbdDoor {
+    listener: Listener,
+    group: Arc<Group>,
+    workers: Arc<Workers>,
+}
+
+/// All workers, who take turns in getting newcomers.
+struct Workers {
+    posts: Vec<Arc<Post>>,
+    next: AtomicUsize,
+}
+
+impl Door for NbdDoor {
+    fn listener(&self) -> &Listener {
+        &self.listener
+    }
+
+    /// Who finds no seat is hung up on: before a greeting there is nothing that it could be told by.
+    fn welcome(&mut self, socket: OwnedFd) {
+        if let Some(seat) = Seat::take(&self.group) {
+            let next = self.workers.next.fetch_add(1, Ordering::Relaxed);
+            let post = &self.workers.posts[next % self.workers.posts.len()];
+            post.send(Message::Newcomer(Newcomer { socket, seat }));
+        }
+    }
+}
+
+/// Threads that serve. Stop them, or they go on until the process ends.
+pub struct Running {
+    bell: Arc<Bell<NbdDoor>>,
+    workers: Arc<Workers>,
+    acceptor: JoinHandle<()>,
+    threads: Vec<JoinHandle<()>>,
+    open: Mutex<Vec<(String, Arc<Group>)>>,
+}
+
+impl Running {
+    /// Serves one more listener.
+    ///
+    /// # Errors
+    ///
+    /// The kernel does not let it be waited for.
+    pub fn add(&self, listener: Listener, group: Arc<Group>) -> io::Result<()> {
+        let address = listener.address().to_owned();
+        self.bell.open(NbdDoor {
+            listener,
+            group: Arc::clone(&group),
+            workers: Arc::clone(&self.workers),
+        })?;
+        self.open.lock().push((address, group));
+        Ok(())
+    }
+
+    /// Closes the listener of that address, and its connections once what is under way is answered, within a few
+    /// seconds. Says whether there was one. Returns when all that is done.
+    pub fn close(&self, address: &str) -> bool {
+        let mut open = self.open.lock();
+        let Some(place) = open.iter().position(|(known, _)| known == address) else {
+            return false;
+        };
+        let (_, group) = open.swap_remove(place);
+        drop(open);
+        let shut = self.bell.shut(address);
+        part(&self.workers, || Parting::Group(Arc::clone(&group)));
+        shut
+    }
+
+    /// Takes a disk off all listeners, and closes its connections once what is under way is answered, within a few
+    /// seconds. Returns when all that is done: no worker uses the disk any more then.
+    pub fn remove_disk(&self, name: &str) {
+        for (_, group) in self.open.lock().iter() {
+            group.exports.remove(name);
+        }
+        part(&self.workers, || Parting::Disk(name.to_owned()));
+    }
+
+    /// Stops accepting, then serving, once what is under way is answered, within a few seconds. Returns when all
+    /// threads have ended.
+    pub fn stop(self) {
+        self.bell.stop();
+        let _ = self.acceptor.join();
+        part(&self.workers, || Parting::All);
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Ends connections, and returns when they are gone.
+fn part(workers: &Workers, whose: impl Fn() -> Parting) {
+    let (gone, all_gone) = mpsc::channel();
+    for post in &workers.posts {
+        post.send(Message::Part(whose(), gone.clone()));
+    }
+    drop(gone);
+    // Nothing is ever sent: each worker lets go of its end when it is done. One that failed never does.
+    let _ = all_gone.recv_timeout(PARTING_MAX + PARTING_SLACK);
+}
+
+/// Starts `threads` worker threads, which serve nothing yet.
+///
+/// # Errors
+///
+/// The kernel or the store refuses a worker.
+pub fn start(
+    threads: usize,
+    premises: &Premises,
+    failed: Arc<Failed>,
+) -> Result<Running, StartError> {
+    let mut running = Vec::new();
+    let mut posts = Vec::new();
+    for n in 0..threads.max(1) {
+        let (post, thread) = start_worker(n, premises.clone(), Arc::clone(&failed))?;
+        posts.push(post);
+        running.push(thread);
+    }
+    let (mut acceptor, bell) = Acceptor::new()?;
+    let acceptor = spawn("nbd-accept".to_owned(), move || {
+        if let Err(error) = acceptor.run() {
+            tracing::error!(%error, "accepting NBD connections failed");
+            failed();
+        }
+    })?;
+    Ok(Running {
+        bell,
+        acceptor,
+        workers: Arc::new(Workers {
+            posts,
+            next: AtomicUsize::new(0),
+        }),
+        threads: running,
+        open: Mutex::default(),
+    })
+}
+
+/// A worker belongs to its thread, so it is made there.
+fn start_worker(
+    n: usize,
+    premises: Premises,
+    failed: Arc<Failed>,
+) -> Result<(Arc<Post>, JoinHandle<()>), StartError> {
+    let (ready, made) = mpsc::channel();
+    let thread = spawn(format!("nbd-{n}"), move || {
+        let (mut worker, made) = match make_worker(&premises) {
+            Ok((worker, post)) => (Some(worker), Ok(post)),
+            Err(error) => (None, Err(error)),
+        };
+        let _ = ready.send(made);
+        if let Some(Err(error)) = worker.as_mut().map(Worker::run) {
+            tracing::error!(%error, "serving NBD failed");
+            failed();
+        }
+    })?;
+    let post = made.recv().map_err(io::Error::other)??;
+    Ok((post, thread))
+}
+
+fn make_worker(premises: &Premises) -> Result<(Worker, Arc<Post>), StartError> {
+    let doorman = Doorman::new(&premises.store, premises.clock, &premises.ledger)?;
+    Ok(Worker::new(doorman)?)
+}
+
+fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name(name).spawn(body)
+}

@@ -1,0 +1,420 @@
+//! A worker: one thread, one epoll, many connections of all disks.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token, Waker};
+use slab::Slab;
+use sublet_pace::{Found, Look, Pace};
+
+use super::connection::{Connection, Turn};
+use super::post::{Message, Newcomer, Parting, Post};
+use crate::block::{Outcome, Outcomes};
+use crate::nbd::HELD_MAX;
+use crate::nbd::flights::Whose;
+use crate::nbd::workplace::Workplace;
+use crate::tenancy::Doorman;
+
+/// Events that one wait brings at most.
+const EVENTS_MAX: usize = 256;
+
+/// Bytes that one read takes at most: a deep pipeline of small writes.
+const READ_BYTES: usize = 256 << 10;
+
+/// How long the kernel may go unasked while outcomes keep coming.
+const UNASKED_MAX: Duration = Duration::from_micros(100);
+
+/// How often connections are looked through for those that are late or stall, where there may be any.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Who neither sends nor reads for this long gives way while others wait for the memory that it holds.
+const STALL_MAX: Duration = Duration::from_secs(10);
+
+/// How long connections that shall end may finish what is under way.
+pub(super) const PARTING_MAX: Duration = Duration::from_secs(5);
+
+const POST: Token = Token(usize::MAX);
+
+/// What a worker acts on. Connections are named by their place.
+enum Event {
+    Ready {
+        place: usize,
+        readable: bool,
+        hung_up: bool,
+    },
+    TurnOf(usize),
+    Letter(Message),
+    Outcome(Outcome),
+    Sweep,
+}
+
+/// Connections that shall end, until when, and who waits for that.
+struct Farewell {
+    whose: Parting,
+    until: Instant,
+    _gone: Sender<()>,
+}
+
+/// One thread's connections and what it needs to serve them.
+pub(super) struct Worker {
+    poll: Poll,
+    ready: Events,
+    asked_at: Instant,
+    post: Arc<Post>,
+    letters: Vec<Message>,
+    outcomes: Vec<Outcome>,
+    events: VecDeque<Event>,
+    pace: Pace,
+    read: Box<[u8]>,
+    workplace: Workplace,
+    connections: Slab<Connection>,
+    serial: u64,
+    /// Connections with more to do after the others' turn; each at most once.
+    again: VecDeque<usize>,
+    /// Connections that wait until others hold less; each at most once, some of them perhaps gone.
+    parked: Vec<usize>,
+    farewells: Vec<Farewell>,
+    sweep_at: Option<Instant>,
+    now: Instant,
+    is_over: bool,
+}
+
+impl Worker {
+    pub(super) fn new(doorman: Doorman) -> io::Result<(Worker, Arc<Post>)> {
+        let poll = Poll::new()?;
+        let post = Arc::new(Post::new(Waker::new(poll.registry(), POST)?));
+        let outcomes: Arc<dyn Outcomes> = Arc::clone(&post) as Arc<dyn Outcomes>;
+        let now = Instant::now();
+        let worker = Worker {
+            poll,
+            ready: Events::with_capacity(EVENTS_MAX),
+            asked_at: now,
+            post: Arc::clone(&post),
+            letters: Vec::new(),
+            outcomes: Vec::new(),
+            events: VecDeque::with_capacity(EVENTS_MAX),
+            pace: Pace::default(),
+            read: vec![0; READ_BYTES].into_boxed_slice(),
+            workplace: Workplace::new(doorman, outcomes),
+            connections: Slab::new(),
+            serial: 0,
+            again: VecDeque::new(),
+            parked: Vec::new(),
+            farewells: Vec::new(),
+            sweep_at: None,
+            now,
+            is_over: false,
+        };
+        Ok((worker, post))
+    }
+
+    /// Serves until it is told to stop and all is answered.
+    pub(super) fn run(&mut self) -> io::Result<()> {
+        while !self.is_over {
+            self.wait()?;
+            while let Some(event) = self.events.pop_front() {
+                self.apply(event);
+            }
+            self.unpark();
+        }
+        Ok(())
+    }
+
+    /// Blocks until there is something to apply.
+    fn wait(&mut self) -> io::Result<()> {
+        self.ready.clear();
+        if self.again.is_empty() {
+            self.wait_at_pace()?;
+        }
+        self.now = Instant::now();
+        // What the kernel has said once, it does not say again: never ask over it.
+        if self.ready.is_empty() && self.now - self.asked_at >= UNASKED_MAX {
+            glance(&mut self.poll, &mut self.ready, Some(Duration::ZERO))?;
+            self.asked_at = self.now;
+        }
+        self.collect();
+        Ok(())
+    }
+
+    fn wait_at_pace(&mut self) -> io::Result<()> {
+        let sweep_at = self.sweep_at;
+        let (poll, ready, post) = (&mut self.poll, &mut self.ready, &self.post);
+        self.pace.wait(|look| match look {
+            _ if post.has_mail() => Ok(Found::Work),
+            Look::Glance => glance(poll, ready, Some(Duration::ZERO)),
+            Look::Sleep if post.fall_asleep() => {
+                let longest = sweep_at.map(|at| at.saturating_duration_since(Instant::now()));
+                let found = glance(poll, ready, longest);
+                post.wake_up();
+                found
+            }
+            Look::Sleep => Ok(Found::Work),
+        })
+    }
+
+    fn collect(&mut self) {
+        for event in self.ready.iter().filter(|event| event.token() != POST) {
+            self.events.push_back(Event::Ready {
+                place: event.token().0,
+                readable: event.is_readable(),
+                hung_up: event.is_read_closed() || event.is_error(),
+            });
+        }
+        self.post.collect(&mut self.letters, &mut self.outcomes);
+        self.events
+            .extend(self.letters.drain(..).map(Event::Letter));
+        self.events
+            .extend(self.outcomes.drain(..).map(Event::Outcome));
+        // Who heard an outcome or waited for its turn goes on after that.
+        self.events.extend(self.again.drain(..).map(Event::TurnOf));
+        if self.sweep_at.take_if(|at| *at <= self.now).is_some() {
+            self.events.push_back(Event::Sweep);
+        }
+    }
+
+    fn apply(&mut self, event: Event) {
+        match event {
+            Event::Ready {
+                place,
+                readable,
+                hung_up,
+            } => self.hear(place, readable, hung_up),
+            Event::TurnOf(place) => self.turn(place),
+            Event::Outcome(outcome) => self.hear_outcome(outcome),
+            Event::Letter(Message::Newcomer(newcomer)) => self.admit(newcomer),
+            Event::Letter(Message::Part(whose, gone)) => self.begin_parting(whose, gone),
+            Event::Sweep => self.sweep(),
+        }
+    }
+
+    fn hear(&mut self, place: usize, readable: bool, hung_up: bool) {
+        let Some(connection) = self.connections.get_mut(place) else {
+            return;
+        };
+        connection.notice(readable, hung_up);
+        if !connection.turn_is_due {
+            self.turn(place);
+        }
+    }
+
+    /// One turn follows for all the outcomes that came together.
+    fn hear_outcome(&mut self, outcome: Outcome) {
+        let Some(flight) = self.workplace.land(outcome.token) else {
+            return;
+        };
+        let Whose { place, serial } = flight.whose;
+        let connection = self.connections.get_mut(place);
+        match connection.filter(|connection| connection.serial() == serial) {
+            None => self.workplace.take_back(outcome.buffer, flight.held),
+            Some(connection) => {
+                connection.hear(flight, outcome, &mut self.workplace);
+                self.owe_turn(place);
+            }
+        }
+    }
+
+    /// It gets a turn after what is to be applied now.
+    fn owe_turn(&mut self, place: usize) {
+        let connection = &mut self.connections[place];
+        if !std::mem::replace(&mut connection.turn_is_due, true) {
+            self.events.push_back(Event::TurnOf(place));
+        }
+    }
+
+    fn turn(&mut self, place: usize) {
+        let Some(connection) = self.connections.get_mut(place) else {
+            return;
+        };
+        let turn = connection.turn(&mut self.read, &mut self.workplace, self.now);
+        connection.turn_is_due = turn == Turn::Again;
+        match turn {
+            Turn::Rest => {}
+            Turn::Blocked => self.watch_for_room(place),
+            Turn::Again => self.again.push_back(place),
+            Turn::Park => self.park(place),
+            Turn::Over => self.dismiss(place),
+        }
+    }
+
+    /// A reader was too slow once: from now on the kernel says when it has room again. Others are spared that, since
+    /// a Unix socket would wake its worker each time its reader reads.
+    fn watch_for_room(&mut self, place: usize) {
+        let connection = &mut self.connections[place];
+        if std::mem::replace(&mut connection.was_blocked, true) {
+            return;
+        }
+        let raw = connection.socket().as_raw_fd();
+        let both = Interest::READABLE | Interest::WRITABLE;
+        let registry = self.poll.registry();
+        if registry
+            .reregister(&mut SourceFd(&raw), Token(place), both)
+            .is_err()
+        {
+            self.dismiss(place);
+        }
+    }
+
+    fn park(&mut self, place: usize) {
+        if !std::mem::replace(&mut self.connections[place].is_parked, true) {
+            self.parked.push(place);
+            self.sweep_by(SWEEP_INTERVAL);
+        }
+    }
+
+    /// Those that wait for memory go on once half of it is free.
+    fn unpark(&mut self) {
+        if self.parked.is_empty() || self.workplace.held > HELD_MAX / 2 {
+            return;
+        }
+        for place in std::mem::take(&mut self.parked) {
+            let connection = self.connections.get_mut(place);
+            let Some(connection) = connection.filter(|connection| connection.is_parked) else {
+                continue;
+            };
+            connection.unpark();
+            if !std::mem::replace(&mut connection.turn_is_due, true) {
+                self.again.push_back(place);
+            }
+        }
+    }
+
+    fn admit(&mut self, newcomer: Newcomer) {
+        let Newcomer { socket, seat } = newcomer;
+        let slot = self.connections.vacant_entry();
+        let place = slot.key();
+        self.serial += 1;
+        let whose = Whose {
+            place,
+            serial: self.serial,
+        };
+        let connection = Connection::new(socket, seat, whose, self.now);
+        let raw = connection.socket().as_raw_fd();
+        let registry = self.poll.registry();
+        let registered = registry.register(&mut SourceFd(&raw), Token(place), Interest::READABLE);
+        if registered.is_err() {
+            return;
+        }
+        let patience = connection.group().settings.handshake_max;
+        slot.insert(connection);
+        self.sweep_by(patience.min(SWEEP_INTERVAL));
+        self.turn(place);
+    }
+
+    fn dismiss(&mut self, place: usize) {
+        let connection = self.connections.remove(place);
+        let raw = connection.socket().as_raw_fd();
+        // Closing the socket would do as well, unless somebody else still holds it open.
+        let _ = self.poll.registry().deregister(&mut SourceFd(&raw));
+        // Its place may be taken by another before these are looked through again.
+        if connection.turn_is_due {
+            self.again.retain(|again| *again != place);
+        }
+        if connection.is_parked {
+            self.parked.retain(|parked| *parked != place);
+        }
+        connection.end(&mut self.workplace);
+        self.end_farewells();
+    }
+
+    fn sweep_by(&mut self, soon: Duration) {
+        let due = self.now + soon;
+        self.sweep_at = Some(self.sweep_at.map_or(due, |at| at.min(due)));
+    }
+
+    /// Turns out who haggles for too long, who stalls while others wait for memory, and who does not end in time.
+    fn sweep(&mut self) {
+        let (now, is_short) = (self.now, !self.parked.is_empty());
+        let mut out = Vec::new();
+        let mut look_again = is_short || !self.farewells.is_empty();
+        for (place, connection) in &self.connections {
+            let figures = &connection.group().figures;
+            let is_late = connection.since + connection.group().settings.handshake_max <= now;
+            if connection.is_haggling() && is_late {
+                figures.ended_late.bump();
+                out.push(place);
+            } else if is_short && connection.hoards() && connection.moved_at + STALL_MAX <= now {
+                figures.ended_stalled.bump();
+                out.push(place);
+            } else if self.is_overdue(connection) {
+                out.push(place);
+            }
+            look_again |= connection.is_haggling();
+        }
+        for place in out {
+            self.dismiss(place);
+        }
+        if look_again {
+            self.sweep_by(SWEEP_INTERVAL);
+        }
+    }
+
+    fn is_overdue(&self, connection: &Connection) -> bool {
+        let mut due = self
+            .farewells
+            .iter()
+            .filter(|farewell| farewell.until <= self.now);
+        due.any(|farewell| farewell.whose.names(connection))
+    }
+
+    fn begin_parting(&mut self, whose: Parting, gone: Sender<()>) {
+        let named = self.connections.iter_mut();
+        let named: Vec<usize> = named
+            .filter(|(_, connection)| whose.names(connection))
+            .map(|(place, connection)| {
+                connection.part();
+                place
+            })
+            .collect();
+        named.into_iter().for_each(|place| self.owe_turn(place));
+        self.farewells.push(Farewell {
+            whose,
+            until: self.now + PARTING_MAX,
+            _gone: gone,
+        });
+        self.sweep_by(SWEEP_INTERVAL);
+        self.end_farewells();
+    }
+
+    /// Tells those who wait for ends that have come.
+    fn end_farewells(&mut self) {
+        let (connections, workplace, is_over) =
+            (&self.connections, &mut self.workplace, &mut self.is_over);
+        self.farewells.retain(|farewell| {
+            let some_left = connections
+                .iter()
+                .any(|(_, connection)| farewell.whose.names(connection));
+            match &farewell.whose {
+                _ if some_left => {}
+                Parting::Disk(name) => workplace.forget(name),
+                Parting::Group(_) => {}
+                Parting::All => *is_over = true,
+            }
+            some_left
+        });
+    }
+}
+
+impl Parting {
+    fn names(&self, connection: &Connection) -> bool {
+        match self {
+            Parting::Disk(name) => connection.uses(name),
+            Parting::Group(group) => Arc::ptr_eq(group, connection.group()),
+            Parting::All => true,
+        }
+    }
+}
+
+/// Looks at the kernel's events, for at most `longest`; for as long as it takes if `None`.
+fn glance(poll: &mut Poll, ready: &mut Events, longest: Option<Duration>) -> io::Result<Found> {
+    match poll.poll(ready, longest) {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Found::Nothing),
+        Err(error) => Err(error),
+        Ok(()) if ready.is_empty() => Ok(Found::Nothing),
+        Ok(()) => Ok(Found::Work),
+    }
+}

@@ -1,0 +1,128 @@
+//! What the connections of one worker share: desks, buffers, and the requests that are in flight.
+
+use std::ptr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::HELD_MAX;
+use super::flights::{Flight, Flights};
+use super::queue::Queue;
+use crate::block::{Buffer, Desk, Disk, Outcomes, Request, Verb};
+use crate::tenancy::Doorman;
+
+/// Buffers that a worker keeps for reuse, and the largest of them, bytes.
+const SPARE_BUFFERS_MAX: usize = 64;
+const SPARE_BUFFER_BYTES_MAX: usize = 256 << 10;
+
+/// Queues' rooms that a worker keeps for reuse, and the largest of them, bytes.
+const SPARE_ROOMS_MAX: usize = 16;
+const SPARE_ROOM_BYTES_MAX: usize = 1 << 20;
+
+/// One worker's share of everything.
+pub(super) struct Workplace {
+    doorman: Doorman,
+    desks: Vec<(Arc<dyn Disk>, Rc<dyn Desk>)>,
+    outcomes: Arc<dyn Outcomes>,
+    flights: Flights,
+    buffers: Vec<Buffer>,
+    rooms: Vec<Vec<u8>>,
+    /// What flights, payloads on their way in and queues hold, bytes.
+    pub(super) held: usize,
+}
+
+impl Workplace {
+    /// A workplace to which disks tell `outcomes`.
+    pub(super) fn new(doorman: Doorman, outcomes: Arc<dyn Outcomes>) -> Workplace {
+        Workplace {
+            doorman,
+            desks: Vec::new(),
+            outcomes,
+            flights: Flights::default(),
+            buffers: Vec::with_capacity(SPARE_BUFFERS_MAX),
+            rooms: Vec::with_capacity(SPARE_ROOMS_MAX),
+            held: 0,
+        }
+    }
+
+    /// This worker's desk of a disk.
+    pub(super) fn desk(&mut self, disk: &Arc<dyn Disk>) -> Rc<dyn Desk> {
+        let is_same = |known: &Arc<dyn Disk>| ptr::addr_eq(Arc::as_ptr(known), Arc::as_ptr(disk));
+        if let Some((_, desk)) = self.desks.iter().find(|(known, _)| is_same(known)) {
+            return Rc::clone(desk);
+        }
+        let desk: Rc<dyn Desk> = Rc::from(Arc::clone(disk).desk(&self.doorman));
+        self.desks.push((Arc::clone(disk), Rc::clone(&desk)));
+        desk
+    }
+
+    /// Forgets the desks of a disk that leaves.
+    pub(super) fn forget(&mut self, name: &str) {
+        self.desks.retain(|(disk, _)| disk.name() != name);
+    }
+
+    /// Whether a connection that has nothing in flight may hold `len` bytes more.
+    pub(super) fn has_room(&self, len: usize) -> bool {
+        self.held == 0 || self.held + len <= HELD_MAX
+    }
+
+    /// A buffer of `len` bytes, whatever they are.
+    pub(super) fn buffer(&mut self, len: usize) -> Buffer {
+        let mut buffer = match len {
+            0 => return Buffer::default(),
+            _ => self.buffers.pop().unwrap_or_default(),
+        };
+        buffer.resize(len);
+        self.held += len;
+        buffer
+    }
+
+    /// Takes a buffer back, of which `held` bytes were counted.
+    pub(super) fn take_back(&mut self, buffer: Buffer, held: usize) {
+        self.held -= held;
+        let fits = (1..=SPARE_BUFFER_BYTES_MAX).contains(&buffer.capacity());
+        if fits && self.buffers.len() < SPARE_BUFFERS_MAX {
+            self.buffers.push(buffer);
+        }
+    }
+
+    /// A queue with room in it.
+    pub(super) fn queue(&mut self) -> Queue {
+        Queue::within(self.rooms.pop().unwrap_or_default())
+    }
+
+    /// Takes an empty queue back.
+    pub(super) fn take_back_queue(&mut self, queue: Queue) {
+        let room = queue.into_room();
+        if room.len() <= SPARE_ROOM_BYTES_MAX && self.rooms.len() < SPARE_ROOMS_MAX {
+            self.rooms.push(room);
+        }
+    }
+
+    /// Sends a request to a disk, as `verb`.
+    pub(super) fn send(
+        &mut self,
+        disk: &Arc<dyn Disk>,
+        verb: Verb,
+        flight: Flight,
+        buffer: Buffer,
+    ) {
+        let (at, len) = match verb {
+            Verb::Flush => (0, 0),
+            _ => (flight.at, u64::from(flight.len)),
+        };
+        let token = self.flights.depart(flight);
+        disk.start(Request {
+            verb,
+            at,
+            len,
+            buffer,
+            to: Arc::clone(&self.outcomes),
+            token,
+        });
+    }
+
+    /// The request whose outcome comes by that token.
+    pub(super) fn land(&mut self, token: u64) -> Option<Flight> {
+        self.flights.land(token)
+    }
+}

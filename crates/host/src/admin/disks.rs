@@ -1,0 +1,85 @@
+//! What can be asked about disks.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Json};
+use axum::routing::{get, post};
+use sublet_client::messages::{AddDisk, Lasts, ResizeDisk};
+use sublet_types::DiskName;
+
+use super::routes::{No, Shared, apart, heard};
+use crate::run::Daemon;
+
+/// Everything about disks.
+pub(super) fn routes() -> Router<Arc<Daemon>> {
+    Router::new()
+        .route(
+            "/v1/disks",
+            get(async |State(d): Shared| Json(d.disks())).post(add),
+        )
+        .route("/v1/disks/{name}", get(show).delete(remove))
+        .route("/v1/disks/{name}/resize", post(resize))
+        .route("/v1/disks/{name}/flush", post(flush))
+}
+
+fn named(name: &str) -> Result<DiskName, No> {
+    name.parse().map_err(|e| {
+        No::new(
+            StatusCode::BAD_REQUEST,
+            e,
+            "`sublet disk list` shows them all",
+        )
+    })
+}
+
+async fn show(State(daemon): Shared, Path(name): Path<String>) -> Result<impl IntoResponse, No> {
+    Ok(Json(daemon.disk(&named(&name)?)?))
+}
+
+async fn add(
+    State(daemon): Shared,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<impl IntoResponse, No> {
+    let disk = heard::<AddDisk>(body)?;
+    apart(move || daemon.add_disk(&disk)).await
+}
+
+/// For how long a disk is removed.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Question {
+    #[serde(default)]
+    lasts: Lasts,
+}
+
+async fn remove(
+    State(daemon): Shared,
+    Path(name): Path<String>,
+    question: Result<Query<Question>, QueryRejection>,
+) -> Result<impl IntoResponse, No> {
+    let wrong = |rejection: QueryRejection| {
+        let hint = "say ?lasts=always or ?lasts=until-restart";
+        No::new(StatusCode::BAD_REQUEST, rejection.body_text(), hint)
+    };
+    let (name, Query(question)) = (named(&name)?, question.map_err(wrong)?);
+    apart(move || daemon.remove_disk(&name, question.lasts)).await
+}
+
+async fn resize(
+    State(daemon): Shared,
+    Path(name): Path<String>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<impl IntoResponse, No> {
+    let (name, size) = (named(&name)?, heard::<ResizeDisk>(body)?);
+    apart(move || daemon.resize_disk(&name, &size)).await
+}
+
+async fn flush(State(daemon): Shared, Path(name): Path<String>) -> Result<impl IntoResponse, No> {
+    let name = named(&name)?;
+    apart(move || daemon.flush_disk(&name)).await
+}

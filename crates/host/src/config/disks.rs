@@ -1,0 +1,302 @@
+//! Disks, as they are said in a file, in live changes and in requests, and what that means.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sublet_types::{
+    Bytes, DiskKind, DiskListen, DiskName, DiskSettings, DiskTls, Durability, Fill, Slow,
+    TenantName,
+};
+
+use super::faults::{Fault, Faults, Place, Wrong};
+use super::knobs::DISK_KNOBS;
+use super::live::DiskChange;
+use super::said::Said;
+use super::written::{Written, set_defaults, unknown_key};
+
+/// The most disks of a daemon.
+pub const DISKS_MAX: usize = 256;
+
+/// Everything that was said of one disk, over the defaults of the table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WrittenDisk {
+    pub(super) tenant: Option<TenantName>,
+    pub(super) kind: DiskKind,
+    pub(super) backing: Option<String>,
+    pub(super) size: Option<Bytes>,
+    pub(super) listen: Vec<DiskListen>,
+    pub(super) mode: u32,
+    pub(super) queues: u16,
+    pub(super) read_only: bool,
+    pub(super) durability: Option<Durability>,
+    pub(super) fill: Option<Fill>,
+    pub(super) sequential_max: Option<u32>,
+    pub(super) slow: Option<Slow>,
+    pub(super) tls_cert: Option<String>,
+    pub(super) tls_key: Option<String>,
+    pub(super) tls_client_ca: Option<String>,
+    pub(super) removed: bool,
+}
+
+/// The disk that a request asks for: keys and values as in `[disks.NAME]`.
+pub fn disk_asked(
+    name: &DiskName,
+    said: impl IntoIterator<Item = (String, Said)>,
+) -> Result<DiskSettings, Faults> {
+    let mut disk = WrittenDisk::defaults();
+    let mut wrongs = Vec::new();
+    for (key, said) in said {
+        wrongs.extend(disk.take(name, &key, &said).err());
+    }
+    if wrongs.is_empty() {
+        wrongs.extend(disk.wrongs(name).into_iter().map(|(_, wrong)| wrong));
+    }
+    let at_request = |wrong| Place::Request.wrong(wrong);
+    Faults::of(wrongs.into_iter().map(at_request).collect())?;
+    disk.meaning(name)
+        .map_err(|wrong| Faults::one(at_request(wrong)))
+}
+
+impl WrittenDisk {
+    /// Nothing said: every knob at its default.
+    pub fn defaults() -> WrittenDisk {
+        let mut written = WrittenDisk::default();
+        set_defaults(DISK_KNOBS, &mut written);
+        written
+    }
+
+    /// Takes one key of a request. That a disk is removed is said in another way.
+    fn take(&mut self, name: &DiskName, key: &str, said: &Said) -> Result<(), Wrong> {
+        let mut known = DISK_KNOBS.iter().filter(|knob| knob.flag.is_some());
+        let room = format!("disks.{name}");
+        match known.find(|knob| knob.name == key) {
+            None => Err(unknown_key(&room, key)),
+            Some(knob) => (knob.set)(self, said).map_err(|unfit| Wrong::Value {
+                key: format!("{room}.{key}"),
+                unfit,
+            }),
+        }
+    }
+
+    fn meaning(&self, name: &DiskName) -> Result<DiskSettings, Wrong> {
+        let tenant = self.tenant.clone();
+        let tls = self.tls_cert.clone().zip(self.tls_key.clone());
+        Ok(DiskSettings {
+            name: name.clone(),
+            kind: self.kind,
+            tenant: tenant.ok_or_else(|| Wrong::NoTenant(name.clone()))?,
+            backing: self.backing.clone(),
+            size: self.size,
+            listen: self.listen.clone(),
+            mode: self.mode,
+            queues: self.queues,
+            read_only: self.read_only,
+            durability: self.durability,
+            fill: self.fill,
+            sequential_max: self.sequential_max,
+            slow: self.slow,
+            tls: tls.map(|(cert, key)| DiskTls {
+                cert,
+                key,
+                client_ca: self.tls_client_ca.clone(),
+            }),
+        })
+    }
+
+    /// What is wrong with it, and with which key; no key where it is something that was not said.
+    fn wrongs(&self, name: &DiskName) -> Vec<(Option<&'static str>, Wrong)> {
+        let mut wrongs = self.lacks(name);
+        wrongs.extend(self.out_of_place(name));
+        let parts = [
+            ("tls_cert", &self.tls_cert, &self.tls_key, "tls_key"),
+            ("tls_key", &self.tls_key, &self.tls_cert, "tls_cert"),
+            (
+                "tls_client_ca",
+                &self.tls_client_ca,
+                &self.tls_cert,
+                "tls_cert",
+            ),
+        ];
+        for (part, said, other, needs) in parts {
+            if said.is_some() && other.is_none() {
+                let key = format!("disks.{name}.{part}");
+                wrongs.push((Some(part), Wrong::Needs { key, needs }));
+            }
+        }
+        wrongs
+    }
+
+    /// What it must have and has not.
+    fn lacks(&self, name: &DiskName) -> Vec<(Option<&'static str>, Wrong)> {
+        let is_disk = self.kind == DiskKind::Disk;
+        let nothing_behind = self.backing.is_none() && (is_disk || self.size.is_none());
+        let lacks = [
+            (self.tenant.is_none(), Wrong::NoTenant(name.clone())),
+            (self.listen.is_empty(), Wrong::NoPlace(name.clone())),
+            (is_disk && nothing_behind, Wrong::NoBacking(name.clone())),
+            (!is_disk && nothing_behind, Wrong::NoSize(name.clone())),
+        ];
+        let lacking = lacks.into_iter().filter(|(lacks, _)| *lacks);
+        lacking.map(|(_, wrong)| (None, wrong)).collect()
+    }
+
+    /// What was said of it and means something for the other kind only.
+    fn out_of_place(&self, name: &DiskName) -> Vec<(Option<&'static str>, Wrong)> {
+        let is_disk = self.kind == DiskKind::Disk;
+        let behind = matches!(self.durability, Some(d) if d != Durability::WriteThrough);
+        let said = [
+            ("durability", is_disk && behind),
+            ("read_only", !is_disk && self.read_only),
+            ("fill", !is_disk && self.fill.is_some()),
+            ("sequential_max", !is_disk && self.sequential_max.is_some()),
+        ];
+        let wrong = |(part, _)| {
+            let key = format!("disks.{name}.{part}");
+            let wrong = match is_disk {
+                true => Wrong::ForSwap(key),
+                false => Wrong::ForDisks(key),
+            };
+            (Some(part), wrong)
+        };
+        let misplaced = said.into_iter().filter(|(_, misplaced)| *misplaced);
+        misplaced.map(wrong).collect()
+    }
+}
+
+impl Written {
+    /// Those that are served.
+    fn served(&self) -> impl Iterator<Item = (&DiskName, &WrittenDisk)> {
+        self.disks.iter().filter(|(_, disk)| !disk.removed)
+    }
+
+    /// Tenants whose memory disks use.
+    pub(super) fn disk_tenants(&self) -> BTreeSet<TenantName> {
+        let tenants = self.served().filter_map(|(_, disk)| disk.tenant.clone());
+        tenants.collect()
+    }
+
+    /// What it means that disks were named.
+    pub(super) fn disks_meant(&self, faults: &mut Vec<Fault>) -> Vec<DiskSettings> {
+        self.shared_faults(faults);
+        let mut meant = Vec::new();
+        for (name, disk) in self.served() {
+            let wrongs = disk.wrongs(name).into_iter();
+            faults.extend(wrongs.map(|(key, wrong)| self.disk_place(name, key).wrong(wrong)));
+            meant.extend(disk.meaning(name));
+        }
+        meant
+    }
+
+    fn disk_place(&self, name: &DiskName, key: Option<&str>) -> Place {
+        match key {
+            Some(key) => self.place(&format!("disks.{name}.{key}")),
+            None => self.place(&format!("disks.{name}")),
+        }
+    }
+
+    /// Places and backings that are named more than once.
+    fn shared_faults(&self, faults: &mut Vec<Fault>) {
+        let mut listed = BTreeMap::new();
+        for (name, tenant) in &self.tenants {
+            let place = self.place(&format!("tenants.{name}.listen"));
+            let places = tenant.listen.iter();
+            listed.extend(places.map(|listen| (listen.to_string(), place.clone())));
+        }
+        let mut backings = BTreeMap::new();
+        for (name, disk) in self.served() {
+            let place = self.disk_place(name, Some("listen"));
+            for listen in disk.listen.iter().filter(|listen| !is_any_port(listen)) {
+                if let Some(first) = listed.insert(listen.to_string(), place.clone()) {
+                    let (key, listen) = (format!("disks.{name}.listen"), listen.to_string());
+                    let wrong = Wrong::ListedTwice { key, listen, first };
+                    faults.push(place.clone().wrong(wrong));
+                }
+            }
+            let place = self.disk_place(name, Some("backing"));
+            if let Some(backing) = &disk.backing
+                && let Some(first) = backings.insert(backing, place.clone())
+            {
+                let (key, backing) = (format!("disks.{name}.backing"), backing.clone());
+                faults.push(place.wrong(Wrong::BackingTwice {
+                    key,
+                    backing,
+                    first,
+                }));
+            }
+        }
+    }
+
+    /// What this file, read alone, says of disks that were changed live.
+    pub(super) fn disk_changes(&self) -> BTreeMap<DiskName, DiskChange> {
+        let change = |(name, disk): (&DiskName, &WrittenDisk)| {
+            let change = match (disk.removed, disk.meaning(name)) {
+                (true, _) => Some(DiskChange::Removed),
+                (false, Ok(whole)) => Some(DiskChange::Added(Box::new(whole))),
+                (false, Err(_)) => disk.size.map(DiskChange::Resized),
+            };
+            Some((name.clone(), change?))
+        };
+        self.disks.iter().filter_map(change).collect()
+    }
+
+    /// Takes live changes over disks that were named before: one that was added is no mixture with one of the
+    /// same name. Returns the changes of disks that nobody names.
+    pub(super) fn take_disk_changes(
+        &mut self,
+        changes: &BTreeMap<DiskName, DiskChange>,
+        read: impl FnOnce(&mut Written) -> Result<(), Faults>,
+    ) -> Result<Vec<DiskName>, Faults> {
+        for name in changes
+            .iter()
+            .filter(|(_, c)| c.is_added())
+            .map(|(name, _)| name)
+        {
+            self.disks.remove(name);
+        }
+        let named: BTreeSet<DiskName> = self.disks.keys().cloned().collect();
+        read(self)?;
+        let lost = changes
+            .iter()
+            .filter(|(name, change)| !change.is_added() && !named.contains(*name));
+        let lost: Vec<DiskName> = lost.map(|(name, _)| name.clone()).collect();
+        self.disks.retain(|name, _| !lost.contains(name));
+        Ok(lost)
+    }
+}
+
+fn is_any_port(listen: &DiskListen) -> bool {
+    matches!(listen, DiskListen::Tcp(_, 0))
+}
+
+/// A disk's settings, key by key, as a file says them.
+pub(super) fn disk_lines(disk: &DiskSettings) -> Vec<(&'static str, toml::Value)> {
+    let text = |text: &dyn std::fmt::Display| toml::Value::from(text.to_string());
+    let amount = |amount: Bytes| toml::Value::from(amount.0 as i64);
+    let places: Vec<String> = disk.listen.iter().map(DiskListen::to_string).collect();
+    let tls = disk.tls.as_ref();
+    let lines = [
+        ("tenant", Some(text(&disk.tenant))),
+        ("kind", Some(text(&disk.kind))),
+        ("backing", disk.backing.as_ref().map(|path| text(path))),
+        ("size", disk.size.map(amount)),
+        ("listen", Some(toml::Value::from(places))),
+        ("mode", Some(text(&format_args!("{:04o}", disk.mode)))),
+        ("read_only", Some(toml::Value::from(disk.read_only))),
+        ("durability", disk.durability.map(|d| text(&d))),
+        ("fill", disk.fill.map(|fill| text(&fill))),
+        (
+            "sequential_max",
+            disk.sequential_max.map(|n| toml::Value::from(i64::from(n))),
+        ),
+        ("queues", Some(toml::Value::from(i64::from(disk.queues)))),
+        ("slow", disk.slow.map(|slow| text(&slow))),
+        ("tls_cert", tls.map(|tls| text(&tls.cert))),
+        ("tls_key", tls.map(|tls| text(&tls.key))),
+        (
+            "tls_client_ca",
+            tls.and_then(|tls| Some(text(tls.client_ca.as_ref()?))),
+        ),
+    ];
+    let said = lines.into_iter();
+    said.filter_map(|(key, value)| Some((key, value?)))
+        .collect()
+}

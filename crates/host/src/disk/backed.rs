@@ -1,0 +1,128 @@
+//! A disk: memory in front, a backing behind, and what all its threads share.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sublet_frontends::block::{self, Desk, Request, Shape};
+use sublet_frontends::tenancy::{Doorman, Tenancy};
+use sublet_types::{Bytes, DiskSettings, Fill, PoolId, Slow, TenantId};
+
+use super::backing::Backing;
+use super::bell::Bell;
+use super::cover::{OBJECT_PAGES, by_object, key};
+use super::desk::DiskDesk;
+use super::figures::Tallies;
+use super::inbox::Inbox;
+use super::swap::Swap;
+use crate::observe::Seldom;
+
+/// What the threads of a disk share.
+pub(super) struct Backed {
+    pub(super) settings: DiskSettings,
+    pub(super) tenant: TenantId,
+    pub(super) pool: PoolId,
+    pub(super) backing: Backing,
+    pub(super) bell: Arc<Bell>,
+    pub(super) inbox: Inbox,
+    pub(super) slow: Option<Slow>,
+    pub(super) swap: Option<Swap>,
+    pub(super) tallies: Tallies,
+    pub(super) bytes: AtomicU64,
+    pub(super) failing: Seldom,
+}
+
+impl Backed {
+    pub(super) fn shape_now(&self) -> Shape {
+        Shape {
+            bytes: self.bytes.load(Ordering::Relaxed),
+            read_only: self.settings.read_only,
+            trims: true,
+        }
+    }
+
+    /// Hears which pages are read, and has those read ahead that will follow.
+    pub(super) fn note_read(&self, _pages: &Range<u64>) {}
+
+    /// Whether a page that was read from the backing is kept.
+    pub(super) fn keeps(&self, _page: u64) -> bool {
+        true
+    }
+
+    /// Whether a page that was written is kept, and not only replaced.
+    pub(super) fn keeps_writes(&self) -> bool {
+        self.fill() == Fill::Miss
+    }
+
+    pub(super) fn size(&self) -> Bytes {
+        Bytes(self.bytes.load(Ordering::Relaxed))
+    }
+
+    /// Whether its backing takes no writes.
+    pub(super) fn ails(&self) -> bool {
+        self.swap.as_ref().is_some_and(Swap::is_failing)
+    }
+
+    pub(super) fn fill(&self) -> Fill {
+        self.settings.fill.unwrap_or(Fill::Miss)
+    }
+
+    /// Forgets pages, wherever memory has them.
+    pub(super) fn forget(&self, tenancy: &Tenancy, pages: Range<u64>) {
+        for piece in by_object(pages) {
+            let flush = || self.flush_pages(tenancy, piece.clone());
+            match &self.swap {
+                Some(swap) => swap.forget(piece.clone(), flush),
+                None => flush(),
+            }
+        }
+    }
+
+    /// Flushes pages of one object.
+    fn flush_pages(&self, tenancy: &Tenancy, pages: Range<u64>) {
+        let first = key(self.pool, pages.start);
+        if pages.end - pages.start == OBJECT_PAGES {
+            tenancy.flush_object(self.pool, first.object);
+            return;
+        }
+        for page in pages {
+            tenancy.flush_page(key(self.pool, page));
+        }
+    }
+
+    /// Tells the log that the backing failed, but not for each request.
+    pub(super) fn tell(&self, deed: &str, error: &io::Error) {
+        if let Some(swallowed) = self.failing.may_speak() {
+            tracing::error!(
+                disk = %self.settings.name,
+                backing = %self.backing.path().display(),
+                %error,
+                swallowed,
+                "the backing failed to {deed}"
+            );
+        }
+    }
+}
+
+impl block::Disk for Backed {
+    fn name(&self) -> &str {
+        self.settings.name.as_str()
+    }
+
+    fn tenant(&self) -> TenantId {
+        self.tenant
+    }
+
+    fn shape(&self) -> Shape {
+        self.shape_now()
+    }
+
+    fn desk(self: Arc<Self>, doorman: &Doorman) -> Box<dyn Desk> {
+        Box::new(DiskDesk::new(self, doorman))
+    }
+
+    fn start(&self, request: Request) {
+        self.inbox.ask(request);
+    }
+}

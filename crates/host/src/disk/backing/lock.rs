@@ -1,0 +1,65 @@
+//! The locks by which QEMU and others see that an image is in use: bytes of the file, locked for the open file.
+//!
+//! Byte 100 + n is locked by whoever has permission n, byte 200 + n by whoever does not share it. All locks are
+//! shared ones; who takes them asks afterwards whether anybody holds the opposite.
+
+use std::fs::File;
+use std::io;
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
+
+const HAS: i64 = 100;
+const SHARES_NOT: i64 = 200;
+
+const CONSISTENT_READ: i64 = 0;
+const WRITE: i64 = 1;
+const RESIZE: i64 = 3;
+
+/// Locks an image for reading, or for writing too. Says whether nobody else is in the way.
+pub(super) fn take(file: &File, read_only: bool) -> io::Result<bool> {
+    let (has, shares_not): (&[i64], &[i64]) = match read_only {
+        true => (&[CONSISTENT_READ], &[WRITE, RESIZE]),
+        false => (&[CONSISTENT_READ, WRITE, RESIZE], &[WRITE, RESIZE]),
+    };
+    let own = has.iter().map(|n| HAS + n);
+    for byte in own.chain(shares_not.iter().map(|n| SHARES_NOT + n)) {
+        if !lock(file, byte)? {
+            return Ok(false);
+        }
+    }
+    let denied = has.iter().map(|n| SHARES_NOT + n);
+    for byte in denied.chain(shares_not.iter().map(|n| HAS + n)) {
+        if is_anothers(file, byte)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn byte_lock(kind: i32, byte: i64) -> libc::flock {
+    libc::flock {
+        l_type: kind as i16,
+        l_whence: libc::SEEK_SET as i16,
+        l_start: byte,
+        l_len: 1,
+        l_pid: 0,
+    }
+}
+
+fn lock(file: &File, byte: i64) -> io::Result<bool> {
+    let wanted = byte_lock(libc::F_RDLCK, byte);
+    match fcntl(file, FcntlArg::F_OFD_SETLK(&wanted)) {
+        Ok(_) => Ok(true),
+        Err(Errno::EAGAIN | Errno::EACCES) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether another open file has that byte locked.
+fn is_anothers(file: &File, byte: i64) -> io::Result<bool> {
+    let mut asked = byte_lock(libc::F_WRLCK, byte);
+    fcntl(file, FcntlArg::F_OFD_GETLK(&mut asked))?;
+    Ok(i32::from(asked.l_type) != libc::F_UNLCK)
+}

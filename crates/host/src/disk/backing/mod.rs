@@ -1,0 +1,370 @@
+//! What is behind a disk: a raw file or a block device, opened for direct I/O and locked as QEMU locks its images.
+
+mod format;
+mod lock;
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::ops::Range;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{FallocateFlags, OFlags, fallocate};
+use sublet_frontends::block::{Buffer, Extent, SECTOR_BYTES};
+use sublet_types::{Bytes, PAGE_BYTES};
+
+use super::engine::{Deed, Engine};
+
+/// Why a backing cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum BackingError {
+    /// It cannot be opened, made or measured.
+    #[error("cannot open the backing {path}: {source}")]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is neither a file nor a block device.
+    #[error("the backing {0} is neither a file nor a block device")]
+    Kind(PathBuf),
+    /// It is an image in a format of its own.
+    #[error(
+        "the backing {path} is a {format} image; only raw ones can be served: `qemu-img convert -O raw {path} …` makes one"
+    )]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        format: &'static str,
+    },
+    /// Somebody else uses it.
+    #[error(
+        "the backing {0} is in use by another process (QEMU, or another sublet): stop that first, or give both `--read-only`"
+    )]
+    InUse(PathBuf),
+    /// Its size is none that a disk has.
+    #[error(
+        "the backing {path} has {bytes} bytes; a disk has a multiple of 512, and at least one page"
+    )]
+    Size {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        bytes: u64,
+    },
+    /// It has another size than was said.
+    #[error("the backing {path} has {has}, not {said}: leave `--size` away, or resize the disk")]
+    OtherSize {
+        /// The file.
+        path: PathBuf,
+        /// What it has.
+        has: Bytes,
+        /// What was said.
+        said: Bytes,
+    },
+}
+
+/// An open backing.
+#[derive(Debug)]
+pub(super) struct Backing {
+    path: PathBuf,
+    /// Past the page cache, where the file system can.
+    direct: Arc<File>,
+    /// For pieces that are no whole pages, as a last one can be.
+    plain: Arc<File>,
+    is_device: bool,
+}
+
+impl Backing {
+    /// Opens a backing and locks it.
+    pub(super) fn open(path: &Path, read_only: bool) -> Result<Backing, BackingError> {
+        let failed = |source| BackingError::Open {
+            path: path.to_owned(),
+            source,
+        };
+        let plain = options(read_only).open(path).map_err(failed)?;
+        let kind = plain.metadata().map_err(failed)?.file_type();
+        if !kind.is_file() && !kind.is_block_device() {
+            return Err(BackingError::Kind(path.to_owned()));
+        }
+        if let Some(format) = format::recognised(&plain).map_err(failed)? {
+            let path = path.to_owned();
+            return Err(BackingError::Format { path, format });
+        }
+        match lock::take(&plain, read_only) {
+            Ok(true) => {}
+            Ok(false) => return Err(BackingError::InUse(path.to_owned())),
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "the backing cannot be locked")
+            }
+        }
+        let backing = Backing {
+            direct: Arc::new(direct(path, read_only).map_err(failed)?),
+            plain: Arc::new(plain),
+            path: path.to_owned(),
+            is_device: kind.is_block_device(),
+        };
+        let bytes = backing.bytes().map_err(failed)?;
+        match bytes % SECTOR_BYTES == 0 && bytes >= PAGE_BYTES {
+            true => Ok(backing),
+            false => Err(BackingError::Size {
+                path: backing.path,
+                bytes,
+            }),
+        }
+    }
+
+    /// Makes a file of that size, if there is none, and opens it. Its blocks are given to it at once, so that a page
+    /// that memory has no place for always finds its own.
+    pub(super) fn make(path: &Path, size: Bytes) -> Result<Backing, BackingError> {
+        let failed = |source| BackingError::Open {
+            path: path.to_owned(),
+            source,
+        };
+        if !path.exists() {
+            let file = options(false)
+                .create_new(true)
+                .mode(0o600)
+                .open(path)
+                .map_err(failed)?;
+            let filled = fallocate(&file, FallocateFlags::empty(), 0, size.0);
+            if let Err(error) = filled {
+                let _ = std::fs::remove_file(path);
+                return Err(failed(error.into()));
+            }
+        }
+        Backing::open(path, false)
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its size now.
+    pub(super) fn bytes(&self) -> io::Result<u64> {
+        (&*self.plain).seek(SeekFrom::End(0))
+    }
+
+    /// Makes a file larger; a device has to be so already. `whole`: its blocks are given to it at once.
+    pub(super) fn grow(&self, size: Bytes, whole: bool) -> io::Result<()> {
+        match self.is_device {
+            true if self.bytes()? < size.0 => Err(io::Error::other(
+                "a block device is made larger by whoever made it",
+            )),
+            true => Ok(()),
+            false if whole => Ok(fallocate(&*self.plain, FallocateFlags::empty(), 0, size.0)?),
+            false => self.plain.set_len(size.0),
+        }
+    }
+
+    /// The file for a piece of that place and length.
+    fn file(&self, at: u64, len: usize) -> &Arc<File> {
+        let whole = at.is_multiple_of(PAGE_BYTES) && (len as u64).is_multiple_of(PAGE_BYTES);
+        match whole {
+            true => &self.direct,
+            false => &self.plain,
+        }
+    }
+
+    /// Fills a part of the buffer. What lies beyond the end is zero.
+    pub(super) async fn read(
+        &self,
+        engine: &Engine,
+        mut at: u64,
+        mut buffer: Buffer,
+        mut part: Range<usize>,
+    ) -> (io::Result<()>, Buffer) {
+        while !part.is_empty() {
+            let file = self.file(at, part.len());
+            let (read, back) = engine
+                .carry(Deed::Read, file, at, buffer, part.clone())
+                .await;
+            buffer = back;
+            match read {
+                Ok(0) => {
+                    buffer[part].fill(0);
+                    break;
+                }
+                Ok(bytes) => {
+                    part.start += bytes;
+                    at += bytes as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return (Err(error), buffer),
+            }
+        }
+        (Ok(()), buffer)
+    }
+
+    /// Writes a part of the buffer.
+    pub(super) async fn write(
+        &self,
+        engine: &Engine,
+        mut at: u64,
+        mut buffer: Buffer,
+        mut part: Range<usize>,
+    ) -> (io::Result<()>, Buffer) {
+        while !part.is_empty() {
+            let file = self.file(at, part.len());
+            let (wrote, back) = engine
+                .carry(Deed::Write, file, at, buffer, part.clone())
+                .await;
+            buffer = back;
+            match wrote {
+                Ok(0) => return (Err(io::ErrorKind::WriteZero.into()), buffer),
+                Ok(bytes) => {
+                    part.start += bytes;
+                    at += bytes as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return (Err(error), buffer),
+            }
+        }
+        (Ok(()), buffer)
+    }
+
+    /// Everything that was written lasts.
+    pub(super) async fn sync(&self, engine: &Engine) -> io::Result<()> {
+        let nothing = Buffer::default();
+        let (synced, _) = engine
+            .carry(Deed::Sync, &self.plain, 0, nothing, 0..0)
+            .await;
+        synced.map(|_| ())
+    }
+
+    /// Makes a range zero without writing it, as a hole or not. Fails where the file system cannot.
+    pub(super) async fn zero(
+        &self,
+        engine: &Engine,
+        range: Range<u64>,
+        hole: bool,
+    ) -> io::Result<()> {
+        let len = range.end - range.start;
+        let deed = match hole {
+            true => Deed::Punch(len),
+            false => Deed::Zero(len),
+        };
+        let nothing = Buffer::default();
+        let (done, _) = engine
+            .carry(deed, &self.plain, range.start, nothing, 0..0)
+            .await;
+        done.map(|_| ())
+    }
+
+    /// Holes and bytes of a range, in order, `most` at the most.
+    pub(super) fn extents(&self, range: Range<u64>, most: usize) -> Vec<Extent> {
+        let mut extents = Vec::new();
+        let mut at = range.start;
+        while at < range.end && extents.len() < most {
+            let (until, hole) = self.next_change(at).unwrap_or((range.end, false));
+            let until = until.clamp(at + 1, range.end);
+            extents.push(Extent {
+                len: until - at,
+                hole,
+            });
+            at = until;
+        }
+        extents
+    }
+
+    /// Where what is at a place ends, and whether it is a hole.
+    fn next_change(&self, at: u64) -> Option<(u64, bool)> {
+        let seek = |whence| rustix::fs::seek(&*self.plain, whence);
+        let end = self.bytes().ok()?;
+        let begins = match seek(rustix::fs::SeekFrom::Data(at)) {
+            Ok(begins) => begins,
+            Err(rustix::io::Errno::NXIO) => return Some((end, true)), // nothing but a hole
+            Err(_) => return None,
+        };
+        match begins > at {
+            true => Some((begins, true)),
+            false => Some((seek(rustix::fs::SeekFrom::Hole(at)).ok()?, false)),
+        }
+    }
+}
+
+fn options(read_only: bool) -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(!read_only);
+    options
+}
+
+/// Opens it past the page cache; through it, where the file system has no direct I/O.
+fn direct(path: &Path, read_only: bool) -> io::Result<File> {
+    let flags = OFlags::DIRECT.bits() as i32;
+    match options(read_only).custom_flags(flags).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+            tracing::warn!(
+                path = %path.display(),
+                "no direct I/O there: the host's page cache keeps what the backing has a second time"
+            );
+            options(read_only).open(path)
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_raw_image_is_refused_by_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("disk");
+        let mut image = vec![0; 1 << 20];
+        image[..4].copy_from_slice(b"QFI\xfb");
+        std::fs::write(&path, &image).expect("written");
+        let refused = Backing::open(&path, false).expect_err("refused");
+        assert!(refused.to_string().contains("qcow2"), "{refused}");
+        std::fs::write(&path, vec![0; 5000]).expect("written");
+        assert!(matches!(
+            Backing::open(&path, false),
+            Err(BackingError::Size { bytes: 5000, .. })
+        ));
+        let refused = Backing::open(folder.path(), true).expect_err("refused");
+        assert!(matches!(refused, BackingError::Kind(_)), "{refused}");
+    }
+
+    #[test]
+    fn a_backing_is_one_writers() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("disk");
+        std::fs::write(&path, vec![0; 8192]).expect("written");
+        let first = Backing::open(&path, false).expect("opened");
+        assert!(matches!(
+            Backing::open(&path, false),
+            Err(BackingError::InUse(_))
+        ));
+        assert!(matches!(
+            Backing::open(&path, true),
+            Err(BackingError::InUse(_))
+        ));
+        drop(first);
+        let _one = Backing::open(&path, true).expect("readers share");
+        let _other = Backing::open(&path, true).expect("readers share");
+        assert!(matches!(
+            Backing::open(&path, false),
+            Err(BackingError::InUse(_))
+        ));
+    }
+
+    #[test]
+    fn holes_are_told_from_bytes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("disk");
+        std::fs::write(&path, vec![1; 1 << 20]).expect("written");
+        let file = OpenOptions::new().write(true).open(&path).expect("opened");
+        file.set_len(4 << 20).expect("grown");
+        let backing = Backing::open(&path, true).expect("opened");
+        let extents = backing.extents(0..4 << 20, 10);
+        let all: u64 = extents.iter().map(|extent| extent.len).sum();
+        assert_eq!(all, 4 << 20);
+        assert!(!extents[0].hole);
+        assert_eq!(backing.extents(4096..8192, 10).len(), 1);
+    }
+}

@@ -1,0 +1,144 @@
+//! Writing behind: giving each staged page its copy on the backing, a little later and out of the way.
+
+use std::future::poll_fn;
+use std::io;
+use std::ops::Range;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use sublet_frontends::block::Buffer;
+use sublet_types::{Durability, PAGE_BYTES};
+
+use super::cover::PAGE;
+use super::floor::Floor;
+use super::stage::Staged;
+use super::swap::Swap;
+
+/// How long a page may wait for others that could be written with it.
+const REST: Duration = Duration::from_millis(50);
+
+/// How long a backing that failed is left alone.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Pages that are looked at together.
+const BATCH: usize = 1024;
+
+/// Pages of one write: 256 KiB.
+const RUN_PAGES: usize = 64;
+
+/// How often a backing may fail while the disk is going away.
+const LAST_TRIES: u32 = 3;
+
+/// What writing behind needs, all of it from the start.
+struct Desk {
+    room: Buffer,
+    batch: Vec<Staged>,
+    from: u32,
+    failures: u32,
+}
+
+impl Floor {
+    /// Writes staged pages until the disk's inbox has ended and none is left.
+    pub(super) async fn write_behind(self: Rc<Floor>) {
+        let Some(swap) = &self.disk.swap else {
+            return;
+        };
+        let mut desk = Desk {
+            room: Buffer::zeroed(RUN_PAGES * PAGE),
+            batch: Vec::with_capacity(BATCH),
+            from: 0,
+            failures: 0,
+        };
+        loop {
+            poll_fn(|turn| swap.poll_dirty(turn, self.disk.inbox.has_ended())).await;
+            let ended = self.disk.inbox.has_ended();
+            if ended && (swap.dirty() == 0 || desk.failures >= LAST_TRIES) {
+                return;
+            }
+            if !ended && !self.is_due(swap) {
+                self.rest(REST).await;
+                continue;
+            }
+            self.write_batch(swap, &mut desk).await;
+        }
+    }
+
+    async fn rest(&self, time: Duration) {
+        self.engine.sleep_until(Instant::now() + time).await;
+    }
+
+    /// Whether pages are to be written now: always, but where they are to stay in memory for as long as there is room.
+    fn is_due(&self, swap: &Swap) -> bool {
+        swap.durability() != Durability::Memory || swap.stage.is_filling() || swap.is_hurried()
+    }
+
+    async fn write_batch(&self, swap: &Swap, desk: &mut Desk) {
+        if !self.disk.inbox.has_ended() && !swap.stage.is_filling() && !swap.is_hurried() {
+            self.rest(REST).await;
+        }
+        swap.some(&mut desk.from, &mut desk.batch);
+        let mut from = 0;
+        while from < desk.batch.len() {
+            let run = run_from(&desk.batch, from);
+            let written = self.write_run(swap, desk, run.clone()).await;
+            swap.note_backing(written.is_ok());
+            if let Err(error) = written {
+                self.disk.tell("write", &error);
+                desk.failures += 1;
+                self.rest(PAUSE).await;
+                return;
+            }
+            desk.failures = 0;
+            from = run.end;
+        }
+    }
+
+    /// Writes pages that follow each other; those that changed meanwhile, or left, stay out of it.
+    async fn write_run(&self, swap: &Swap, desk: &mut Desk, run: Range<usize>) -> io::Result<()> {
+        let pages = desk.batch[run.start].page..desk.batch[run.end - 1].page + 1;
+        let _held = self.ranges.hold(pages).await;
+        let mut from = run.start;
+        while from < run.end {
+            let same = |n: &usize| {
+                let place = (n - from) * PAGE..(n - from + 1) * PAGE;
+                let staged = desk.batch[*n];
+                swap.stage
+                    .read_same(swap.disk, staged, &mut desk.room[place])
+            };
+            let count = (from..run.end).take_while(same).count();
+            if count > 0 {
+                self.write_pages_behind(swap, desk, from..from + count)
+                    .await?;
+            }
+            from += count.max(1);
+        }
+        Ok(())
+    }
+
+    async fn write_pages_behind(
+        &self,
+        swap: &Swap,
+        desk: &mut Desk,
+        run: Range<usize>,
+    ) -> io::Result<()> {
+        let at = desk.batch[run.start].page * PAGE_BYTES;
+        let inside = self.disk.shape_now().bytes.saturating_sub(at);
+        let part = 0..(run.len() * PAGE).min(inside as usize);
+        let room = std::mem::take(&mut desk.room);
+        let (written, room) = self.disk.backing.write(&self.engine, at, room, part).await;
+        desk.room = room;
+        written?;
+        self.tally.written_behind.add(run.len() as u64);
+        for staged in &desk.batch[run] {
+            swap.stage.settle(swap.disk, *staged);
+        }
+        Ok(())
+    }
+}
+
+/// Pages from one on that follow each other.
+fn run_from(batch: &[Staged], from: usize) -> Range<usize> {
+    let follows = |pair: &&[Staged]| pair[0].page + 1 == pair[1].page;
+    let count = batch[from..].windows(2).take_while(follows).count() + 1;
+    from..from + count.min(RUN_PAGES)
+}

@@ -1,0 +1,119 @@
+//! What memory answers at once, on the thread of whoever asks.
+
+use std::sync::Arc;
+
+use sublet_frontends::block::Desk;
+use sublet_frontends::tenancy::{Doorman, Tenancy};
+use sublet_store::Get;
+use sublet_types::Fill;
+
+use super::backed::Backed;
+use super::cover::{Cover, PAGE, key};
+use super::figures::Tally;
+use super::swap::Swap;
+
+/// Bytes that a frontend's thread forgets at once, at the most.
+const TRIM_MAX: u64 = 64 << 20;
+
+/// A frontend's thread's handle on a disk.
+pub(super) struct DiskDesk {
+    disk: Arc<Backed>,
+    tenancy: Tenancy,
+    tally: Arc<Tally>,
+}
+
+impl DiskDesk {
+    pub(super) fn new(disk: Arc<Backed>, doorman: &Doorman) -> DiskDesk {
+        DiskDesk {
+            tenancy: doorman.open(disk.tenant),
+            tally: disk.tallies.open(),
+            disk,
+        }
+    }
+
+    /// Copies a page's part of the range, if it is in memory or staged.
+    fn copy(&self, cover: &Cover, page: u64, into: &mut [u8]) -> bool {
+        let (in_page, in_range) = cover.piece(page);
+        let into = &mut into[in_range];
+        let key = key(self.disk.pool, page);
+        let copy = |bytes: &[u8]| into.copy_from_slice(&bytes[in_page.clone()]);
+        if self.tenancy.get_page(key, copy) == Get::Hit {
+            return true;
+        }
+        // What is staged is read as a whole page: parts of one are left to the disk's thread.
+        let swap = self.disk.swap.as_ref();
+        in_page.len() == PAGE && swap.is_some_and(|swap| swap.staged(page, into))
+    }
+
+    /// What was read from memory is the guest's now, where the disk wants it so.
+    fn drop_read(&self, cover: &Cover) {
+        if self.disk.fill() == Fill::DropOnRead && self.disk.swap.is_none() {
+            for page in cover.pages.clone() {
+                self.tenancy.flush_page(key(self.disk.pool, page));
+            }
+        }
+    }
+
+    fn stage(&self, swap: &Swap, page: u64, bytes: &[u8]) -> bool {
+        let follow = || {
+            let key = key(self.disk.pool, page);
+            self.tenancy
+                .put_page(key, |frame| frame.copy_from_slice(bytes));
+        };
+        swap.put(page, bytes, follow).is_ok()
+    }
+
+    /// The swap that may take these bytes without waiting: whole pages of a disk that acknowledges from memory.
+    fn swap_for(&self, cover: &Cover) -> Option<&Swap> {
+        let swap = self.disk.swap.as_ref()?;
+        (cover.is_exact() && !self.disk.settings.read_only && swap.takes()).then_some(swap)
+    }
+}
+
+impl Desk for DiskDesk {
+    fn read(&self, at: u64, into: &mut [u8]) -> bool {
+        let cover = Cover::of(at, into.len());
+        let all = self.tenancy.pinned(|| {
+            let mut pages = cover.pages.clone();
+            pages.all(|page| self.copy(&cover, page, into))
+        });
+        if all {
+            self.tally.reads.add(1);
+            self.tally.read_bytes.add(into.len() as u64);
+            self.tally.hits.add(cover.count());
+            self.disk.note_read(&cover.pages);
+            self.drop_read(&cover);
+        }
+        all
+    }
+
+    fn write(&self, at: u64, from: &[u8], _lasting: bool) -> bool {
+        let cover = Cover::of(at, from.len());
+        let Some(swap) = self.swap_for(&cover) else {
+            return false;
+        };
+        let mut pages = cover.pages.clone();
+        let all = pages.all(|page| self.stage(swap, page, &from[cover.place(page)]));
+        if all {
+            self.tally.writes.add(1);
+            self.tally.written_bytes.add(from.len() as u64);
+        }
+        all
+    }
+
+    fn trim(&self, at: u64, len: u64) -> bool {
+        if self.disk.swap.is_none() || self.disk.settings.read_only || len > TRIM_MAX {
+            return false;
+        }
+        let whole = Cover::of(at, len as usize).whole();
+        self.disk.forget(&self.tenancy, whole);
+        self.tally.trims.add(1);
+        true
+    }
+
+    fn flush(&self) -> bool {
+        let lasts = self.disk.swap.as_ref().is_some_and(Swap::takes);
+        self.tally.flushes.add(u64::from(lasts));
+        lasts
+    }
+}

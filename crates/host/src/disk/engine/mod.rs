@@ -1,0 +1,329 @@
+//! How a disk's thread reads and writes its backing without waiting: by io_uring, or by a crew of threads where the
+//! kernel has none for us.
+
+mod crew;
+mod slow;
+mod uring;
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::future::poll_fn;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+use sublet_frontends::block::Buffer;
+use sublet_types::Slow;
+
+use self::crew::Crew;
+use self::slow::Brake;
+use self::uring::Uring;
+use super::bell::Bell;
+
+/// Requests to the backing that are under way at the same time; more wait their turn.
+pub(super) const FLYING_MAX: usize = 128;
+
+/// What is done to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deed {
+    /// Reads into the buffer's part.
+    Read,
+    /// Writes the buffer's part.
+    Write,
+    /// Everything that was written lasts (fdatasync).
+    Sync,
+    /// Makes a hole of so many bytes.
+    Punch(u64),
+    /// Makes so many bytes zero without writing them.
+    Zero(u64),
+}
+
+/// A deed, with all it needs.
+struct Job {
+    deed: Deed,
+    file: Arc<File>,
+    at: u64,
+    buffer: Buffer,
+    part: Range<usize>,
+}
+
+/// Who carries jobs out. Rings the bell when one is done.
+trait Carrier {
+    /// Takes a job, or gives it back when it has enough to do.
+    fn carry(&mut self, token: usize, job: Job) -> Result<(), Job>;
+
+    /// Sends what was taken on its way.
+    fn send(&mut self) -> io::Result<()>;
+
+    /// Those that are done: token, bytes or error, and the buffer.
+    fn reap(&mut self, done: &mut dyn FnMut(usize, io::Result<usize>, Buffer));
+}
+
+/// The backing's side of a disk's thread.
+pub(super) struct Engine {
+    carrier: RefCell<Box<dyn Carrier>>,
+    places: RefCell<Places>,
+    brake: Option<RefCell<Brake>>,
+    timers: RefCell<Vec<(Instant, Waker)>>,
+}
+
+/// Jobs under way, and who waits for a place.
+struct Places {
+    flying: Vec<Flight>,
+    free: Vec<usize>,
+    waiting: VecDeque<Waker>,
+}
+
+#[derive(Default)]
+struct Flight {
+    waker: Option<Waker>,
+    landed: Option<(io::Result<usize>, Buffer)>,
+}
+
+impl Engine {
+    /// An engine that rings `bell` when something is done. `slow` makes it slower than it is.
+    pub(super) fn start(bell: &Arc<Bell>, slow: Option<Slow>) -> io::Result<Engine> {
+        let carrier: Box<dyn Carrier> = match Uring::new(bell) {
+            Ok(uring) => Box::new(uring),
+            Err(error) => {
+                tracing::info!(%error, "no io_uring here; disks are read and written by threads");
+                Box::new(Crew::start(bell)?)
+            }
+        };
+        Ok(Engine::of(carrier, slow))
+    }
+
+    fn of(carrier: Box<dyn Carrier>, slow: Option<Slow>) -> Engine {
+        Engine {
+            carrier: RefCell::new(carrier),
+            places: RefCell::new(Places {
+                flying: (0..FLYING_MAX).map(|_| Flight::default()).collect(),
+                free: (0..FLYING_MAX).collect(),
+                waiting: VecDeque::with_capacity(FLYING_MAX),
+            }),
+            brake: slow.map(|slow| RefCell::new(Brake::new(slow))),
+            timers: RefCell::new(Vec::with_capacity(FLYING_MAX)),
+        }
+    }
+
+    /// Carries a deed out on a part of the buffer. Says how many bytes, and gives the buffer back.
+    pub(super) async fn carry(
+        &self,
+        deed: Deed,
+        file: &Arc<File>,
+        at: u64,
+        buffer: Buffer,
+        part: Range<usize>,
+    ) -> (io::Result<usize>, Buffer) {
+        self.be_slow(part.len()).await;
+        let token = self.place().await;
+        let job = Job {
+            deed,
+            file: Arc::clone(file),
+            at,
+            buffer,
+            part,
+        };
+        let taken = self.carrier.borrow_mut().carry(token, job);
+        let outcome = match taken {
+            Ok(()) => self.landing(token).await,
+            // There are as many places as it takes, so it never says no.
+            Err(job) => (Err(io::ErrorKind::WouldBlock.into()), job.buffer),
+        };
+        self.leave(token);
+        outcome
+    }
+
+    async fn place(&self) -> usize {
+        poll_fn(|turn| {
+            let mut places = self.places.borrow_mut();
+            match places.free.pop() {
+                Some(token) => Poll::Ready(token),
+                None => {
+                    places.waiting.push_back(turn.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+
+    async fn landing(&self, token: usize) -> (io::Result<usize>, Buffer) {
+        poll_fn(|turn| {
+            let flight = &mut self.places.borrow_mut().flying[token];
+            match flight.landed.take() {
+                Some(landed) => Poll::Ready(landed),
+                None => {
+                    flight.waker = Some(turn.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+
+    fn leave(&self, token: usize) {
+        let mut places = self.places.borrow_mut();
+        places.flying[token] = Flight::default();
+        places.free.push(token);
+        if let Some(next) = places.waiting.pop_front() {
+            next.wake();
+        }
+    }
+
+    async fn be_slow(&self, bytes: usize) {
+        let Some(brake) = &self.brake else {
+            return;
+        };
+        let until = brake.borrow_mut().until(bytes, Instant::now());
+        self.sleep_until(until).await;
+    }
+
+    /// Comes back at `until`, or a little later.
+    pub(super) async fn sleep_until(&self, until: Instant) {
+        poll_fn(|turn| match Instant::now() >= until {
+            true => Poll::Ready(()),
+            false => {
+                let mut timers = self.timers.borrow_mut();
+                timers.push((until, turn.waker().clone()));
+                Poll::Pending
+            }
+        })
+        .await
+    }
+
+    /// Wakes whoever waited for what is done now. Says how long nothing has to be done but on a bell; zero if somebody
+    /// was woken.
+    pub(super) fn turn(&self) -> io::Result<Option<Duration>> {
+        self.carrier.borrow_mut().send()?;
+        let mut places = self.places.borrow_mut();
+        let mut landed = false;
+        let land = &mut |token: usize, result, buffer| {
+            landed = true;
+            let flight = &mut places.flying[token];
+            flight.landed = Some((result, buffer));
+            if let Some(waker) = flight.waker.take() {
+                waker.wake();
+            }
+        };
+        self.carrier.borrow_mut().reap(land);
+        let next = self.next_timer();
+        Ok(if landed { Some(Duration::ZERO) } else { next })
+    }
+
+    fn next_timer(&self) -> Option<Duration> {
+        let now = Instant::now();
+        let mut timers = self.timers.borrow_mut();
+        let before = timers.len();
+        timers.retain(|(at, waker)| {
+            let due = *at <= now;
+            if due {
+                waker.wake_by_ref();
+            }
+            !due
+        });
+        if timers.len() < before {
+            return Some(Duration::ZERO);
+        }
+        let next = timers.iter().map(|(at, _)| *at).min();
+        next.map(|next| next - now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use futures_executor::LocalPool;
+    use futures_util::task::LocalSpawnExt;
+
+    use super::*;
+
+    /// Runs a task to its end, as a disk's thread would.
+    fn run<R: 'static>(
+        bell: &Bell,
+        engine: &Rc<Engine>,
+        task: impl Future<Output = R> + 'static,
+    ) -> R {
+        let mut pool = LocalPool::new();
+        let answer = Rc::new(RefCell::new(None));
+        let into = Rc::clone(&answer);
+        let task = async move {
+            let answer = task.await;
+            *into.borrow_mut() = Some(answer);
+        };
+        pool.spawner().spawn_local(task).expect("spawned");
+        loop {
+            pool.run_until_stalled();
+            if let Some(answer) = answer.borrow_mut().take() {
+                return answer;
+            }
+            let longest = engine.turn().expect("it turns");
+            bell.wait(longest.or(Some(Duration::from_millis(20))))
+                .expect("it waits");
+        }
+    }
+
+    fn writes_and_reads(engine: Engine, bell: &Arc<Bell>) {
+        let engine = Rc::new(engine);
+        let file = Arc::new(tempfile::tempfile().expect("a file"));
+        let task = {
+            let engine = Rc::clone(&engine);
+            async move {
+                let mut buffer = Buffer::zeroed(8192);
+                buffer[4096..].fill(7);
+                let write = engine.carry(Deed::Write, &file, 4096, buffer, 4096..8192);
+                let (wrote, buffer) = write.await;
+                let (synced, buffer) = engine.carry(Deed::Sync, &file, 0, buffer, 0..0).await;
+                let read = engine.carry(Deed::Read, &file, 4096, buffer, 0..4096);
+                let (read, buffer) = read.await;
+                let all = (
+                    wrote.ok(),
+                    synced.ok(),
+                    read.ok(),
+                    buffer[..4096] == [7; 4096],
+                );
+                let punch = engine.carry(Deed::Punch(4096), &file, 4096, buffer, 0..0);
+                let (punched, buffer) = punch.await;
+                let read = engine.carry(Deed::Read, &file, 4096, buffer, 0..4096);
+                let (_, buffer) = read.await;
+                (all, punched.is_err() || buffer[..4096] == [0; 4096])
+            }
+        };
+        let (all, punched) = run(bell, &engine, task);
+        assert_eq!(all, (Some(4096), Some(0), Some(4096), true));
+        assert!(punched);
+    }
+
+    #[test]
+    fn a_crew_writes_and_reads() {
+        let bell = Arc::new(Bell::new().expect("a bell"));
+        let crew = Crew::start(&bell).expect("threads");
+        writes_and_reads(Engine::of(Box::new(crew), None), &bell);
+    }
+
+    #[test]
+    fn io_uring_writes_and_reads() {
+        let bell = Arc::new(Bell::new().expect("a bell"));
+        match Uring::new(&bell) {
+            Ok(uring) => writes_and_reads(Engine::of(Box::new(uring), None), &bell),
+            Err(error) => eprintln!("skipped: no io_uring here: {error}"),
+        }
+    }
+
+    #[test]
+    fn a_slow_engine_takes_its_time() {
+        let bell = Arc::new(Bell::new().expect("a bell"));
+        let crew = Crew::start(&bell).expect("threads");
+        let slow = Slow {
+            latency: Duration::from_millis(30),
+            bandwidth: None,
+        };
+        let began = Instant::now();
+        writes_and_reads(Engine::of(Box::new(crew), Some(slow)), &bell);
+        assert!(began.elapsed() >= Duration::from_millis(150), "five deeds");
+    }
+}

@@ -1,0 +1,163 @@
+//! A disk's thread: many hands that each carry one request out at a time, while one engine moves bytes for all.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use futures_executor::LocalPool;
+use futures_util::task::{LocalSpawn, LocalSpawnExt};
+use sublet_frontends::block::{Fault, Outcome, Request, Verb};
+use sublet_frontends::tenancy::{Doorman, Tenancy};
+
+use super::backed::Backed;
+use super::engine::Engine;
+use super::figures::Tally;
+use super::inbox::Job;
+use super::ranges::Ranges;
+use super::work::Answer;
+
+/// Requests of one disk that are worked on side by side.
+const HANDS: usize = 64;
+
+/// What the hands of a disk share. Only its own thread has it.
+pub(super) struct Floor {
+    pub(super) disk: Arc<Backed>,
+    pub(super) engine: Engine,
+    pub(super) ranges: Rc<Ranges>,
+    pub(super) tenancy: Tenancy,
+    pub(super) tally: Arc<Tally>,
+    idle: RefCell<Vec<Waker>>,
+    at_work: Cell<usize>,
+}
+
+impl Floor {
+    /// A floor on this thread, for a disk.
+    pub(super) fn new(disk: Arc<Backed>, doorman: &Doorman) -> io::Result<Rc<Floor>> {
+        Ok(Rc::new(Floor {
+            engine: Engine::start(&disk.bell, disk.slow)?,
+            ranges: Rc::default(),
+            tenancy: doorman.open(disk.tenant),
+            tally: disk.tallies.open(),
+            idle: RefCell::new(Vec::with_capacity(HANDS)),
+            at_work: Cell::new(0),
+            disk,
+        }))
+    }
+
+    /// Works until the disk's inbox has ended and everything is done.
+    pub(super) fn run(self: Rc<Floor>) -> io::Result<()> {
+        let mut pool = LocalPool::new();
+        for _ in 0..HANDS {
+            self.employ(&pool.spawner(), Rc::clone(&self).hand())?;
+        }
+        if self.disk.swap.is_some() {
+            self.employ(&pool.spawner(), Rc::clone(&self).write_behind())?;
+        }
+        while self.at_work.get() > 0 {
+            pool.run_until_stalled();
+            let longest = self.engine.turn()?;
+            if !self.call_hands() && longest != Some(Duration::ZERO) && self.at_work.get() > 0 {
+                self.disk.bell.wait(longest)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn employ(
+        self: &Rc<Floor>,
+        spawner: &impl LocalSpawn,
+        work: impl Future<Output = ()> + 'static,
+    ) -> io::Result<()> {
+        let floor = Rc::clone(self);
+        self.at_work.set(self.at_work.get() + 1);
+        let body = async move {
+            work.await;
+            floor.at_work.set(floor.at_work.get() - 1);
+        };
+        spawner.spawn_local(body).map_err(io::Error::other)
+    }
+
+    /// Wakes as many idle hands as there are things to do; all of them when everything ends.
+    fn call_hands(&self) -> bool {
+        let mut idle = self.idle.borrow_mut();
+        let wanted = match self.disk.inbox.has_ended() {
+            true => idle.len(),
+            false => self.disk.inbox.len().min(idle.len()),
+        };
+        let from = idle.len() - wanted;
+        idle.drain(from..).for_each(Waker::wake);
+        wanted > 0
+    }
+
+    async fn hand(self: Rc<Floor>) {
+        while let Some(job) = self.next_job().await {
+            match job {
+                Job::Asked(request) => self.serve(request).await,
+                Job::Ahead(pages) => self.read_ahead(pages).await,
+            }
+        }
+    }
+
+    async fn next_job(&self) -> Option<Job> {
+        poll_fn(|turn| match self.disk.inbox.take() {
+            Some(job) => Poll::Ready(Some(job)),
+            None if self.disk.inbox.has_ended() => Poll::Ready(None),
+            None => {
+                self.idle.borrow_mut().push(turn.waker().clone());
+                Poll::Pending
+            }
+        })
+        .await
+    }
+
+    async fn serve(&self, mut request: Request) {
+        let answer = match self.check(&request) {
+            Ok(()) => self.carry_out(&mut request).await,
+            Err(fault) => Answer::of(Err(fault), std::mem::take(&mut request.buffer)),
+        };
+        if answer.result.is_err() {
+            self.tally.faults.add(1);
+        }
+        request.to.done(Outcome {
+            token: request.token,
+            result: answer.result,
+            buffer: answer.buffer,
+            extents: answer.extents,
+        });
+    }
+
+    fn check(&self, request: &Request) -> Result<(), Fault> {
+        let shape = self.disk.shape_now();
+        shape.check(request.at, request.len)?;
+        let writes = matches!(
+            request.verb,
+            Verb::Write { .. } | Verb::Trim | Verb::Zero { .. }
+        );
+        match writes && shape.read_only {
+            true => Err(Fault::ReadOnly),
+            false => Ok(()),
+        }
+    }
+
+    async fn carry_out(&self, request: &mut Request) -> Answer {
+        let buffer = std::mem::take(&mut request.buffer);
+        let (at, len) = (request.at, request.len);
+        match request.verb {
+            Verb::Read => self.read(at, buffer).await,
+            Verb::Write { lasting } => self.write(at, buffer, lasting).await,
+            Verb::Flush => self.flush(buffer).await,
+            Verb::Trim => self.trim(at, len, buffer).await,
+            Verb::Zero {
+                hole,
+                fast,
+                lasting,
+            } => self.zero(at, len, buffer, hole, fast, lasting).await,
+            Verb::Prefetch => self.prefetch(at, len, buffer),
+            Verb::Extents => self.extents(at, len, buffer),
+        }
+    }
+}

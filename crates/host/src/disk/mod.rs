@@ -1,0 +1,121 @@
+//! Disks: files and swap of virtual machines, with the host's idle memory in front of their backings.
+//!
+//! A request that memory can answer is answered where it arrives ([`desk`]). Every other goes to the disk's own
+//! thread ([`floor`]), whose hands carry it out over memory and [`backing`] with its pages held ([`ranges`]),
+//! so that what overlaps keeps its order. Swap is acknowledged from the [`stage`] and written [`behind`].
+
+mod backed;
+mod backing;
+mod behind;
+mod bell;
+mod cover;
+mod desk;
+mod engine;
+mod figures;
+mod floor;
+mod inbox;
+mod open;
+mod places;
+mod ranges;
+mod shelf;
+mod stage;
+mod swap;
+#[cfg(test)]
+mod tests;
+mod work;
+
+use std::io;
+use std::path::PathBuf;
+
+use sublet_frontends::doors::{ListenError, TlsError};
+use sublet_frontends::nbd::{ExportsFull, serve::StartError};
+use sublet_store::{PoolError, TenantError, TooManyWorkers};
+use sublet_types::{Bytes, DiskListen, DiskName};
+
+pub use self::backing::BackingError;
+pub use self::shelf::{DiskGround, Disks};
+pub use self::stage::{KeeperError, keep};
+
+/// Why a disk was not opened, changed or ended.
+#[derive(Debug, thiserror::Error)]
+pub enum DiskError {
+    /// No disk of that name.
+    #[error("no disk is called {0}")]
+    NoDisk(DiskName),
+    /// There is one already.
+    #[error("a disk is called {0} already; choose another name, or remove that one")]
+    Exists(DiskName),
+    /// Outside the folders that the owner allows.
+    #[error("{} lies in no folder of `disk.allow`", path.display())]
+    NotAllowed {
+        /// The backing.
+        path: PathBuf,
+    },
+    /// Nothing behind it, and nowhere to make it.
+    #[error("disk {0} has no backing, and there is no state folder to make one in; name one")]
+    NoBacking(DiskName),
+    /// Nothing behind it that could be served.
+    #[error(transparent)]
+    Backing(#[from] BackingError),
+    /// It cannot be served there.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// It cannot be served there as it was said.
+    #[error("cannot serve a disk at {place}: {source}")]
+    Serve {
+        /// Where.
+        place: DiskListen,
+        /// Why.
+        source: io::Error,
+    },
+    /// Another disk is served there in another way.
+    #[error(
+        "{0} serves another disk with other certificates or another mode; give this one a place of its own"
+    )]
+    Place(DiskListen),
+    /// A listener has as many disks as it may.
+    #[error(transparent)]
+    Full(#[from] ExportsFull),
+    /// Its certificates.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// NBD cannot be served at all.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// There is no stage for pages of swap.
+    #[error(transparent)]
+    Keeper(#[from] KeeperError),
+    /// The store has no place for its tenant.
+    #[error("its tenant: {0}")]
+    Tenant(#[from] TenantError),
+    /// Its pages have no pool.
+    #[error("no pool for the disk's pages: {0}")]
+    Pool(#[from] PoolError),
+    /// Its thread has no place in the store.
+    #[error(transparent)]
+    TooManyWorkers(#[from] TooManyWorkers),
+    /// Something else is being done with it.
+    #[error("disk {0} is busy; try again when that is done")]
+    Busy(DiskName),
+    /// It would lose bytes.
+    #[error(
+        "disk {name} has {has}; it can be made larger, not smaller: its guest may use what would go"
+    )]
+    Shrinks {
+        /// Which disk.
+        name: DiskName,
+        /// Its size.
+        has: Bytes,
+    },
+    /// The backing failed while it was changed or everything was brought to it.
+    #[error("the backing of disk {name} failed: {source}")]
+    Failed {
+        /// Which disk.
+        name: DiskName,
+        /// Why.
+        source: io::Error,
+    },
+    /// The system refused.
+    #[error("the system refused what the disk needs: {0}")]
+    System(io::Error),
+}

@@ -1,0 +1,169 @@
+//! Where disks are served: NBD listeners, which several disks may share, and a vhost-user socket for each disk.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use signal_hook::consts::SIGTERM;
+use sublet_frontends::block::Disk;
+use sublet_frontends::doors::{
+    ClientCertificate, Endpoint, Tls, TlsSettings, TlsVersion, Transport, bind_one,
+};
+use sublet_frontends::memcached::serve::Premises;
+use sublet_frontends::nbd::serve::{self, Group, Running};
+use sublet_frontends::nbd::{Exports, Settings};
+use sublet_types::{DiskListen, DiskSettings, DiskTls};
+
+use super::DiskError;
+
+/// All places, and who is served there.
+pub(super) struct Places {
+    nbd: Running,
+    open: BTreeMap<DiskListen, Place>,
+}
+
+/// An NBD listener.
+struct Place {
+    group: Arc<Group>,
+    /// As the kernel knows it.
+    address: String,
+    mode: u32,
+    tls: Option<DiskTls>,
+    disks: Vec<String>,
+}
+
+impl Places {
+    /// Nothing is served yet.
+    pub(super) fn open(premises: &Premises, threads: usize) -> Result<Places, DiskError> {
+        let failed = Arc::new(|| {
+            let _ = signal_hook::low_level::raise(SIGTERM);
+        });
+        Ok(Places {
+            nbd: serve::start(threads, premises, failed)?,
+            open: BTreeMap::new(),
+        })
+    }
+
+    /// Serves a disk at all its places, or at none. Says where, with the ports that were taken.
+    pub(super) fn serve(
+        &mut self,
+        disk: &Arc<dyn Disk>,
+        settings: &DiskSettings,
+    ) -> Result<Vec<DiskListen>, DiskError> {
+        let mut served = Vec::new();
+        for place in &settings.listen {
+            match self.serve_at(disk, settings, place) {
+                Ok(place) => served.push(place),
+                Err(error) => {
+                    self.leave(disk.name());
+                    return Err(error);
+                }
+            }
+        }
+        Ok(served)
+    }
+
+    fn serve_at(
+        &mut self,
+        disk: &Arc<dyn Disk>,
+        settings: &DiskSettings,
+        place: &DiskListen,
+    ) -> Result<DiskListen, DiskError> {
+        if let Some(open) = self.open.get_mut(place) {
+            return match open.mode == settings.mode && open.tls == settings.tls {
+                true => {
+                    open.group.exports.add(Arc::clone(disk))?;
+                    open.disks.push(disk.name().to_owned());
+                    Ok(place.clone())
+                }
+                false => Err(DiskError::Place(place.clone())),
+            };
+        }
+        let endpoint = endpoint(place, settings)?;
+        let listener = bind_one(&endpoint, serve::BACKLOG)?;
+        let bound = match (place, listener.tcp_address()) {
+            (DiskListen::Tcp(host, _), Some(address)) => {
+                DiskListen::Tcp(host.clone(), address.port())
+            }
+            _ => place.clone(),
+        };
+        let tls = settings.tls.as_ref().map(certificates).transpose()?;
+        let exports = Arc::new(Exports::default());
+        exports.add(Arc::clone(disk))?;
+        let group = Arc::new(Group::new(exports, Settings::default(), tls.map(Arc::new)));
+        let address = listener.address().to_owned();
+        let added = self.nbd.add(listener, Arc::clone(&group));
+        added.map_err(|source| DiskError::Serve {
+            place: place.clone(),
+            source,
+        })?;
+        let open = Place {
+            group,
+            address,
+            mode: settings.mode,
+            tls: settings.tls.clone(),
+            disks: vec![disk.name().to_owned()],
+        };
+        self.open.insert(bound.clone(), open);
+        Ok(bound)
+    }
+
+    /// Serves a disk no more. Returns when nobody uses it.
+    pub(super) fn leave(&mut self, name: &str) {
+        self.nbd.remove_disk(name);
+        for place in self.open.values_mut() {
+            place.disks.retain(|disk| disk != name);
+        }
+        let (kept, left): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.open)
+            .into_iter()
+            .partition(|(_, place)| !place.disks.is_empty());
+        self.open = kept;
+        for place in left.values() {
+            self.nbd.close(&place.address);
+        }
+    }
+
+    /// Connections at the places of a disk.
+    pub(super) fn connections(&self, name: &str) -> u64 {
+        let its = self
+            .open
+            .values()
+            .filter(|place| place.disks.iter().any(|disk| disk == name));
+        its.map(|place| place.group.figures.connections.get()).sum()
+    }
+
+    /// Serves nothing more. Returns when everybody is gone.
+    pub(super) fn end(self) {
+        self.nbd.stop();
+    }
+}
+
+fn endpoint(place: &DiskListen, settings: &DiskSettings) -> Result<Endpoint, DiskError> {
+    match place {
+        DiskListen::Tcp(host, port) => Ok(Endpoint::Tcp {
+            host: Some(host.clone()),
+            port: *port,
+            transport: Transport::Plain,
+        }),
+        DiskListen::Unix(path) => Ok(Endpoint::Unix {
+            path: PathBuf::from(path),
+            mode: settings.mode,
+        }),
+        DiskListen::VhostUser(_) => Err(DiskError::Place(place.clone())),
+    }
+}
+
+/// NBD asks for TLS in the middle of a connection, so the listener itself is plain.
+fn certificates(tls: &DiskTls) -> Result<Tls, DiskError> {
+    Ok(Tls::load(TlsSettings {
+        chain: PathBuf::from(&tls.cert),
+        key: Some(PathBuf::from(&tls.key)),
+        client_ca: tls.client_ca.as_ref().map(PathBuf::from),
+        client_certificate: match tls.client_ca {
+            Some(_) => ClientCertificate::Required,
+            None => ClientCertificate::Unasked,
+        },
+        min_version: TlsVersion::V12,
+        resumes: true,
+    })?)
+}

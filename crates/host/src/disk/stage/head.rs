@@ -1,0 +1,138 @@
+//! The bytes of a stage: a preface, a head for each slot, and the slots' pages.
+//!
+//! ```text
+//!  0     "SUBLSTG1", version u32, slots u32                                        4,096 bytes
+//!  4096  heads: version u32, name's length u32, name [64], page u64, sequence u64,
+//!        checksum of the page u64, zeroes, commit u64                              128 bytes each
+//!  then  pages, from the next multiple of 4,096 on                                 4,096 bytes each
+//! ```
+//!
+//! Numbers are little-endian; checksums are XXH3. The commit word is that of the bytes before it, never zero.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use sublet_types::DiskName;
+use xxhash_rust::xxh3::xxh3_64;
+
+pub(super) const PREFACE_BYTES: u64 = 4096;
+pub(super) const HEAD_BYTES: usize = 128;
+
+const MAGIC: &[u8; 8] = b"SUBLSTG1";
+const VERSION: u32 = 1;
+
+const NAME: usize = 8;
+const NAME_MAX: usize = 64;
+const PAGE: usize = 72;
+const SEQUENCE: usize = 80;
+const CHECKSUM: usize = 88;
+const COMMIT: usize = 120;
+
+/// How a stage begins.
+pub(in super::super) struct Preface {
+    pub(super) slots: u32,
+}
+
+impl Preface {
+    /// Writes the preface of a new stage.
+    pub(in super::super) fn write(file: &File, slots: u32) -> io::Result<()> {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(MAGIC);
+        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[12..].copy_from_slice(&slots.to_le_bytes());
+        file.write_all_at(&bytes, 0)
+    }
+
+    pub(super) fn read(file: &File) -> io::Result<Preface> {
+        let mut bytes = [0; 16];
+        file.read_exact_at(&mut bytes, 0)?;
+        let version = u32_at(&bytes, 8);
+        if &bytes[..8] != MAGIC || version != VERSION {
+            return Err(io::Error::other(format!(
+                "this is no stage of swap pages of version {VERSION}; the daemon that left it must be started again to drain it"
+            )));
+        }
+        let slots = u32_at(&bytes, 12);
+        match file.metadata()?.len() >= super::Stage::file_bytes(slots) && slots > 0 {
+            true => Ok(Preface { slots }),
+            false => Err(io::Error::other("the stage of swap pages is too short")),
+        }
+    }
+}
+
+/// Whose page is in a slot.
+pub(super) struct Head {
+    pub(super) disk: DiskName,
+    pub(super) page: u64,
+    pub(super) sequence: u64,
+    checksum: u64,
+}
+
+impl Head {
+    /// A head that does not count.
+    pub(super) const NONE: [u8; HEAD_BYTES] = [0; HEAD_BYTES];
+
+    /// The bytes of a head that counts.
+    pub(super) fn bytes(
+        disk: &DiskName,
+        page: u64,
+        sequence: u64,
+        content: &[u8],
+    ) -> [u8; HEAD_BYTES] {
+        let name = disk.as_str().as_bytes();
+        let mut bytes = Head::NONE;
+        bytes[..4].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[4..NAME].copy_from_slice(&(name.len() as u32).to_le_bytes());
+        bytes[NAME..NAME + name.len()].copy_from_slice(name);
+        bytes[PAGE..PAGE + 8].copy_from_slice(&page.to_le_bytes());
+        bytes[SEQUENCE..SEQUENCE + 8].copy_from_slice(&sequence.to_le_bytes());
+        bytes[CHECKSUM..CHECKSUM + 8].copy_from_slice(&xxh3_64(content).to_le_bytes());
+        let commit = commit_of(&bytes);
+        bytes[COMMIT..].copy_from_slice(&commit.to_le_bytes());
+        bytes
+    }
+
+    /// The head of a slot, if it counts.
+    pub(super) fn read(file: &File, slot: u32) -> io::Result<Option<Head>> {
+        let mut bytes = Head::NONE;
+        file.read_exact_at(&mut bytes, super::head_place(slot))?;
+        Ok(Head::parse(&bytes))
+    }
+
+    pub(super) fn parse(bytes: &[u8; HEAD_BYTES]) -> Option<Head> {
+        if u64_at(bytes, COMMIT) != commit_of(bytes) || u32_at(bytes, 0) != VERSION {
+            return None;
+        }
+        let len = u32_at(bytes, 4) as usize;
+        let name = bytes.get(NAME..NAME + len.min(NAME_MAX))?;
+        Some(Head {
+            disk: std::str::from_utf8(name).ok()?.parse().ok()?,
+            page: u64_at(bytes, PAGE),
+            sequence: u64_at(bytes, SEQUENCE),
+            checksum: u64_at(bytes, CHECKSUM),
+        })
+    }
+
+    /// Whether these are the bytes of its page.
+    pub(super) fn is_of(&self, content: &[u8]) -> bool {
+        self.checksum == xxh3_64(content)
+    }
+}
+
+/// What the commit word of a head must be.
+fn commit_of(bytes: &[u8; HEAD_BYTES]) -> u64 {
+    xxh3_64(&bytes[..COMMIT]).max(1)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes[at..]
+        .first_chunk()
+        .map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes[at..]
+        .first_chunk()
+        .map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}

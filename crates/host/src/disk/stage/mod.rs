@@ -1,0 +1,330 @@
+//! The stage: pages of swap that were acknowledged and have no copy on disk yet.
+//!
+//! They stand in one memfd of fixed size, which somebody else keeps open (`keeper`), so that a daemon that is killed
+//! loses none of them: the next one reads the stage and goes on. A page is never written over in place. Its slot
+//! is written first, then the head, whose last word makes it count; then the older slot is given up.
+
+mod head;
+mod keeper;
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use memmap2::{MmapOptions, MmapRaw};
+use parking_lot::Mutex;
+use sublet_types::{Bytes, DiskName, PAGE_BYTES};
+
+pub(super) use self::head::Preface;
+use self::head::{HEAD_BYTES, Head, PREFACE_BYTES};
+pub(super) use self::keeper::Kept;
+pub use self::keeper::{KeeperError, keep};
+
+/// A disk's number on the stage, for as long as the daemon runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct StageDisk(u16);
+
+/// A page on the stage, as it was when somebody looked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Staged {
+    pub(super) page: u64,
+    sequence: u64,
+}
+
+/// There is no free slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Full;
+
+/// The stage.
+pub(super) struct Stage {
+    file: File,
+    slots: u32,
+    index: Mutex<Index>,
+    /// Keeps it off the host's swap. Never touched.
+    _locked: Option<MmapRaw>,
+}
+
+struct Index {
+    disks: Vec<DiskName>,
+    of_page: HashMap<(StageDisk, u64), u32>,
+    slots: Vec<Option<Occupied>>,
+    free: Vec<u32>,
+    /// Pages of each disk.
+    counts: Vec<u64>,
+    sequence: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Occupied {
+    disk: StageDisk,
+    page: u64,
+    sequence: u64,
+}
+
+impl Stage {
+    /// Bytes of a stage with so many slots.
+    pub(super) fn file_bytes(slots: u32) -> u64 {
+        pages_from(slots) + u64::from(slots) * PAGE_BYTES
+    }
+
+    /// Slots of a stage that may take so much memory.
+    pub(super) fn slots_within(dirty_max: Bytes) -> u32 {
+        let slots = dirty_max.0.saturating_sub(PREFACE_BYTES) / (PAGE_BYTES + HEAD_BYTES as u64);
+        u32::try_from(slots).unwrap_or(u32::MAX).max(1)
+    }
+
+    /// Opens a stage, with every page that counts in it. Of a page that stands twice the newer counts.
+    ///
+    /// # Errors
+    ///
+    /// The memfd cannot be read, or is no stage of this version.
+    pub(super) fn open(file: File) -> io::Result<Stage> {
+        let slots = Preface::read(&file)?.slots;
+        let stage = Stage {
+            slots,
+            index: Mutex::new(Index {
+                disks: Vec::new(),
+                of_page: HashMap::with_capacity(slots as usize),
+                slots: vec![None; slots as usize],
+                free: Vec::with_capacity(slots as usize),
+                counts: Vec::new(),
+                sequence: 0,
+            }),
+            _locked: lock_in_memory(&file),
+            file,
+        };
+        stage.adopt()?;
+        Ok(stage)
+    }
+
+    /// Reads what an earlier daemon left.
+    fn adopt(&self) -> io::Result<()> {
+        let mut page = vec![0; PAGE_BYTES as usize];
+        for slot in (0..self.slots).rev() {
+            let Some(head) = Head::read(&self.file, slot)? else {
+                self.index.lock().free.push(slot);
+                continue;
+            };
+            self.file.read_exact_at(&mut page, self.place(slot))?;
+            if !head.is_of(&page) {
+                tracing::error!(disk = %head.disk, page = head.page, "a page of swap in the stage is damaged; it is lost");
+                self.clear(slot);
+                self.index.lock().free.push(slot);
+                continue;
+            }
+            let disk = self.enter(&head.disk);
+            self.publish(disk, head.page, head.sequence, slot);
+        }
+        Ok(())
+    }
+
+    /// A disk's number; the same for the same name.
+    pub(super) fn enter(&self, name: &DiskName) -> StageDisk {
+        let mut index = self.index.lock();
+        let known = index.disks.iter().position(|disk| disk == name);
+        let number = known.unwrap_or_else(|| {
+            index.disks.push(name.clone());
+            index.counts.push(0);
+            index.disks.len() - 1
+        });
+        StageDisk(number as u16)
+    }
+
+    /// Puts a page. When this returns well the page outlives this process.
+    pub(super) fn put(&self, disk: StageDisk, page: u64, bytes: &[u8]) -> Result<(), Full> {
+        let mut index = self.index.lock();
+        let slot = index.free.pop().ok_or(Full)?;
+        index.sequence += 1;
+        let sequence = index.sequence;
+        let head = Head::bytes(&index.disks[disk.0 as usize], page, sequence, bytes);
+        drop(index);
+        let written = self
+            .file
+            .write_all_at(bytes, self.place(slot))
+            .and_then(|()| self.file.write_all_at(&head, head_place(slot)));
+        match written {
+            Ok(()) => {
+                self.publish(disk, page, sequence, slot);
+                Ok(())
+            }
+            Err(error) => {
+                // The kernel has no memory for it: then the backing takes the page.
+                tracing::debug!(%error, "the stage cannot be written to");
+                self.clear(slot);
+                self.index.lock().free.push(slot);
+                Err(Full)
+            }
+        }
+    }
+
+    /// Enters a written slot; of two of one page the newer stays.
+    fn publish(&self, disk: StageDisk, page: u64, sequence: u64, slot: u32) {
+        let mut index = self.index.lock();
+        index.sequence = index.sequence.max(sequence);
+        let before = index.of_page.get(&(disk, page)).copied();
+        let newer = before.and_then(|before| index.slots[before as usize]);
+        if newer.is_some_and(|newer| newer.sequence > sequence) {
+            self.give_up(&mut index, slot);
+            return;
+        }
+        index.slots[slot as usize] = Some(Occupied {
+            disk,
+            page,
+            sequence,
+        });
+        index.of_page.insert((disk, page), slot);
+        match before {
+            Some(before) => self.give_up(&mut index, before),
+            None => index.counts[disk.0 as usize] += 1,
+        }
+    }
+
+    fn give_up(&self, index: &mut Index, slot: u32) {
+        self.clear(slot);
+        index.slots[slot as usize] = None;
+        index.free.push(slot);
+    }
+
+    /// The slot counts no more.
+    fn clear(&self, slot: u32) {
+        // A memfd refuses this only where it has no memory for the page, and then nothing stands there.
+        let _ = self.file.write_all_at(&Head::NONE, head_place(slot));
+    }
+
+    /// Reads a page that is there.
+    pub(super) fn read(&self, disk: StageDisk, page: u64, into: &mut [u8]) -> bool {
+        self.read_if(disk, page, None, into)
+    }
+
+    /// Reads a page that has not changed since somebody looked.
+    pub(super) fn read_same(&self, disk: StageDisk, staged: Staged, into: &mut [u8]) -> bool {
+        self.read_if(disk, staged.page, Some(staged.sequence), into)
+    }
+
+    fn read_if(&self, disk: StageDisk, page: u64, same: Option<u64>, into: &mut [u8]) -> bool {
+        // Locked, so that the slot is not given to another page meanwhile.
+        let index = self.index.lock();
+        let Some(slot) = index.of_page.get(&(disk, page)) else {
+            return false;
+        };
+        let occupied = index.slots[*slot as usize];
+        let is_same = |sequence| occupied.is_some_and(|occupied| occupied.sequence == sequence);
+        same.is_none_or(is_same) && self.file.read_exact_at(into, self.place(*slot)).is_ok()
+    }
+
+    /// Whether a page is there.
+    pub(super) fn has(&self, disk: StageDisk, page: u64) -> bool {
+        self.index.lock().of_page.contains_key(&(disk, page))
+    }
+
+    /// Removes a page, whatever it is.
+    pub(super) fn remove(&self, disk: StageDisk, page: u64) {
+        self.remove_if(disk, page, None);
+    }
+
+    /// Removes a page that is on disk now, unless it has changed since.
+    pub(super) fn settle(&self, disk: StageDisk, staged: Staged) {
+        self.remove_if(disk, staged.page, Some(staged.sequence));
+    }
+
+    fn remove_if(&self, disk: StageDisk, page: u64, same: Option<u64>) {
+        let mut index = self.index.lock();
+        let Some(slot) = index.of_page.get(&(disk, page)).copied() else {
+            return;
+        };
+        let occupied = index.slots[slot as usize];
+        let is_same = |sequence| occupied.is_some_and(|occupied| occupied.sequence == sequence);
+        if same.is_none_or(is_same) {
+            index.of_page.remove(&(disk, page));
+            index.counts[disk.0 as usize] -= 1;
+            self.give_up(&mut index, slot);
+        }
+    }
+
+    /// Some of a disk's pages, in order, as many as fit into `found`; goes on behind `from` each time.
+    pub(super) fn some(&self, disk: StageDisk, from: &mut u32, found: &mut Vec<Staged>) {
+        found.clear();
+        let index = self.index.lock();
+        for _ in 0..self.slots {
+            if found.len() == found.capacity() {
+                break;
+            }
+            *from = (*from + 1) % self.slots;
+            match index.slots[*from as usize] {
+                Some(slot) if slot.disk == disk => found.push(Staged {
+                    page: slot.page,
+                    sequence: slot.sequence,
+                }),
+                _ => {}
+            }
+        }
+        drop(index);
+        found.sort_unstable();
+    }
+
+    /// A moment: what is put later has a higher one.
+    pub(super) fn now(&self) -> u64 {
+        self.index.lock().sequence
+    }
+
+    /// Whether a page of a disk is there that was put until a moment.
+    pub(super) fn has_before(&self, disk: StageDisk, moment: u64) -> bool {
+        let index = self.index.lock();
+        let mut pages = index.slots.iter().flatten();
+        pages.any(|page| page.disk == disk && page.sequence <= moment)
+    }
+
+    /// Pages of a disk that are there.
+    pub(super) fn count(&self, disk: StageDisk) -> u64 {
+        self.index.lock().counts[disk.0 as usize]
+    }
+
+    /// Whether more than half of it is taken.
+    pub(super) fn is_filling(&self) -> bool {
+        self.index.lock().free.len() < self.slots as usize / 2
+    }
+
+    /// Disks that have pages there.
+    pub(super) fn disks(&self) -> Vec<(DiskName, u64)> {
+        let index = self.index.lock();
+        let each = index
+            .disks
+            .iter()
+            .cloned()
+            .zip(index.counts.iter().copied());
+        each.filter(|(_, pages)| *pages > 0).collect()
+    }
+
+    /// What it takes of the host's memory.
+    pub(super) fn bytes(&self) -> Bytes {
+        Bytes(Stage::file_bytes(self.slots))
+    }
+
+    fn place(&self, slot: u32) -> u64 {
+        pages_from(self.slots) + u64::from(slot) * PAGE_BYTES
+    }
+}
+
+/// Where the pages begin.
+fn pages_from(slots: u32) -> u64 {
+    let heads = u64::from(slots) * HEAD_BYTES as u64;
+    (PREFACE_BYTES + heads).next_multiple_of(PAGE_BYTES)
+}
+
+fn head_place(slot: u32) -> u64 {
+    PREFACE_BYTES + u64::from(slot) * HEAD_BYTES as u64
+}
+
+/// Swap that lands in the host's swap would help nobody.
+fn lock_in_memory(file: &File) -> Option<MmapRaw> {
+    let mapped = MmapOptions::new().map_raw(file);
+    let locked = mapped.and_then(|mapped| mapped.lock().map(|()| mapped));
+    if let Err(error) = &locked {
+        tracing::warn!(%error, "the stage of swap pages cannot be locked in memory; raise `ulimit -l` (LimitMEMLOCK=)");
+    }
+    locked.ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+use rustix::fs::{MemfdFlags, memfd_create};
+
+use super::*;
+
+const SLOTS: u32 = 8;
+
+fn fresh() -> File {
+    let file = File::from(memfd_create("stage", MemfdFlags::CLOEXEC).expect("a memfd"));
+    file.set_len(Stage::file_bytes(SLOTS)).expect("it grows");
+    Preface::write(&file, SLOTS).expect("written");
+    file
+}
+
+fn again(stage: &Stage) -> Stage {
+    Stage::open(stage.file.try_clone().expect("cloned")).expect("opened")
+}
+
+fn name(text: &str) -> DiskName {
+    text.parse().expect("a name")
+}
+
+fn page(seed: u8) -> Vec<u8> {
+    vec![seed; PAGE_BYTES as usize]
+}
+
+#[test]
+fn a_page_outlives_its_daemon() {
+    let stage = Stage::open(fresh()).expect("opened");
+    let disk = stage.enter(&name("web-swap"));
+    stage.put(disk, 7, &page(1)).expect("room");
+    stage.put(disk, 7, &page(2)).expect("room");
+    let next = again(&stage);
+    assert_eq!(next.disks(), [(name("web-swap"), 1)]);
+    let disk = next.enter(&name("web-swap"));
+    let mut got = page(0);
+    assert!(next.read(disk, 7, &mut got) && got == page(2));
+    next.remove(disk, 7);
+    assert!(again(&next).disks().is_empty());
+}
+
+#[test]
+fn a_full_stage_says_so_and_a_settled_page_makes_room() {
+    let stage = Stage::open(fresh()).expect("opened");
+    let disk = stage.enter(&name("a"));
+    for n in 0..u64::from(SLOTS) {
+        stage.put(disk, n, &page(n as u8)).expect("room");
+    }
+    assert_eq!(stage.put(disk, 99, &page(9)), Err(Full));
+    assert!(stage.is_filling());
+    let mut found = Vec::with_capacity(3);
+    stage.some(disk, &mut 0, &mut found);
+    assert_eq!(found.len(), 3);
+    stage.settle(disk, found[0]);
+    stage.put(disk, found[1].page, &page(8)).expect("room");
+    stage.settle(disk, found[1]);
+    assert!(stage.has(disk, found[1].page), "it has changed since");
+    assert!(!stage.has(disk, found[0].page));
+}
+
+#[test]
+fn what_was_not_committed_does_not_count() {
+    let stage = Stage::open(fresh()).expect("opened");
+    let disk = stage.enter(&name("a"));
+    stage.put(disk, 1, &page(1)).expect("room");
+    let slot = stage.index.lock().of_page[&(disk, 1)];
+    let word = head_place(slot) + HEAD_BYTES as u64 - 8;
+    stage.file.write_all_at(&[0; 8], word).expect("written");
+    assert!(again(&stage).disks().is_empty());
+}
+
+#[test]
+fn a_damaged_page_is_not_handed_out() {
+    let stage = Stage::open(fresh()).expect("opened");
+    let disk = stage.enter(&name("a"));
+    stage.put(disk, 1, &page(1)).expect("room");
+    let slot = stage.index.lock().of_page[&(disk, 1)];
+    let at = stage.place(slot) + 17;
+    stage.file.write_all_at(&[9], at).expect("written");
+    assert!(again(&stage).disks().is_empty());
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put(u8, u64, u8),
+    Remove(u8, u64),
+    Restart,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        5 => (0..2u8, 0..6u64, any::<u8>()).prop_map(|(disk, page, seed)| Step::Put(disk, page, seed)),
+        2 => (0..2u8, 0..6u64).prop_map(|(disk, page)| Step::Remove(disk, page)),
+        1 => Just(Step::Restart),
+    ];
+    proptest::collection::vec(step, 1..200)
+}
+
+proptest! {
+    /// The stage is a map of bounded size, whatever daemon looks at it.
+    #[test]
+    fn a_stage_is_a_map_over_restarts(steps in steps()) {
+        let mut stage = Stage::open(fresh()).expect("opened");
+        let names = [name("a"), name("b")];
+        let mut model: HashMap<(u8, u64), u8> = HashMap::new();
+        for step in steps {
+            let number = |stage: &Stage, disk: u8| stage.enter(&names[disk as usize]);
+            match step {
+                Step::Put(disk, at, seed) => {
+                    let put = stage.put(number(&stage, disk), at, &page(seed));
+                    // A page is written before the older one goes: that takes a slot more.
+                    prop_assert_eq!(put.is_ok(), model.len() < SLOTS as usize);
+                    if put.is_ok() {
+                        model.insert((disk, at), seed);
+                    }
+                }
+                Step::Remove(disk, at) => {
+                    stage.remove(number(&stage, disk), at);
+                    model.remove(&(disk, at));
+                }
+                Step::Restart => stage = again(&stage),
+            }
+            for (disk, at) in (0..2).flat_map(|disk| (0..6).map(move |at| (disk, at))) {
+                let mut got = page(0);
+                let found = stage.read(number(&stage, disk), at, &mut got);
+                prop_assert_eq!(found.then(|| got[5]), model.get(&(disk, at)).copied());
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! What swap has beside a disk: a stage for pages that were acknowledged and are not on the backing yet.
+//!
+//! A page is put on the stage first and then in memory, and acknowledged; `behind` writes it to the backing later.
+//! So memory may drop any page at any time: what it had is on the stage, or on the backing. A get looks in
+//! memory, on the stage, and on the backing, in this order; a page leaves the stage only when the backing has it.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use parking_lot::{Mutex, MutexGuard};
+use sublet_types::{DiskName, Durability};
+
+use super::bell::Bell;
+use super::cover::OBJECT_PAGES;
+use super::stage::{Full, Stage, StageDisk, Staged};
+
+/// Locks that keep stage and memory in step, page by page.
+const STRIPES: usize = 64;
+
+/// A swap disk's part of the stage.
+pub(super) struct Swap {
+    pub(super) stage: Arc<Stage>,
+    pub(super) disk: StageDisk,
+    durability: Durability,
+    stripes: Vec<Mutex<()>>,
+    /// The backing fails: nothing more is acknowledged that it does not have.
+    failing: AtomicBool,
+    /// How many wait until what is staged has been written.
+    hurried: AtomicU32,
+    /// Who writes behind, while there is nothing to write.
+    sleeper: Mutex<Option<Waker>>,
+    bell: Arc<Bell>,
+}
+
+/// Somebody waits until what was staged at a moment has been written.
+pub(super) struct Hurry<'a> {
+    swap: &'a Swap,
+    until: u64,
+}
+
+impl Hurry<'_> {
+    /// Whether some of it is staged still.
+    pub(super) fn has_some(&self) -> bool {
+        self.swap.stage.has_before(self.swap.disk, self.until)
+    }
+}
+
+impl Drop for Hurry<'_> {
+    fn drop(&mut self) {
+        self.swap.hurried.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Swap {
+    pub(super) fn new(
+        stage: Arc<Stage>,
+        name: &DiskName,
+        durability: Durability,
+        bell: Arc<Bell>,
+    ) -> Swap {
+        Swap {
+            disk: stage.enter(name),
+            stage,
+            durability,
+            stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
+            failing: AtomicBool::new(false),
+            hurried: AtomicU32::new(0),
+            sleeper: Mutex::new(None),
+            bell,
+        }
+    }
+
+    pub(super) fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    /// Whether a write may be acknowledged before the backing has it.
+    pub(super) fn takes(&self) -> bool {
+        self.durability != Durability::WriteThrough && !self.failing.load(Ordering::Relaxed)
+    }
+
+    fn stripe(&self, page: u64) -> MutexGuard<'_, ()> {
+        self.stripes[(page / OBJECT_PAGES) as usize % STRIPES].lock()
+    }
+
+    /// Stages a page and has memory follow.
+    pub(super) fn put(&self, page: u64, bytes: &[u8], follow: impl FnOnce()) -> Result<(), Full> {
+        let stripe = self.stripe(page);
+        self.stage.put(self.disk, page, bytes)?;
+        follow();
+        drop(stripe);
+        self.wake();
+        Ok(())
+    }
+
+    /// The backing has a page now, newer than whatever is staged of it; memory follows.
+    pub(super) fn wrote_through(&self, page: u64, follow: impl FnOnce()) {
+        let _stripe = self.stripe(page);
+        self.stage.remove(self.disk, page);
+        follow();
+    }
+
+    /// Forgets pages of one extent, here and in memory.
+    pub(super) fn forget(&self, pages: Range<u64>, follow: impl FnOnce()) {
+        let _stripe = self.stripe(pages.start);
+        if self.dirty() > 0 {
+            pages.for_each(|page| self.stage.remove(self.disk, page));
+        }
+        follow();
+    }
+
+    /// Copies a page that is staged.
+    pub(super) fn staged(&self, page: u64, into: &mut [u8]) -> bool {
+        self.stage.read(self.disk, page, into)
+    }
+
+    pub(super) fn is_staged(&self, page: u64) -> bool {
+        self.stage.has(self.disk, page)
+    }
+
+    /// Pages that the backing does not have yet.
+    pub(super) fn dirty(&self) -> u64 {
+        self.stage.count(self.disk)
+    }
+
+    /// Some pages that the backing does not have yet.
+    pub(super) fn some(&self, from: &mut u32, found: &mut Vec<Staged>) {
+        self.stage.some(self.disk, from, found);
+    }
+
+    /// Whether the backing takes what it is given. Says so where that changes.
+    pub(super) fn note_backing(&self, works: bool) {
+        let failed = self.failing.swap(!works, Ordering::Relaxed);
+        if failed && works {
+            tracing::info!("the backing of swap works again; writes are acknowledged from memory");
+        }
+        if !failed && !works {
+            tracing::error!(
+                "the backing of swap fails: its pages stay in memory, and nothing more is acknowledged that it does not have"
+            );
+        }
+    }
+
+    pub(super) fn is_failing(&self) -> bool {
+        self.failing.load(Ordering::Relaxed)
+    }
+
+    /// Whether somebody waits until what is staged has been written.
+    pub(super) fn is_hurried(&self) -> bool {
+        self.hurried.load(Ordering::Relaxed) > 0
+    }
+
+    /// Has everything written soon that is staged now.
+    pub(super) fn hurry(&self) -> Hurry<'_> {
+        self.hurried.fetch_add(1, Ordering::Relaxed);
+        self.wake();
+        Hurry {
+            swap: self,
+            until: self.stage.now(),
+        }
+    }
+
+    /// Waits until there is something to write behind, or until `ended`.
+    pub(super) fn poll_dirty(&self, turn: &Context<'_>, ended: bool) -> Poll<()> {
+        *self.sleeper.lock() = Some(turn.waker().clone());
+        match ended || self.dirty() > 0 {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    }
+
+    /// Wakes who writes behind.
+    pub(super) fn wake(&self) {
+        let sleeper = self.sleeper.lock().take();
+        if let Some(sleeper) = sleeper {
+            sleeper.wake();
+            self.bell.ring();
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! A disk against a model: an array of bytes.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rustix::fs::{MemfdFlags, memfd_create};
+use sublet_frontends::block::{Buffer, Desk, Disk, Fault, Outcome, Outcomes, Request, Verb};
+use sublet_frontends::memcached::serve::Premises;
+use sublet_frontends::tenancy::{Clock, Doorman, Ledger};
+use sublet_store::{PageSettings, Store, StoreSettings};
+use sublet_types::{Bytes, DiskKind, DiskSettings, Durability, Slow, TenantSettings, Weight};
+
+use super::open::{OpenDisk, Opening};
+use super::stage::{Preface, Stage};
+
+/// Somebody who waits for one outcome at a time.
+struct Asker(Mutex<Sender<Outcome>>);
+
+impl Outcomes for Asker {
+    fn done(&self, outcome: Outcome) {
+        let _ = self.0.lock().send(outcome);
+    }
+}
+
+fn premises(memory: Bytes) -> Premises {
+    let store = Store::new(StoreSettings {
+        capacity: memory,
+        limit: memory,
+        item_max: Bytes::mib(1),
+        seed: 5,
+        evicts: true,
+        pages: PageSettings {
+            shards: 4,
+            ..PageSettings::default()
+        },
+    });
+    Premises {
+        store: store.expect("a store"),
+        clock: Clock::start(),
+        ledger: Arc::new(Ledger::default()),
+    }
+}
+
+struct Rig {
+    premises: Premises,
+    _folder: tempfile::TempDir,
+    stage: Option<Arc<Stage>>,
+    settings: DiskSettings,
+    open: Option<OpenDisk>,
+}
+
+const DISK_BYTES: u64 = 4 << 20;
+
+fn settings(kind: DiskKind, backing: &Path) -> DiskSettings {
+    DiskSettings {
+        name: "db".parse().expect("a name"),
+        kind,
+        tenant: "t".parse().expect("a name"),
+        backing: Some(backing.display().to_string()),
+        size: (kind == DiskKind::Swap).then_some(Bytes(DISK_BYTES)),
+        listen: Vec::new(),
+        mode: 0o600,
+        queues: 1,
+        tls: None,
+        read_only: false,
+        durability: None,
+        fill: None,
+        sequential_max: None,
+        slow: None,
+    }
+}
+
+fn stage(slots: u32) -> Arc<Stage> {
+    let file = std::fs::File::from(memfd_create("stage", MemfdFlags::CLOEXEC).expect("a memfd"));
+    file.set_len(Stage::file_bytes(slots)).expect("it grows");
+    Preface::write(&file, slots).expect("written");
+    Arc::new(Stage::open(file).expect("a stage"))
+}
+
+impl Rig {
+    fn new(kind: DiskKind, change: impl FnOnce(&mut DiskSettings)) -> Rig {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("backing");
+        if kind == DiskKind::Disk {
+            std::fs::write(&path, vec![0; DISK_BYTES as usize]).expect("written");
+        }
+        let mut settings = settings(kind, &path);
+        change(&mut settings);
+        let mut rig = Rig {
+            premises: premises(Bytes::mib(32)),
+            _folder: folder,
+            stage: (kind == DiskKind::Swap).then(|| stage(64)),
+            settings,
+            open: None,
+        };
+        rig.open();
+        rig
+    }
+
+    fn open(&mut self) {
+        let tenant = self
+            .premises
+            .store
+            .tenants()
+            .first()
+            .map(|tenant| tenant.id);
+        let tenant = tenant.unwrap_or_else(|| {
+            let settings = TenantSettings {
+                name: "t".parse().expect("a name"),
+                weight: Weight::default(),
+                floor: None,
+                ceiling: None,
+            };
+            self.premises.store.add_tenant(settings).expect("a tenant")
+        });
+        let opening = Opening {
+            premises: &self.premises,
+            tenant,
+            stage: self.stage.clone(),
+        };
+        self.open = Some(OpenDisk::start(&self.settings, &opening).expect("it opens"));
+    }
+
+    fn disk(&self) -> Arc<dyn Disk> {
+        self.open.as_ref().expect("open").disk.clone()
+    }
+
+    fn desk(&self) -> Box<dyn Desk> {
+        let Premises {
+            store,
+            clock,
+            ledger,
+        } = &self.premises;
+        let doorman = Doorman::new(store, *clock, ledger).expect("a worker");
+        self.disk().desk(&doorman)
+    }
+
+    fn ask(&self, verb: Verb, at: u64, len: u64, buffer: Buffer) -> Outcome {
+        let (to, answers) = channel();
+        self.disk().start(Request {
+            verb,
+            at,
+            len,
+            buffer,
+            to: Arc::new(Asker(Mutex::new(to))),
+            token: at,
+        });
+        let outcome = answers.recv_timeout(Duration::from_secs(20));
+        outcome.unwrap_or_else(|_| panic!("unanswered {verb:?} at {at} len {len}"))
+    }
+
+    fn read(&self, desk: &dyn Desk, at: u64, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0xee; len];
+        if desk.read(at, &mut bytes) {
+            return bytes;
+        }
+        let outcome = self.ask(Verb::Read, at, len as u64, Buffer::zeroed(len));
+        assert_eq!(outcome.result, Ok(()));
+        outcome.buffer.to_vec()
+    }
+
+    fn write(&self, desk: &dyn Desk, at: u64, bytes: &[u8]) {
+        if desk.write(at, bytes, false) {
+            return;
+        }
+        let mut buffer = Buffer::zeroed(bytes.len());
+        buffer.copy_from_slice(bytes);
+        let verb = Verb::Write { lasting: false };
+        let outcome = self.ask(verb, at, bytes.len() as u64, buffer);
+        assert_eq!(outcome.result, Ok(()));
+    }
+
+    fn end(&mut self) {
+        if let Some(open) = self.open.take() {
+            open.end();
+        }
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A deterministic walk of reads, writes, trims and zeroes of any alignment, beside an array.
+fn a_disk_is_an_array(kind: DiskKind, change: impl FnOnce(&mut DiskSettings)) {
+    let mut rig = Rig::new(kind, change);
+    let mut model = vec![0u8; DISK_BYTES as usize];
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = |below: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % below
+    };
+    let mut desk = rig.desk();
+    for step in 0..3000 {
+        let aligned = next(3) > 0;
+        let unit = if aligned { 4096 } else { 512 };
+        let at = next(DISK_BYTES / unit) * unit;
+        let len = (1 + next(40)) * unit;
+        let len = len.min(DISK_BYTES - at);
+        let range = at as usize..(at + len) as usize;
+        match next(10) {
+            0..=4 => {
+                let got = rig.read(&*desk, at, len as usize);
+                assert!(
+                    got == model[range],
+                    "read at {at}, {len} bytes, step {step}"
+                );
+            }
+            5..=7 => {
+                model[range.clone()].fill(next(256) as u8);
+                rig.write(&*desk, at, &model[range]);
+            }
+            8 => {
+                let zero = Verb::Zero {
+                    hole: next(2) == 0,
+                    fast: false,
+                    lasting: false,
+                };
+                let outcome = rig.ask(zero, at, len, Buffer::default());
+                assert_eq!(outcome.result, Ok(()));
+                model[range].fill(0);
+            }
+            _ => {
+                // After a trim anything may be there: the next write says what.
+                if !desk.trim(at, len) {
+                    assert_eq!(
+                        rig.ask(Verb::Trim, at, len, Buffer::default()).result,
+                        Ok(())
+                    );
+                }
+                rig.write(&*desk, at, &model[range]);
+            }
+        }
+        if step % 500 == 499 {
+            assert_eq!(rig.ask(Verb::Flush, 0, 0, Buffer::default()).result, Ok(()));
+            drop(desk);
+            rig.end();
+            rig.open();
+            desk = rig.desk();
+        }
+    }
+    drop(desk);
+    rig.end();
+    let left = std::fs::read(rig.settings.backing.as_ref().expect("a path")).expect("read");
+    assert!(left == model, "the backing has everything in the end");
+}
+
+#[test]
+fn a_cached_disk_is_an_array() {
+    a_disk_is_an_array(DiskKind::Disk, |_| {});
+}
+
+#[test]
+fn a_slow_disk_is_an_array() {
+    a_disk_is_an_array(DiskKind::Disk, |settings| {
+        settings.slow = Some(Slow {
+            latency: Duration::from_micros(10),
+            bandwidth: None,
+        });
+    });
+}
+
+#[test]
+fn swap_is_an_array() {
+    a_disk_is_an_array(DiskKind::Swap, |_| {});
+}
+
+#[test]
+fn swap_in_memory_is_an_array() {
+    a_disk_is_an_array(DiskKind::Swap, |settings| {
+        settings.durability = Some(Durability::Memory);
+    });
+}
+
+#[test]
+fn swap_written_through_is_an_array() {
+    a_disk_is_an_array(DiskKind::Swap, |settings| {
+        settings.durability = Some(Durability::WriteThrough);
+    });
+}
+
+/// What was acknowledged is there for the daemon that comes after one that was killed.
+#[test]
+fn swap_outlives_its_daemon() {
+    let rig = Rig::new(DiskKind::Swap, |settings| {
+        settings.durability = Some(Durability::Memory);
+    });
+    let desk = rig.desk();
+    for page in 0..20 {
+        assert!(desk.write(page * 4096, &[page as u8 + 1; 4096], false));
+    }
+    // As a killed one: nothing is drained. The next has its own memory, and the backing of the first is as it was.
+    let folder = tempfile::tempdir().expect("a folder");
+    let copy = folder.path().join("backing");
+    std::fs::copy(rig.settings.backing.as_ref().expect("a path"), &copy).expect("copied");
+    let mut next = Rig::new(DiskKind::Swap, |settings| {
+        settings.backing = Some(copy.display().to_string());
+    });
+    next.end();
+    next.stage.clone_from(&rig.stage);
+    next.open();
+    let desk = next.desk();
+    for page in 0..20 {
+        assert!(next.read(&*desk, page * 4096, 4096) == [page as u8 + 1; 4096]);
+    }
+}
+
+#[test]
+fn what_is_out_of_range_or_read_only_is_refused() {
+    let rig = Rig::new(DiskKind::Disk, |settings| settings.read_only = true);
+    let outcome = rig.ask(Verb::Read, DISK_BYTES - 512, 1024, Buffer::zeroed(1024));
+    assert_eq!(outcome.result, Err(Fault::OutOfRange));
+    let write = Verb::Write { lasting: false };
+    let outcome = rig.ask(write, 0, 512, Buffer::zeroed(512));
+    assert_eq!(outcome.result, Err(Fault::ReadOnly));
+    assert!(!rig.desk().write(0, &[0; 4096], false));
+}
+
+/// A second read of the same bytes is answered by memory.
+#[test]
+fn what_was_read_is_kept() {
+    let rig = Rig::new(DiskKind::Disk, |_| {});
+    let desk = rig.desk();
+    assert!(!desk.read(8192, &mut [0; 4096]));
+    rig.read(&*desk, 8192, 4096);
+    assert!(desk.read(8192, &mut [0; 4096]));
+    assert!(desk.read(8192 + 100, &mut [0; 1000]), "a part of it too");
+    let figures = rig.open.as_ref().expect("open").disk.tallies.sum();
+    assert_eq!((figures.hits, figures.misses), (2, 1));
+}

@@ -1,0 +1,371 @@
+//! What a disk's hands do: each verb, over memory and backing, with its pages held.
+
+use std::io;
+use std::ops::Range;
+
+use sublet_frontends::block::{Buffer, Extent, Fault};
+use sublet_store::Get;
+use sublet_types::PAGE_BYTES;
+
+use super::cover::{Cover, PAGE, key};
+use super::floor::Floor;
+
+/// Pages of one read or write of the backing, at the most.
+const RUN_MAX: u64 = 1024;
+
+/// Bytes that are made zero by writing them, at a time.
+const ZEROES: usize = 1 << 20;
+
+/// Extents that one question is answered with, at the most.
+const EXTENTS_MAX: usize = 1024;
+
+/// What comes back to who asked.
+pub(super) struct Answer {
+    pub(super) result: Result<(), Fault>,
+    pub(super) buffer: Buffer,
+    pub(super) extents: Vec<Extent>,
+}
+
+impl Answer {
+    pub(super) fn of(result: Result<(), Fault>, buffer: Buffer) -> Answer {
+        Answer {
+            result,
+            buffer,
+            extents: Vec::new(),
+        }
+    }
+
+    fn of_io(result: io::Result<()>, buffer: Buffer) -> Answer {
+        Answer::of(result.map_err(|error| fault(&error)), buffer)
+    }
+}
+
+/// What a client is told of a backing's error.
+fn fault(error: &io::Error) -> Fault {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Fault::NoSpace,
+        io::ErrorKind::Unsupported => Fault::NotSupported,
+        _ => Fault::Io,
+    }
+}
+
+impl Floor {
+    pub(super) async fn read(&self, at: u64, buffer: Buffer) -> Answer {
+        let cover = Cover::of(at, buffer.len());
+        self.tally.reads.add(1);
+        self.tally.read_bytes.add(buffer.len() as u64);
+        self.disk.note_read(&cover.pages);
+        let _held = self.ranges.hold(cover.pages.clone()).await;
+        if cover.is_exact() {
+            let (result, buffer) = self.fill(&cover, buffer).await;
+            return Answer::of_io(result, buffer);
+        }
+        let (result, room) = self.fill(&cover, Buffer::zeroed(cover.bytes())).await;
+        let mut buffer = buffer;
+        buffer.copy_from_slice(&room[cover.within()]);
+        Answer::of_io(result, buffer)
+    }
+
+    /// Reads the cover's pages into a buffer of just them: from memory, and what is not there from the backing.
+    async fn fill(&self, cover: &Cover, mut room: Buffer) -> (io::Result<()>, Buffer) {
+        let mut page = cover.pages.start;
+        while page < cover.pages.end {
+            let Some(run) = self.next_run(cover, page, &mut room) else {
+                break;
+            };
+            let part = cover.place(run.start).start..cover.place(run.end - 1).end;
+            let at = run.start * PAGE_BYTES;
+            let (result, back) = self.read_backing(at, room, part).await;
+            room = back;
+            if let Err(error) = result {
+                self.disk.tell("read", &error);
+                return (Err(error), room);
+            }
+            self.keep_read(cover, &run, &room);
+            page = run.end;
+        }
+        (Ok(()), room)
+    }
+
+    /// Copies pages from memory, and says which ones have to be read next.
+    fn next_run(&self, cover: &Cover, from: u64, room: &mut Buffer) -> Option<Range<u64>> {
+        let end = cover.pages.end;
+        let first = (from..end).find(|page| !self.copy_page(*page, &mut room[cover.place(*page)]));
+        self.tally.hits.add(first.unwrap_or(end) - from);
+        let first = first?;
+        let most = end.min(first + RUN_MAX);
+        let next = (first + 1..most).find(|page| self.has_page(*page));
+        let run = first..next.unwrap_or(most);
+        self.tally.misses.add(run.end - run.start);
+        Some(run)
+    }
+
+    fn has_page(&self, page: u64) -> bool {
+        let swap = self.disk.swap.as_ref();
+        self.tenancy.has_page(key(self.disk.pool, page))
+            || swap.is_some_and(|swap| swap.is_staged(page))
+    }
+
+    /// Copies a page that is in memory, or in the stage of what has yet to be written.
+    fn copy_page(&self, page: u64, into: &mut [u8]) -> bool {
+        let got = self.tenancy.get_page(key(self.disk.pool, page), |bytes| {
+            into.copy_from_slice(bytes)
+        });
+        got == Get::Hit
+            || self
+                .disk
+                .swap
+                .as_ref()
+                .is_some_and(|swap| swap.staged(page, into))
+    }
+
+    async fn read_backing(
+        &self,
+        at: u64,
+        room: Buffer,
+        part: Range<usize>,
+    ) -> (io::Result<()>, Buffer) {
+        self.disk.backing.read(&self.engine, at, room, part).await
+    }
+
+    /// Keeps what was read, as far as the disk keeps such pages. Swap keeps none: the guest has it now, and what
+    /// it puts there next must not be overtaken.
+    fn keep_read(&self, cover: &Cover, run: &Range<u64>, room: &Buffer) {
+        if self.disk.swap.is_some() {
+            return;
+        }
+        for page in run.clone() {
+            if self.disk.keeps(page) {
+                self.put(page, &room[cover.place(page)]);
+            }
+        }
+    }
+
+    fn put(&self, page: u64, bytes: &[u8]) {
+        self.tenancy.put_page(key(self.disk.pool, page), |frame| {
+            frame.copy_from_slice(bytes)
+        });
+    }
+
+    fn forget(&self, pages: Range<u64>) {
+        self.disk.forget(&self.tenancy, pages);
+    }
+
+    pub(super) async fn write(&self, at: u64, buffer: Buffer, lasting: bool) -> Answer {
+        let cover = Cover::of(at, buffer.len());
+        self.tally.writes.add(1);
+        self.tally.written_bytes.add(buffer.len() as u64);
+        let _held = self.ranges.hold(cover.pages.clone()).await;
+        if cover.is_exact() {
+            let (result, buffer) = self.write_pages(&cover, buffer, lasting).await;
+            return Answer::of_io(result, buffer);
+        }
+        // What is less than a page is put together with the rest of it.
+        let (filled, mut room) = self.fill(&cover, Buffer::zeroed(cover.bytes())).await;
+        if let Err(error) = filled {
+            return Answer::of_io(Err(error), buffer);
+        }
+        room[cover.within()].copy_from_slice(&buffer);
+        let (result, _) = self.write_pages(&cover, room, lasting).await;
+        Answer::of_io(result, buffer)
+    }
+
+    /// Writes whole pages through to the backing, then has memory follow. If the backing fails nobody knows what
+    /// it has, so memory forgets.
+    async fn write_pages(
+        &self,
+        cover: &Cover,
+        room: Buffer,
+        lasting: bool,
+    ) -> (io::Result<()>, Buffer) {
+        let at = cover.pages.start * PAGE_BYTES;
+        let inside = self.disk.shape_now().bytes - at;
+        let part = 0..room.len().min(inside as usize);
+        let backing = &self.disk.backing;
+        let (mut result, room) = backing.write(&self.engine, at, room, part).await;
+        if result.is_ok() && lasting {
+            result = backing.sync(&self.engine).await;
+        }
+        match &result {
+            Ok(()) => self.follow(cover, &room),
+            Err(error) => {
+                self.disk.tell("write", error);
+                self.distrust(cover.pages.clone());
+            }
+        }
+        (result, room)
+    }
+
+    /// Memory has what the backing has now.
+    fn follow(&self, cover: &Cover, room: &Buffer) {
+        for page in cover.pages.clone() {
+            let bytes = &room[cover.place(page)];
+            match &self.disk.swap {
+                Some(swap) => {
+                    self.tally.written_through.add(1);
+                    swap.wrote_through(page, || self.put(page, bytes));
+                }
+                None if self.disk.keeps_writes() => self.put(page, bytes),
+                None => self.forget(page..page + 1),
+            }
+        }
+    }
+
+    /// A write failed in the middle. A disk's pages are forgotten; what swap has acknowledged before stays.
+    fn distrust(&self, pages: Range<u64>) {
+        if self.disk.swap.is_none() {
+            self.forget(pages);
+        }
+    }
+
+    pub(super) async fn flush(&self, buffer: Buffer) -> Answer {
+        self.tally.flushes.add(1);
+        let synced = self.disk.backing.sync(&self.engine).await;
+        if let Err(error) = &synced {
+            self.disk.tell("sync", error);
+        }
+        Answer::of_io(synced, buffer)
+    }
+
+    pub(super) async fn trim(&self, at: u64, len: u64, buffer: Buffer) -> Answer {
+        self.tally.trims.add(1);
+        let whole = Cover::of(at, len as usize).whole();
+        if whole.is_empty() {
+            return Answer::of(Ok(()), buffer);
+        }
+        let _held = self.ranges.hold(whole.clone()).await;
+        self.forget(whole.clone());
+        let bytes = whole.start * PAGE_BYTES..whole.end * PAGE_BYTES;
+        // A backing without holes keeps its bytes, which a trim allows.
+        let _ = self.disk.backing.zero(&self.engine, bytes, true).await;
+        Answer::of(Ok(()), buffer)
+    }
+
+    /// Makes a range zero: its whole pages by the file system where it can, the rest by writing.
+    pub(super) async fn zero(
+        &self,
+        at: u64,
+        len: u64,
+        buffer: Buffer,
+        hole: bool,
+        fast: bool,
+        lasting: bool,
+    ) -> Answer {
+        self.tally.writes.add(1);
+        let cover = Cover::of(at, len as usize);
+        let whole = cover.whole();
+        let _held = self.ranges.hold(cover.pages.clone()).await;
+        let made = match whole.is_empty() {
+            true => Ok(()),
+            false => self.zero_pages(whole.clone(), hole).await,
+        };
+        let result = match made {
+            Ok(()) => {
+                self.write_zeroes(at, whole.start * PAGE_BYTES, at + len, &whole)
+                    .await
+            }
+            Err(_) if fast => Err(io::ErrorKind::Unsupported.into()),
+            Err(_) => self.write_zeroes_all(at..at + len).await,
+        };
+        let result = match (result, lasting) {
+            (Ok(()), true) => self.disk.backing.sync(&self.engine).await,
+            (result, _) => result,
+        };
+        if let Err(error) = &result {
+            self.disk.tell("write", error);
+        }
+        Answer::of_io(result, buffer)
+    }
+
+    async fn zero_pages(&self, pages: Range<u64>, hole: bool) -> io::Result<()> {
+        let bytes = pages.start * PAGE_BYTES..pages.end * PAGE_BYTES;
+        self.disk.backing.zero(&self.engine, bytes, hole).await?;
+        self.forget(pages);
+        Ok(())
+    }
+
+    /// The pieces before and after the whole pages.
+    async fn write_zeroes(
+        &self,
+        at: u64,
+        first: u64,
+        end: u64,
+        whole: &Range<u64>,
+    ) -> io::Result<()> {
+        if whole.is_empty() {
+            return self.write_zeroes_all(at..end).await;
+        }
+        self.write_zeroes_all(at..first).await?;
+        self.write_zeroes_all(whole.end * PAGE_BYTES..end).await
+    }
+
+    /// Writes zeroes, pages held already.
+    async fn write_zeroes_all(&self, range: Range<u64>) -> io::Result<()> {
+        let mut at = range.start;
+        while at < range.end {
+            let len = (range.end - at).min(ZEROES as u64) as usize;
+            let cover = Cover::of(at, len);
+            let (filled, mut room) = match cover.is_exact() {
+                true => (Ok(()), Buffer::zeroed(cover.bytes())),
+                false => self.fill(&cover, Buffer::zeroed(cover.bytes())).await,
+            };
+            filled?;
+            room[cover.within()].fill(0);
+            let (result, _) = self.write_pages(&cover, room, false).await;
+            result?;
+            at += len as u64;
+        }
+        Ok(())
+    }
+
+    /// Promises to read ahead what is asked for, as far as there is room for the wish.
+    pub(super) fn prefetch(&self, at: u64, len: u64, buffer: Buffer) -> Answer {
+        let pages = Cover::of(at, len as usize).pages;
+        let mut from = pages.start;
+        while from < pages.end {
+            let to = pages.end.min(from + RUN_MAX);
+            self.disk.inbox.read_ahead(from..to);
+            from = to;
+        }
+        Answer::of(Ok(()), buffer)
+    }
+
+    /// Reads pages that nobody waits for. What is being worked on is left to who works on it.
+    pub(super) async fn read_ahead(&self, pages: Range<u64>) {
+        if self.disk.swap.is_some() {
+            return;
+        }
+        let missing = |page: &u64| !self.has_page(*page);
+        let (first, last) = (pages.clone().find(missing), pages.rev().find(missing));
+        let Some((first, last)) = first.zip(last) else {
+            return;
+        };
+        let Some(_held) = self.ranges.try_hold(first..last + 1) else {
+            return;
+        };
+        let cover = Cover::of(first * PAGE_BYTES, (last + 1 - first) as usize * PAGE);
+        let room = Buffer::zeroed(cover.bytes());
+        let part = 0..room.len();
+        let (read, room) = self.read_backing(first * PAGE_BYTES, room, part).await;
+        if read.is_ok() {
+            self.tally.read_ahead.add(cover.count());
+            for page in cover.pages.clone().filter(missing) {
+                self.put(page, &room[cover.place(page)]);
+            }
+        }
+    }
+
+    pub(super) fn extents(&self, at: u64, len: u64, buffer: Buffer) -> Answer {
+        let staged = self.disk.swap.is_some();
+        let extents = match staged {
+            // What has yet to be written is not in the file.
+            true => vec![Extent { len, hole: false }],
+            false => self.disk.backing.extents(at..at + len, EXTENTS_MAX),
+        };
+        Answer {
+            result: Ok(()),
+            buffer,
+            extents,
+        }
+    }
+}

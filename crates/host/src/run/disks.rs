@@ -1,0 +1,419 @@
+//! The daemon's disks, as its owner adds, changes and ends them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use sublet_client::messages::{
+    self, AddDisk, Difference, DiskState, DiskStatus, Lasts, ResizeDisk,
+};
+use sublet_frontends::memcached::serve::Premises;
+use sublet_store::TenantError;
+use sublet_types::{Bytes, DiskName, DiskSettings, Pages, TenantName, TenantSettings};
+
+use super::RunError;
+use super::daemon::{Daemon, Declined};
+use crate::config::{Config, DISKS_MAX, DiskChange, Live, Loaded, Said, disk_asked, shown_disk};
+use crate::disk::{DiskError, DiskGround, Disks};
+
+/// The disks, and what was said of each.
+pub(super) struct Shelf {
+    disks: Disks,
+    named: Mutex<BTreeMap<DiskName, Named>>,
+    /// Those that are being added, changed or removed.
+    turns: Mutex<BTreeSet<DiskName>>,
+}
+
+/// A disk by its owner's word.
+struct Named {
+    said: DiskSettings,
+    /// Why it could not be opened at the start, if it could not.
+    closed: Option<String>,
+}
+
+impl Shelf {
+    /// Opens the disks that a config and live changes name. One that was added live and cannot be opened any more
+    /// is told of and left closed; one of the config file is a reason not to start.
+    pub(super) fn open(loaded: &Loaded, premises: &Premises) -> Result<Shelf, RunError> {
+        let config = &loaded.config;
+        let ground = DiskGround {
+            folder: config.state.clone(),
+            dirty_max: config.disk.dirty_max,
+            keeper: config.admin.socket.with_extension("stage"),
+            threads: config.threads,
+        };
+        let shelf = Shelf {
+            disks: Disks::open(premises, ground),
+            named: Mutex::default(),
+            turns: Mutex::default(),
+        };
+        for said in &config.disks {
+            let name = said.name.clone();
+            let was_added = loaded.live.disk(&name).is_some_and(DiskChange::is_added);
+            let opened = match was_added {
+                true => check_allowed(said, config).and_then(|()| shelf.disks.add(said)),
+                false => shelf.disks.add(said),
+            };
+            let closed = match opened {
+                Ok(()) => None,
+                Err(error) if was_added => {
+                    tracing::error!(disk = %name, %error, "a disk that was added earlier stays closed");
+                    Some(error.to_string())
+                }
+                Err(source) => return Err(RunError::Disk { name, source }),
+            };
+            let said = said.clone();
+            shelf.named.lock().insert(name, Named { said, closed });
+        }
+        Ok(shelf)
+    }
+
+    /// Every disk, in order of names.
+    fn list(&self) -> Vec<DiskStatus> {
+        let named = self.named.lock();
+        let closed = named.values().filter_map(Named::closed_status);
+        let mut all: Vec<DiskStatus> = self.disks.list().into_iter().chain(closed).collect();
+        all.sort_by(|a, b| a.settings.name.cmp(&b.settings.name));
+        all
+    }
+
+    /// Takes the turn to do something with a disk.
+    fn turn(&self, name: &DiskName) -> Result<Turn<'_>, DiskError> {
+        match self.turns.lock().insert(name.clone()) {
+            true => Ok(Turn(self, name.clone())),
+            false => Err(DiskError::Busy(name.clone())),
+        }
+    }
+
+    /// Adds a disk that the owner named.
+    fn add(&self, said: &DiskSettings) -> Result<(), DiskError> {
+        if self.named.lock().contains_key(&said.name) {
+            return Err(DiskError::Exists(said.name.clone()));
+        }
+        self.disks.add(said)?;
+        let (said, closed) = (said.clone(), None);
+        let name = said.name.clone();
+        self.named.lock().insert(name, Named { said, closed });
+        Ok(())
+    }
+
+    /// Ends a disk; returns what was said of it.
+    fn remove(&self, name: &DiskName) -> Result<Named, DiskError> {
+        let missing = || DiskError::NoDisk(name.clone());
+        let is_open = self
+            .named
+            .lock()
+            .get(name)
+            .map(|named| named.closed.is_none());
+        if is_open.ok_or_else(missing)? {
+            self.disks.remove(name)?;
+        }
+        self.named.lock().remove(name).ok_or_else(missing)
+    }
+
+    /// Brings everything to the backings, with a line now and then on how much is left.
+    pub(super) fn drain(&self) {
+        let all = self.disks.list();
+        if all.iter().all(|disk| disk.dirty == 0) {
+            return;
+        }
+        thread::scope(|scope| {
+            let flush = |name: DiskName| move || self.flush_last(&name);
+            let names = all.iter().map(|disk| disk.settings.name.clone());
+            let named = |name: DiskName| {
+                let thread = thread::Builder::new().name("drain".to_owned());
+                thread.spawn_scoped(scope, flush(name))
+            };
+            let flushing: Vec<_> = names.filter_map(|name| named(name).ok()).collect();
+            let mut told = Instant::now();
+            self.tell_of_dirty();
+            while flushing.iter().any(|thread| !thread.is_finished()) {
+                thread::sleep(DRAIN_LOOK);
+                if told.elapsed() >= DRAIN_NEWS {
+                    told = Instant::now();
+                    self.tell_of_dirty();
+                }
+            }
+        });
+        tracing::info!("disks are drained");
+    }
+
+    /// What pages of swap take that no backing has yet.
+    pub(super) fn stage_bytes(&self) -> Bytes {
+        self.disks.stage_bytes()
+    }
+
+    /// Lets all clients go and ends every disk.
+    pub(super) fn end(&self) {
+        self.disks.end();
+    }
+
+    fn flush_last(&self, name: &DiskName) {
+        if let Err(error) = self.disks.flush(name) {
+            tracing::error!(disk = %name, %error, "not everything reached the backing");
+        }
+    }
+
+    fn tell_of_dirty(&self) {
+        let dirty: Pages = self.disks.list().iter().map(|disk| Pages(disk.dirty)).sum();
+        tracing::info!(left = %dirty.bytes(), "draining disks to their backings");
+    }
+}
+
+/// How often a drain is looked at.
+const DRAIN_LOOK: Duration = Duration::from_millis(20);
+/// How often it is told of.
+const DRAIN_NEWS: Duration = Duration::from_secs(1);
+
+impl Named {
+    fn closed_status(&self) -> Option<DiskStatus> {
+        let why = self.closed.clone()?;
+        let size = self.said.size.unwrap_or_default();
+        Some(DiskStatus {
+            state: DiskState::Closed,
+            why,
+            ..DiskStatus::idle(self.said.clone(), size)
+        })
+    }
+}
+
+/// The right to do something with a disk.
+struct Turn<'a>(&'a Shelf, DiskName);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.turns.lock().remove(&self.1);
+    }
+}
+
+/// That a backing lies where the owner allows it, links followed.
+fn check_allowed(disk: &DiskSettings, config: &Config) -> Result<(), DiskError> {
+    let Some(backing) = disk.backing.as_ref().map(PathBuf::from) else {
+        return Ok(());
+    };
+    let real = real_path(&backing);
+    let folders = config.disk.allow.iter();
+    let mut folders = folders.filter_map(|folder| fs::canonicalize(folder).ok());
+    match real.is_some_and(|real| folders.any(|folder| real.starts_with(folder))) {
+        true => Ok(()),
+        false => Err(DiskError::NotAllowed { path: backing }),
+    }
+}
+
+/// Where a path leads; of a file that is still to be made, where its folder does.
+fn real_path(path: &Path) -> Option<PathBuf> {
+    match fs::canonicalize(path) {
+        Ok(real) => Some(real),
+        Err(_) if path.symlink_metadata().is_err() => {
+            let folder = fs::canonicalize(path.parent()?).ok()?;
+            Some(folder.join(path.file_name()?))
+        }
+        Err(_) => None,
+    }
+}
+
+impl Daemon {
+    /// All disks.
+    pub fn disks(&self) -> messages::Disks {
+        messages::Disks {
+            version: messages::VERSION,
+            disks: self.disk_statuses(),
+        }
+    }
+
+    /// One disk.
+    pub fn disk(&self, name: &DiskName) -> Result<DiskStatus, Declined> {
+        let found = self
+            .disk_statuses()
+            .into_iter()
+            .find(|disk| disk.settings.name == *name);
+        Ok(found.ok_or_else(|| DiskError::NoDisk(name.clone()))?)
+    }
+
+    /// Opens a disk, serves it, and writes it down where it lasts.
+    pub fn add_disk(&self, asked: &AddDisk) -> Result<DiskStatus, Declined> {
+        let said = asked.said.iter();
+        let said = said.map(|(key, value)| (key.clone(), Said::from_json(value)));
+        let disk = disk_asked(&asked.name, said)?;
+        let _turn = self.shelf.turn(&disk.name)?;
+        if self.shelf.named.lock().len() >= DISKS_MAX {
+            return Err(Declined::TooManyDisks);
+        }
+        check_allowed(&disk, &self.config)?;
+        self.enter_tenant(&disk.tenant)?;
+        self.shelf.add(&disk)?;
+        let name = disk.name.clone();
+        if asked.lasts == Lasts::Always {
+            let added = DiskChange::Added(Box::new(disk));
+            let kept = self.live.lock().keep_disk(name.clone(), Some(added));
+            if let Err(error) = kept {
+                self.shelf.remove(&name)?;
+                return Err(error.into());
+            }
+        }
+        tracing::info!(disk = %name, "disk added by its owner");
+        self.disk(&name)
+    }
+
+    /// Ends a disk when its backing has everything, and writes that down where it lasts.
+    pub fn remove_disk(&self, name: &DiskName, lasts: Lasts) -> Result<messages::Disks, Declined> {
+        let _turn = self.shelf.turn(name)?;
+        let gone = self.shelf.remove(name)?;
+        if lasts == Lasts::Always {
+            let is_written = self.written_disk(name).is_some();
+            let change = is_written.then_some(DiskChange::Removed);
+            let kept = self.live.lock().keep_disk(name.clone(), change);
+            if let Err(error) = kept {
+                self.shelf.add(&gone.said)?;
+                return Err(error.into());
+            }
+        }
+        tracing::info!(disk = %name, "disk removed by its owner");
+        Ok(self.disks())
+    }
+
+    /// Gives a disk another size, and writes it down where it lasts.
+    pub fn resize_disk(&self, name: &DiskName, asked: &ResizeDisk) -> Result<DiskStatus, Declined> {
+        let _turn = self.shelf.turn(name)?;
+        let before = self.shelf.disks.show(name);
+        let before = before.ok_or_else(|| DiskError::NoDisk(name.clone()))?.size;
+        self.shelf.disks.resize(name, asked.size)?;
+        if asked.lasts == Lasts::Always
+            && let Err(declined) = self.keep_size(name, asked.size)
+        {
+            self.shelf.disks.resize(name, before)?;
+            return Err(declined);
+        }
+        if let Some(named) = self.shelf.named.lock().get_mut(name) {
+            named.said.size = Some(asked.size);
+        }
+        tracing::info!(disk = %name, size = %asked.size, "disk resized by its owner");
+        self.disk(name)
+    }
+
+    /// Returns when the backing has everything that was written before.
+    pub fn flush_disk(&self, name: &DiskName) -> Result<DiskStatus, Declined> {
+        self.shelf.disks.flush(name)?;
+        self.disk(name)
+    }
+
+    /// A disk that ends with the daemon has nothing to keep.
+    fn keep_size(&self, name: &DiskName, size: Bytes) -> Result<(), Declined> {
+        let mut live = self.live.lock();
+        let change = match live.disk(name) {
+            Some(DiskChange::Added(disk)) => {
+                let mut disk = disk.clone();
+                disk.size = Some(size);
+                Some(DiskChange::Added(disk))
+            }
+            _ => self.written_disk(name).map(|_| DiskChange::Resized(size)),
+        };
+        match change {
+            Some(change) => Ok(live.keep_disk(name.clone(), Some(change))?),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes a tenant that is not there. What was changed of one of this name before holds again.
+    fn enter_tenant(&self, name: &TenantName) -> Result<(), Declined> {
+        let change = self.live.lock().change(name);
+        let store = &self.premises.store;
+        let added = store.add_tenant(TenantSettings {
+            name: name.clone(),
+            weight: change.weight.unwrap_or_default(),
+            floor: change.floor.flatten(),
+            ceiling: change.ceiling.flatten(),
+        });
+        match added {
+            Ok(_) => {
+                tracing::info!(tenant = %name, "tenant made for a disk");
+                Ok(())
+            }
+            Err(TenantError::Exists) => Ok(()),
+            Err(source) => Err(Declined::Change {
+                name: name.clone(),
+                source,
+            }),
+        }
+    }
+
+    fn written_disk(&self, name: &DiskName) -> Option<&DiskSettings> {
+        self.written.disks.iter().find(|disk| disk.name == *name)
+    }
+
+    /// All disks, each with where it is not what the config says.
+    pub(super) fn disk_statuses(&self) -> Vec<DiskStatus> {
+        let mut all = self.shelf.list();
+        let live = self.live.lock();
+        let named = self.shelf.named.lock();
+        for disk in &mut all {
+            let name = &disk.settings.name;
+            if let Some(named) = named.get(name) {
+                disk.differences = differences(&named.said, self.written_disk(name), &live);
+            }
+        }
+        all
+    }
+
+    /// Disks of the config that were removed.
+    pub(super) fn removed_disks(&self) -> Vec<Difference> {
+        let live = self.live.lock();
+        let named = self.shelf.named.lock();
+        let written = self.written.disks.iter();
+        let removed = written.filter(|disk| !named.contains_key(&disk.name));
+        let difference = |disk: &DiskSettings| Difference {
+            key: format!("disks.{}", disk.name),
+            config: "served".to_owned(),
+            now: "removed".to_owned(),
+            kept: live.disk(&disk.name) == Some(&DiskChange::Removed),
+        };
+        removed.map(difference).collect()
+    }
+
+    /// What holds of all disks, by its keys.
+    pub(super) fn disk_settings(&self) -> BTreeMap<String, String> {
+        let all = self.shelf.list();
+        all.iter()
+            .flat_map(|disk| shown_disk(&disk.settings))
+            .collect()
+    }
+}
+
+/// Where a disk is not what the config says.
+fn differences(now: &DiskSettings, written: Option<&DiskSettings>, live: &Live) -> Vec<Difference> {
+    let change = live.disk(&now.name);
+    let Some(written) = written.map(shown_disk) else {
+        return vec![Difference {
+            key: format!("disks.{}", now.name),
+            config: "none".to_owned(),
+            now: "added".to_owned(),
+            kept: change.is_some_and(DiskChange::is_added),
+        }];
+    };
+    let kept = match change {
+        Some(DiskChange::Added(disk)) => shown_disk(disk),
+        Some(DiskChange::Resized(size)) => shown_disk(&DiskSettings {
+            size: Some(*size),
+            ..now.clone()
+        }),
+        Some(DiskChange::Removed) | None => BTreeMap::new(),
+    };
+    let now = shown_disk(now);
+    let keys: BTreeSet<&String> = now.keys().chain(written.keys()).collect();
+    let said =
+        |all: &BTreeMap<String, String>, key| all.get(key).cloned().unwrap_or("none".to_owned());
+    let differs = keys
+        .into_iter()
+        .filter(|key| now.get(*key) != written.get(*key));
+    differs
+        .map(|key| Difference {
+            key: key.clone(),
+            config: said(&written, key),
+            now: said(&now, key),
+            kept: kept.get(key) == now.get(key),
+        })
+        .collect()
+}

@@ -1,0 +1,180 @@
+//! `sublet disk add`. Its options are made from the table of knobs.
+
+use std::collections::BTreeMap;
+use std::path::absolute;
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use serde_json::Value;
+use sublet_client::messages::{AddDisk, Lasts};
+use sublet_host::config::{DISK_KNOBS, Knob, Said, WrittenDisk};
+use sublet_types::{DiskListen, DiskName};
+
+use super::lasts;
+use crate::exit::Exit;
+use crate::reach::Reach;
+
+/// A new disk.
+pub(super) struct Add {
+    name: DiskName,
+    /// By the knob's name.
+    said: BTreeMap<&'static str, Words>,
+    lasts: Lasts,
+    pub(super) reach: Reach,
+}
+
+/// What stands behind an option.
+enum Words {
+    /// Nothing: it is there.
+    Yes,
+    /// One word.
+    One(String),
+    /// As many as it was given times.
+    Many(Vec<String>),
+}
+
+const AFTER_HELP: &str = "\
+A disk needs --backing; a swap disk needs --size or --backing. --listen may be given more than once. \
+The backing must lie under a folder of `disk.allow`: docs/disks.md.
+
+  sublet disk add db --tenant db --backing /var/lib/vm/db.img --listen unix:/run/sublet/db.sock
+  sublet disk add web-swap --kind swap --size 4GiB --tenant web --listen vhost-user:/run/sublet/web.sock";
+
+/// Options without which there is no disk.
+const REQUIRED: [&str; 2] = ["tenant", "listen"];
+
+/// The knob that is a list.
+const LISTED: &str = "listen";
+
+/// Knobs with an option, each with it.
+fn knobs() -> impl Iterator<Item = (&'static Knob<WrittenDisk>, &'static str)> {
+    DISK_KNOBS
+        .iter()
+        .filter_map(|knob| Some((knob, knob.flag?)))
+}
+
+/// Its option says all by being there.
+fn is_switch(knob: &Knob<WrittenDisk>) -> bool {
+    knob.unit == "true or false"
+}
+
+fn option((knob, flag): (&'static Knob<WrittenDisk>, &'static str)) -> Arg {
+    let arg = Arg::new(knob.name).long(flag);
+    if is_switch(knob) {
+        return arg.action(ArgAction::SetTrue).help(knob.help);
+    }
+    let default = knob.default.map_or(String::new(), |default| {
+        format!(" [default: {}]", default.trim_matches('"'))
+    });
+    let action = match knob.name {
+        LISTED => ArgAction::Append,
+        _ => ArgAction::Set,
+    };
+    let unit = knob.unit.trim_start_matches("a list of ");
+    arg.action(action)
+        .value_name("VALUE")
+        .required(REQUIRED.contains(&knob.name))
+        .help(format!("{}: {unit}{default}", knob.help))
+}
+
+impl Args for Add {
+    fn augment_args(command: Command) -> Command {
+        let name = Arg::new("name")
+            .required(true)
+            .value_name("NAME")
+            .value_parser(|text: &str| text.parse::<DiskName>())
+            .help("Its name, and its name as an NBD export");
+        let temporary = Arg::new("temporary")
+            .long("temporary")
+            .action(ArgAction::SetTrue)
+            .help("Only until the daemon ends");
+        let command = command.after_help(AFTER_HELP).arg(name);
+        let command = knobs().map(option).fold(command, Command::arg);
+        Reach::augment_args(command.arg(temporary))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Add::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Add {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Add, clap::Error> {
+        let missing = || clap::Error::new(clap::error::ErrorKind::MissingRequiredArgument);
+        let name = matches.get_one::<DiskName>("name");
+        let said = knobs().filter_map(|(knob, _)| Some((knob.name, words(knob, matches)?)));
+        Ok(Add {
+            name: name.cloned().ok_or_else(missing)?,
+            said: said.collect(),
+            lasts: lasts(matches.get_flag("temporary")),
+            reach: Reach::from_arg_matches(matches)?,
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Add::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+fn words(knob: &Knob<WrittenDisk>, matches: &ArgMatches) -> Option<Words> {
+    if is_switch(knob) {
+        return matches.get_flag(knob.name).then_some(Words::Yes);
+    }
+    let given = matches.get_many::<String>(knob.name)?;
+    let mut given: Vec<String> = given.map(|word| from_here(knob.name, word)).collect();
+    match knob.name {
+        LISTED => Some(Words::Many(given)),
+        _ => given.pop().map(Words::One),
+    }
+}
+
+/// Paths mean files as seen from here; the daemon stands elsewhere.
+fn from_here(knob: &str, word: &str) -> String {
+    let path =
+        |path: &str| absolute(path).map_or(path.to_owned(), |path| path.display().to_string());
+    match (knob, word.parse()) {
+        ("backing" | "tls_cert" | "tls_key" | "tls_client_ca", _) => path(word),
+        (LISTED, Ok(DiskListen::Unix(at))) => DiskListen::Unix(path(&at)).to_string(),
+        (LISTED, Ok(DiskListen::VhostUser(at))) => DiskListen::VhostUser(path(&at)).to_string(),
+        _ => word.to_owned(),
+    }
+}
+
+impl Add {
+    /// The request. What makes no sense by itself is told before the daemon is asked.
+    pub(super) fn disk(&self) -> Result<AddDisk, Exit> {
+        let mut unused = WrittenDisk::defaults();
+        for (knob, flag) in knobs() {
+            if let Some(words) = self.said.get(knob.name) {
+                let taken = (knob.set)(&mut unused, &words.said());
+                taken.map_err(|unfit| Exit::usage(format_args!("--{flag}: {unfit}")))?;
+            }
+        }
+        let said = self.said.iter();
+        Ok(AddDisk {
+            name: self.name.clone(),
+            lasts: self.lasts,
+            said: said
+                .map(|(key, words)| ((*key).to_owned(), words.value()))
+                .collect(),
+        })
+    }
+}
+
+impl Words {
+    fn said(&self) -> Said {
+        match self {
+            Words::Yes => Said::Truth(true),
+            Words::One(word) => Said::Text(word.clone()),
+            Words::Many(words) => Said::List(words.clone()),
+        }
+    }
+
+    fn value(&self) -> Value {
+        match self {
+            Words::Yes => true.into(),
+            Words::One(word) => word.as_str().into(),
+            Words::Many(words) => words.clone().into(),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! `sublet disk`: disks and swap of virtual machines.
+
+mod add;
+mod page;
+mod paste;
+
+use std::io::{self, Write};
+
+use sublet_client::messages::{DiskStatus, Lasts, ResizeDisk};
+use sublet_types::{Bytes, DiskName, Pages};
+
+use crate::exit::Exit;
+use crate::reach::Reach;
+use crate::status;
+
+/// What to do.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Open a disk and serve it, at once and after every restart
+    Add(add::Add),
+    /// Show all disks
+    List {
+        /// As JSON, for programs
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        reach: Reach,
+    },
+    /// Show one disk, and what to paste so that a guest or this host uses it
+    Show {
+        /// Which one
+        name: DiskName,
+        /// As JSON, for programs
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        reach: Reach,
+    },
+    /// End a disk, when its backing has everything; the backing stays
+    Remove {
+        /// Which one
+        name: DiskName,
+        /// Only until the daemon ends
+        #[arg(long)]
+        temporary: bool,
+        #[command(flatten)]
+        reach: Reach,
+    },
+    /// Give a disk another size
+    Resize {
+        /// Which one
+        name: DiskName,
+        /// The new size, such as 8GiB
+        size: Bytes,
+        /// Only until the daemon ends
+        #[arg(long)]
+        temporary: bool,
+        #[command(flatten)]
+        reach: Reach,
+    },
+    /// Wait until the backing has everything that was written
+    Flush {
+        /// Which one
+        name: DiskName,
+        #[command(flatten)]
+        reach: Reach,
+    },
+}
+
+/// Does it.
+pub(crate) fn run(args: &Args) -> Exit {
+    match said(&args.verb) {
+        Ok(text) => Exit::written(io::stdout().write_all(text.as_bytes())),
+        Err(exit) => exit,
+    }
+}
+
+fn said(verb: &Verb) -> Result<String, Exit> {
+    match verb {
+        Verb::Add(add) => {
+            let disk = add.disk()?;
+            let added = add.reach.ask(|admin| admin.add_disk(&disk))?;
+            let hint = format!("sublet disk show {} says what a guest needs", disk.name);
+            Ok(format!("{}; {hint}\n", page::line(&added)))
+        }
+        Verb::List { json, reach } => {
+            let all = reach.ask(|admin| admin.disks())?;
+            Ok(match json {
+                true => as_json(&all),
+                false => list(&all.disks),
+            })
+        }
+        Verb::Show { name, json, reach } => {
+            let disk = reach.ask(|admin| admin.disk(name))?;
+            Ok(match json {
+                true => as_json(&disk),
+                false => page::page(&disk),
+            })
+        }
+        Verb::Remove {
+            name,
+            temporary,
+            reach,
+        } => {
+            reach.ask(|admin| admin.remove_disk(name, lasts(*temporary)))?;
+            Ok(format!("{name}: removed; its backing has everything\n"))
+        }
+        Verb::Resize {
+            name,
+            size,
+            temporary,
+            reach,
+        } => {
+            let (size, lasts) = (*size, lasts(*temporary));
+            let disk = reach.ask(|admin| admin.resize_disk(name, &ResizeDisk { size, lasts }))?;
+            Ok(format!("{}\n", page::line(&disk)))
+        }
+        Verb::Flush { name, reach } => {
+            let disk = reach.ask(|admin| admin.flush_disk(name))?;
+            let since = match disk.dirty {
+                0 => String::new(),
+                dirty => format!("; {} were written since", Pages(dirty).bytes()),
+            };
+            Ok(format!("{name}: its backing has everything{since}\n"))
+        }
+    }
+}
+
+fn lasts(temporary: bool) -> Lasts {
+    match temporary {
+        true => Lasts::UntilRestart,
+        false => Lasts::Always,
+    }
+}
+
+fn list(disks: &[DiskStatus]) -> String {
+    match disks.is_empty() {
+        true => "no disks; sublet disk add makes one\n".to_owned(),
+        false => status::disks(disks),
+    }
+}
+
+fn as_json(answer: &impl serde::Serialize) -> String {
+    let text = serde_json::to_string(answer).expect("an answer is JSON");
+    format!("{text}\n")
+}

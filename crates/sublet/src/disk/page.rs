@@ -1,0 +1,111 @@
+//! One disk, for people.
+
+use std::fmt::Write as _;
+
+use sublet_client::messages::DiskStatus;
+use sublet_types::{Bytes, DiskSettings, Pages};
+
+use super::paste;
+
+/// A disk in a line.
+pub(super) fn line(disk: &DiskStatus) -> String {
+    let DiskSettings {
+        name, kind, tenant, ..
+    } = &disk.settings;
+    format!(
+        "{name}: {kind} of {} for {tenant}, {}",
+        disk.size,
+        disk.state.name()
+    )
+}
+
+/// Everything, and what to paste.
+pub(super) fn page(disk: &DiskStatus) -> String {
+    let mut page = String::new();
+    for (name, text) in facts(disk) {
+        let _ = writeln!(page, "{name:<10} {text}");
+    }
+    for change in &disk.differences {
+        let lasts = if change.kept { "kept" } else { "until restart" };
+        let (key, now, config) = (&change.key, &change.now, &change.config);
+        let _ = writeln!(
+            page,
+            "changed    {key} is {now}; the config says {config} ({lasts})"
+        );
+    }
+    for place in &disk.settings.listen {
+        let _ = write!(page, "\nAt {place}\n");
+        for recipe in paste::recipes(&disk.settings, place) {
+            let _ = write!(page, "\n  {}:\n\n", recipe.for_whom);
+            for line in recipe.lines.lines() {
+                let _ = writeln!(page, "    {line}");
+            }
+        }
+    }
+    page
+}
+
+fn facts(disk: &DiskStatus) -> Vec<(&'static str, String)> {
+    let settings = &disk.settings;
+    let state = match disk.why.as_str() {
+        "" => disk.state.name().to_owned(),
+        why => format!("{}: {why}", disk.state.name()),
+    };
+    let rate = disk.hit_rate();
+    let rate = rate.map_or(String::new(), |rate| {
+        format!(" ({:.1} % of pages)", rate * 100.0)
+    });
+    let mut facts = vec![
+        ("disk", line(disk)),
+        ("state", state),
+        (
+            "backing",
+            settings
+                .backing
+                .clone()
+                .unwrap_or_else(|| "none".to_owned()),
+        ),
+        ("writes", writes(settings)),
+        ("clients", disk.connections.to_string()),
+        (
+            "memory",
+            format!(
+                "{} in memory, {} of it dirty; {} read ahead",
+                Pages(disk.pages).bytes(),
+                Pages(disk.dirty).bytes(),
+                Pages(disk.prefetched).bytes()
+            ),
+        ),
+        (
+            "reads",
+            format!(
+                "{}, {}; {} hits, {} misses{rate}",
+                disk.reads,
+                Bytes(disk.bytes_read),
+                disk.hits,
+                disk.misses
+            ),
+        ),
+        (
+            "written",
+            format!("{}, {}", disk.writes, Bytes(disk.bytes_written)),
+        ),
+        ("faults", disk.faults.to_string()),
+    ];
+    facts.extend(settings.fill.map(|fill| ("fill", fill.to_string())));
+    facts.extend(
+        settings
+            .slow
+            .map(|slow| ("slow", format!("{slow}, for experiments"))),
+    );
+    let passed = |pages| ("sequential", format!("{pages} pages of a run are kept"));
+    facts.extend(settings.sequential_max.map(passed));
+    facts
+}
+
+fn writes(settings: &DiskSettings) -> String {
+    match settings.read_only {
+        true => "read-only".to_owned(),
+        false => settings.durability().to_string(),
+    }
+}

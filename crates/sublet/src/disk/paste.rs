@@ -1,0 +1,332 @@
+//! What to paste so that a guest, or this host, uses a disk.
+
+use std::fmt::Write as _;
+
+use sublet_types::{DiskKind, DiskListen, DiskSettings, DiskTls};
+
+/// Lines to paste.
+pub(super) struct Recipe {
+    /// Into what.
+    pub(super) for_whom: &'static str,
+    /// The lines.
+    pub(super) lines: String,
+}
+
+/// How long a guest's requests wait for a daemon that is away, seconds.
+const RECONNECT_SECS: u32 = 60;
+
+/// The longest serial number of a virtio disk, and of an NVMe one.
+const SERIAL_LEN_MAX: usize = 20;
+
+/// The longest node name in QEMU.
+const NODE_LEN_MAX: usize = 31;
+
+/// All ways to use a disk at one of its places.
+pub(super) fn recipes(disk: &DiskSettings, place: &DiskListen) -> Vec<Recipe> {
+    let recipe = |for_whom, lines| Recipe { for_whom, lines };
+    let mut all = match place {
+        DiskListen::VhostUser(path) => vec![
+            recipe(
+                "QEMU (size is the guest's memory, as in -m)",
+                qemu_vhost_user(disk, path),
+            ),
+            recipe(
+                "libvirt (memoryBacking stands beside devices)",
+                libvirt_vhost_user(disk, path),
+            ),
+        ],
+        DiskListen::Unix(_) | DiskListen::Tcp(..) => vec![
+            recipe("QEMU", qemu_nbd(disk, place)),
+            recipe("libvirt", libvirt_nbd(disk, place)),
+            recipe("this host, or any with nbd-client", nbd_client(disk, place)),
+        ],
+    };
+    if disk.kind == DiskKind::Swap {
+        all.push(recipe("the guest, once", swap_in_guest(place)));
+    }
+    all
+}
+
+fn qemu_nbd(disk: &DiskSettings, place: &DiskListen) -> String {
+    let node = node(disk);
+    let at = match place {
+        DiskListen::Tcp(host, port) => format!(
+            "server.type=inet,server.host={},server.port={port}",
+            commas_doubled(host)
+        ),
+        DiskListen::Unix(path) | DiskListen::VhostUser(path) => {
+            format!("server.type=unix,server.path={}", commas_doubled(path))
+        }
+    };
+    let tls = tls_at(disk, place);
+    let credentials = tls.map_or("", |_| ",tls-creds=sublet-tls");
+    let read_only = if disk.read_only { ",read-only=on" } else { "" };
+    let blockdev = format!(
+        "driver=nbd,node-name={node},{at},export={},reconnect-delay={RECONNECT_SECS},discard=unmap{read_only}{credentials}",
+        disk.name
+    );
+    let mut lines = String::new();
+    if tls.is_some() {
+        // The folder holds ca-cert.pem, client-cert.pem and client-key.pem.
+        let object = "tls-creds-x509,id=sublet-tls,endpoint=client,dir=/etc/pki/qemu";
+        let _ = writeln!(lines, "-object {object} \\");
+    }
+    let device = match disk.kind {
+        // A plain virtio disk counts as one that rotates: Linux sends it no discards for freed swap.
+        DiskKind::Swap => "nvme",
+        DiskKind::Disk => "virtio-blk-pci",
+    };
+    let _ = writeln!(lines, "-blockdev {} \\", shell_word(&blockdev));
+    let _ = writeln!(
+        lines,
+        "-device {device},drive={node},serial={}",
+        serial(disk)
+    );
+    lines
+}
+
+fn qemu_vhost_user(disk: &DiskSettings, path: &str) -> String {
+    let (node, queues) = (node(disk), disk.queues);
+    let chardev = format!("socket,id={node},path={},reconnect=1", commas_doubled(path));
+    format!(
+        "-object memory-backend-memfd,id=mem,size=4G,share=on -numa node,memdev=mem \\\n\
+         -chardev {} \\\n\
+         -device vhost-user-blk-pci,chardev={node},num-queues={queues}\n",
+        shell_word(&chardev)
+    )
+}
+
+fn libvirt_nbd(disk: &DiskSettings, place: &DiskListen) -> String {
+    let host = match place {
+        DiskListen::Tcp(host, port) => format!("<host name='{}' port='{port}'/>", xml(host)),
+        DiskListen::Unix(path) | DiskListen::VhostUser(path) => {
+            format!("<host transport='unix' socket='{}'/>", xml(path))
+        }
+    };
+    let tls = tls_at(disk, place).map_or("", |_| " tls='yes'");
+    let target = match disk.kind {
+        // One that does not rotate, so that Linux sends discards for freed swap.
+        DiskKind::Swap => "<target dev='sdb' bus='scsi' rotation_rate='1'/>",
+        DiskKind::Disk => "<target dev='vdb' bus='virtio'/>",
+    };
+    let mut lines = String::new();
+    if disk.kind == DiskKind::Swap {
+        lines.push_str("<controller type='scsi' model='virtio-scsi'/>\n");
+    }
+    let _ = write!(
+        lines,
+        "<disk type='network' device='disk'>\n  \
+           <driver name='qemu' type='raw' cache='none' discard='unmap'/>\n  \
+           <source protocol='nbd' name='{}'{tls}>\n    \
+             {host}\n    \
+             <reconnect delay='{RECONNECT_SECS}'/>\n  \
+           </source>\n  \
+           {target}\n  \
+           <serial>{}</serial>\n{}\
+         </disk>\n",
+        disk.name,
+        serial(disk),
+        if disk.read_only {
+            "  <readonly/>\n"
+        } else {
+            ""
+        },
+    );
+    lines
+}
+
+fn libvirt_vhost_user(disk: &DiskSettings, path: &str) -> String {
+    format!(
+        "<memoryBacking>\n  \
+           <source type='memfd'/>\n  \
+           <access mode='shared'/>\n\
+         </memoryBacking>\n\
+         <disk type='vhostuser' device='disk'>\n  \
+           <driver name='qemu' type='raw' queues='{}'/>\n  \
+           <source type='unix' path='{}'>\n    \
+             <reconnect enabled='yes' timeout='1'/>\n  \
+           </source>\n  \
+           <target dev='vdb' bus='virtio'/>\n\
+         </disk>\n",
+        disk.queues,
+        xml(path)
+    )
+}
+
+fn nbd_client(disk: &DiskSettings, place: &DiskListen) -> String {
+    let at = match place {
+        DiskListen::Tcp(host, port) => format!("{host} {port}"),
+        DiskListen::Unix(path) | DiskListen::VhostUser(path) => {
+            format!("-unix {}", shell_word(path))
+        }
+    };
+    // Its memory must not be swapped out to the swap that it serves.
+    let swap = match disk.kind {
+        DiskKind::Swap => " -swap",
+        DiskKind::Disk => "",
+    };
+    let tls = match tls_at(disk, place) {
+        Some(DiskTls { client_ca, .. }) => {
+            let own = client_ca
+                .as_ref()
+                .map_or("", |_| " -certfile CERT -keyfile KEY");
+            format!(" -cacertfile CA{own}")
+        }
+        None => String::new(),
+    };
+    format!(
+        "nbd-client {at} /dev/nbd0 -name {} -block-size 4096 -persist{swap}{tls}\n",
+        disk.name
+    )
+}
+
+/// How the guest uses a swap disk such that what it frees comes back to the pool.
+fn swap_in_guest(place: &DiskListen) -> String {
+    match place {
+        DiskListen::VhostUser(_) => "\
+echo 'ACTION==\"add|change\", SUBSYSTEM==\"block\", KERNEL==\"vd[a-z]\", ATTR{queue/rotational}=\"0\"' \\
+  > /etc/udev/rules.d/60-sublet.rules   # without it Linux sends no discards for freed swap
+udevadm trigger --subsystem-match=block --action=change
+mkswap /dev/vdb && swapon --discard /dev/vdb\n"
+            .to_owned(),
+        DiskListen::Unix(_) | DiskListen::Tcp(..) => {
+            "mkswap /dev/nvme0n1 && swapon --discard /dev/nvme0n1   # /dev/sdb as libvirt's\n".to_owned()
+        }
+    }
+}
+
+/// Its TLS, where it speaks it.
+fn tls_at<'a>(disk: &'a DiskSettings, place: &DiskListen) -> Option<&'a DiskTls> {
+    match place {
+        DiskListen::Tcp(..) => disk.tls.as_ref(),
+        DiskListen::Unix(_) | DiskListen::VhostUser(_) => None,
+    }
+}
+
+/// A name that QEMU takes: a letter first, and not too long.
+fn node(disk: &DiskSettings) -> String {
+    let name = disk.name.as_str();
+    let lead = match name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        true => "",
+        false => "d",
+    };
+    format!("{lead}{name}").chars().take(NODE_LEN_MAX).collect()
+}
+
+fn serial(disk: &DiskSettings) -> String {
+    disk.name.as_str().chars().take(SERIAL_LEN_MAX).collect()
+}
+
+/// QEMU's way to have a comma in a value.
+fn commas_doubled(text: &str) -> String {
+    text.replace(',', ",,")
+}
+
+fn xml(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('\'', "&apos;")
+}
+
+/// One word for a shell.
+fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    match text.chars().all(plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk(name: &str, kind: DiskKind) -> DiskSettings {
+        DiskSettings {
+            name: name.parse().expect(name),
+            kind,
+            tenant: "web".parse().expect("a name"),
+            backing: None,
+            size: None,
+            listen: Vec::new(),
+            mode: 0o600,
+            queues: 2,
+            read_only: false,
+            durability: None,
+            fill: None,
+            sequential_max: None,
+            slow: None,
+            tls: None,
+        }
+    }
+
+    fn lines(disk: &DiskSettings, place: &str) -> Vec<String> {
+        let place = place.parse().expect(place);
+        let all = recipes(disk, &place).into_iter();
+        all.map(|recipe| recipe.lines).collect()
+    }
+
+    #[test]
+    fn a_disk_on_a_unix_socket_is_a_virtio_disk() {
+        let lines = lines(&disk("db", DiskKind::Disk), "unix:/run/db.sock");
+        let [qemu, libvirt, client] = &lines[..] else {
+            panic!("{lines:?}")
+        };
+        assert_eq!(
+            *qemu,
+            "-blockdev driver=nbd,node-name=db,server.type=unix,server.path=/run/db.sock,export=db,\
+             reconnect-delay=60,discard=unmap \\\n-device virtio-blk-pci,drive=db,serial=db\n"
+        );
+        assert!(libvirt.contains("<host transport='unix' socket='/run/db.sock'/>"));
+        assert!(libvirt.contains("<reconnect delay='60'/>"));
+        assert_eq!(
+            *client,
+            "nbd-client -unix /run/db.sock /dev/nbd0 -name db -block-size 4096 -persist\n"
+        );
+    }
+
+    #[test]
+    fn swap_is_a_disk_that_does_not_rotate() {
+        let swap = disk("web-swap", DiskKind::Swap);
+        let nbd = lines(&swap, "tcp:[::1]:10809");
+        assert!(nbd[0].contains("server.type=inet,server.host=::1,server.port=10809"));
+        assert!(nbd[0].contains("-device nvme,drive=web-swap,serial=web-swap"));
+        assert!(nbd[1].contains("rotation_rate='1'"));
+        assert!(nbd[2].contains("nbd-client ::1 10809 ") && nbd[2].contains(" -swap"));
+        assert!(nbd[3].contains("swapon --discard"));
+        let vhost = lines(&swap, "vhost-user:/run/w");
+        assert!(vhost[0].contains("socket,id=web-swap,path=/run/w,reconnect=1"));
+        assert!(vhost[0].contains("num-queues=2"));
+        assert!(vhost[1].contains("<driver name='qemu' type='raw' queues='2'/>"));
+        assert!(vhost[2].contains("ATTR{queue/rotational}=\"0\""));
+    }
+
+    #[test]
+    fn odd_names_and_paths_are_written_so_that_they_are_read_back() {
+        let long = format!("9{}", "x".repeat(40));
+        let odd = disk(&long, DiskKind::Disk);
+        let lines = lines(&odd, "unix:/run/a, b's&.sock");
+        assert!(lines[0].contains(&format!("node-name=d9{},", "x".repeat(29))));
+        assert!(lines[0].contains(&format!("serial=9{}\n", "x".repeat(19))));
+        assert!(lines[0].contains(r"server.path=/run/a,, b'\''s&.sock,"));
+        assert!(lines[1].contains("socket='/run/a, b&apos;s&amp;.sock'"));
+        assert!(lines[2].contains(r"-unix '/run/a, b'\''s&.sock' "));
+    }
+
+    #[test]
+    fn tls_is_for_tcp_and_a_disk_may_be_read_only() {
+        let mut db = disk("db", DiskKind::Disk);
+        db.read_only = true;
+        db.tls = Some(DiskTls {
+            cert: "/c".into(),
+            key: "/k".into(),
+            client_ca: Some("/a".into()),
+        });
+        let tcp = lines(&db, "tcp:10.0.0.1:10809");
+        assert!(tcp[0].starts_with("-object tls-creds-x509,id=sublet-tls,"));
+        assert!(tcp[0].contains(",read-only=on,tls-creds=sublet-tls"));
+        assert!(tcp[1].contains(" tls='yes'>") && tcp[1].contains("<readonly/>"));
+        assert!(tcp[2].contains("-cacertfile CA -certfile CERT"));
+        assert!(!lines(&db, "unix:/run/db.sock")[0].contains("tls"));
+    }
+}
