@@ -2,6 +2,7 @@
 
 pub mod ring;
 pub mod traces;
+pub mod virtio;
 
 use std::sync::Arc;
 

@@ -8,7 +8,9 @@ use crate::command::Line;
 use crate::{machine, root};
 
 /// Every target of `fuzz/`.
-pub(crate) const TARGETS: [&str; 6] = ["text", "meta", "binary", "config", "ring", "traces"];
+pub(crate) const TARGETS: [&str; 7] = [
+    "text", "meta", "binary", "config", "ring", "traces", "virtio",
+];
 
 /// What makes the compiler count edges and comparisons for libFuzzer. Overflow checks and debug
 /// assertions stay on.

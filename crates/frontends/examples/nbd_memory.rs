@@ -14,7 +14,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use sublet_frontends::block::{self, Disk, Shape};
+use sublet_frontends::block::{self, Buffer, Disk, Outcome, Outcomes, Request, Shape, Verb};
 use sublet_frontends::doors::{
     ClientCertificate, Endpoint, Tls, TlsSettings, TlsVersion, Transport, bind,
 };
@@ -75,7 +75,7 @@ fn disks(bytes: u64, wants: &dyn Fn(&str) -> bool) -> Vec<Arc<dyn Disk>> {
     };
     let memory = FakeDisk::new("memory", bytes, mood);
     if wants("full") {
-        memory.fill();
+        fill(&*memory);
     }
     let mut disks: Vec<Arc<dyn Disk>> = vec![memory];
     if wants("several") {
@@ -88,6 +88,31 @@ fn disks(bytes: u64, wants: &dyn Fn(&str) -> bool) -> Vec<Arc<dyn Disk>> {
         disks.push(FakeDisk::shaped("fixed", fixed, Mood::Prompt, None));
     }
     disks
+}
+
+/// Hears of outcomes, and does nothing.
+struct Deaf;
+
+impl Outcomes for Deaf {
+    fn done(&self, _: Outcome) {}
+}
+
+fn fill(disk: &dyn Disk) {
+    const PIECE: u64 = 1 << 20;
+    let to: Arc<dyn Outcomes> = Arc::new(Deaf);
+    for at in (0..disk.shape().bytes).step_by(PIECE as usize) {
+        let len = PIECE.min(disk.shape().bytes - at);
+        let mut buffer = Buffer::zeroed(len as usize);
+        buffer.fill((at / PIECE) as u8 | 1);
+        disk.start(Request {
+            verb: Verb::Write { lasting: false },
+            at,
+            len,
+            buffer,
+            to: Arc::clone(&to),
+            token: 0,
+        });
+    }
 }
 
 fn size_of(size: &str) -> Result<u64, Wrong> {

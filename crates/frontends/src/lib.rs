@@ -8,3 +8,4 @@ pub mod memcached;
 pub mod nbd;
 pub mod ring;
 pub mod tenancy;
+pub mod vhost_user;

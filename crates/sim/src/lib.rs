@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cached_disk;
 pub mod chance;
 pub mod compare;
 pub mod judges;

@@ -35,8 +35,11 @@ pub struct MissRow {
 impl MissRow {
     /// Misses relative to the yard-stick's.
     pub fn ratios(&self) -> Vec<f64> {
-        let first = self.misses.first().copied().unwrap_or(0).max(1);
-        let ratio = |misses: &u64| *misses as f64 / first as f64;
+        let first = self.misses.first().copied().unwrap_or(0);
+        let ratio = |misses: &u64| match *misses == first {
+            true => 1.0,
+            false => *misses as f64 / first.max(1) as f64,
+        };
         self.misses.iter().map(ratio).collect()
     }
 }
@@ -81,8 +84,14 @@ impl Misses {
 
     /// The form for people.
     pub fn text(&self) -> String {
+        let table = self.table("gets");
+        format!("Misses, and how they compare with the first column's\n{table}\n")
+    }
+
+    /// A row for each trace and size of the client, then the mean and the worst; `asked` says what the gets are.
+    pub fn table(&self, asked: &str) -> Table {
         let mut table = Table::new();
-        let fixed = ["trace", "client", "tier", "gets"].map(str::to_owned);
+        let fixed = ["trace", "client", "tier", asked].map(str::to_owned);
         table
             .load_preset(presets::ASCII_MARKDOWN)
             .set_content_arrangement(ContentArrangement::Disabled)
@@ -101,7 +110,7 @@ impl Misses {
             });
             table.add_row(blank.into_iter().chain(means));
         }
-        format!("Misses, and how they compare with the first column's\n{table}\n")
+        table
     }
 }
 

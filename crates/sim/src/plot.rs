@@ -46,6 +46,46 @@ pub fn draw(report: &Report) -> Result<String, PlotError> {
     Ok(svg)
 }
 
+/// Groups of bars, a group a row and a bar a label.
+#[derive(Clone, Debug)]
+pub struct Panel {
+    /// What it shows.
+    pub title: String,
+    /// In what.
+    pub unit: &'static str,
+    /// Its groups; the first [`GROUPS_MAX`] are drawn.
+    pub rows: Vec<Row>,
+    /// What each bar of a group is.
+    pub labels: Vec<String>,
+}
+
+/// Draws panels below each other; returns the SVG's text.
+///
+/// # Errors
+///
+/// As [`draw`].
+pub fn draw_panels(title: &str, panels: &[Panel]) -> Result<String, PlotError> {
+    let mut svg = String::new();
+    draw_each(&mut svg, title, panels).map_err(|cause| PlotError(cause.to_string()))?;
+    Ok(svg)
+}
+
+fn draw_each(svg: &mut String, title: &str, panels: &[Panel]) -> Drawn {
+    let height = HEADER + PANEL * panels.len() as u32;
+    let root = SVGBackend::with_string(svg, (WIDTH, height)).into_drawing_area();
+    root.fill(&WHITE)?;
+    let (header, rest) = root.split_vertically(HEADER);
+    draw_title(&header, title)?;
+    let areas = rest.split_evenly((panels.len().max(1), 1));
+    for (panel, area) in panels.iter().zip(&areas) {
+        let rows: Vec<&Row> = panel.rows.iter().take(GROUPS_MAX).collect();
+        let labels: Vec<&str> = panel.labels.iter().map(String::as_str).collect();
+        draw_bars(area, &panel.title, panel.unit, &rows, &labels)?;
+    }
+    root.present()?;
+    Ok(())
+}
+
 fn draw_all(svg: &mut String, report: &Report) -> Drawn {
     let runs: Vec<&Outcome> = report.runs.iter().take(PANELS_MAX).collect();
     let rows = report.rows();
@@ -77,7 +117,7 @@ fn draw_all(svg: &mut String, report: &Report) -> Drawn {
 }
 
 /// Groups of bars in a panel at most.
-const GROUPS_MAX: usize = 16;
+pub const GROUPS_MAX: usize = 16;
 /// With more groups than this their names are smaller.
 const GROUPS_WIDE: usize = 8;
 
@@ -90,8 +130,14 @@ fn draw_header(area: &Area<'_>, report: &Report) -> Drawn {
     let Some(first) = report.runs.first() else {
         return Ok(());
     };
+    draw_title(
+        area,
+        &format!("sublet sim {}, seed {}", first.scenario, first.seed),
+    )
+}
+
+fn draw_title(area: &Area<'_>, title: &str) -> Drawn {
     let large = ("sans-serif", 20).into_font().color(&INK);
-    let title = format!("sublet sim {}, seed {}", first.scenario, first.seed);
     area.draw(&Text::new(title, (16, 14), large))?;
     Ok(())
 }
@@ -174,7 +220,7 @@ fn draw_bars(area: &Area<'_>, title: &str, unit: &str, rows: &[&Row], labels: &[
         .draw()?;
     let width = 0.8 / labels.len().max(1) as f64;
     for (run, label) in labels.iter().enumerate() {
-        let ink = COLOURS[run % COLOURS.len()];
+        let ink = COLOURS[run % COLOURS.len()].mix(strength(run));
         let bar = |(group, row): (usize, &&Row)| {
             let left = group as f64 + 0.1 + width * run as f64;
             let value = row.values.get(run).copied().flatten()?;
@@ -194,6 +240,11 @@ fn draw_bars(area: &Area<'_>, title: &str, unit: &str, rows: &[&Row], labels: &[
         .border_style(GRID)
         .draw()?;
     Ok(())
+}
+
+/// Beyond the last colour they begin anew, paler.
+fn strength(run: usize) -> f64 {
+    if run < COLOURS.len() { 1.0 } else { 0.45 }
 }
 
 /// The group in whose middle `x` is.

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 
 use sublet_policy::Policy;
 use sublet_policy::catalogue::ChoiceError;
-use sublet_types::{Bytes, Pages, Snapshot, Target, TenantNameError};
+use sublet_types::{Bytes, Pages, PoolFlags, Snapshot, Target, TenantNameError};
 
 use crate::chance::Chance;
 use crate::judges::{Court, Judged};
@@ -174,6 +174,7 @@ fn store_tier(
         most: Pages::of(host.most()),
         eviction: scenario.tier.eviction,
         shrinking: scenario.tier.shrink,
+        files: PoolFlags::default(),
         seed: scenario.seed,
     };
     Ok(StoreTier::of(&shape, &tenants?)?)

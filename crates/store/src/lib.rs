@@ -7,6 +7,7 @@
 
 mod api;
 mod arena;
+pub mod disk;
 mod eviction;
 mod items;
 mod pages;

@@ -206,7 +206,7 @@ impl Worker {
             .unwrap_or(Get::NoPool)
     }
 
-    /// Whether a page is there. It does not count as a use.
+    /// Whether a get would find a page. No use of it: nothing is counted, and its eviction hears nothing.
     pub fn has_page(&self, tenant: TenantId, key: PageKey, now: Second) -> bool {
         self.at_desk(tenant, now, |desk| desk.has(key)) == Some(true)
     }

@@ -177,3 +177,34 @@ fn what_cannot_be_done_is_a_failure_of_its_own() {
         );
     }
 }
+
+#[test]
+fn ways_of_caching_a_disk_are_compared_and_a_missing_trace_is_skipped() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lines: String = (0..4_000)
+        .map(|n| format!("{} 16 0 {n}\n", n * 7_919 % 10_000 * 16))
+        .collect();
+    let trace = written(folder.path(), "made.lis", lines);
+    let plot = folder.path().join("a.svg");
+    let arguments = [
+        "disk",
+        "--trace",
+        &trace,
+        "--trace",
+        "gone.lis",
+        "--client",
+        "2",
+        "--plot",
+        plot.to_str().expect("a plain name"),
+    ];
+    let said = json(&arguments);
+    assert_eq!(said["rows"].as_array().map(Vec::len), Some(1));
+    assert_eq!(said["rows"][0]["trace"], "made.lis");
+    assert_eq!(said["notes"][0], "Skipped: there is no gone.lis.");
+    assert_eq!(said["questions"].as_array().map(Vec::len), Some(10));
+    assert!(
+        std::fs::read_to_string(plot)
+            .expect("a plot")
+            .contains("drop-on-read")
+    );
+}

@@ -312,14 +312,17 @@ impl From<DiskListen> for String {
     }
 }
 
-/// TLS of a disk's NBD listeners: paths of PEM files.
+/// TLS of a disk's NBD listeners on TCP: paths of PEM files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskTls {
     /// Certificate chain.
+    #[serde(rename = "tls_cert")]
     pub cert: String,
     /// Its private key.
+    #[serde(rename = "tls_key")]
     pub key: String,
     /// Who signs the clients' certificates; clients need none without it.
+    #[serde(rename = "tls_client_ca")]
     pub client_ca: Option<String>,
 }
 
@@ -338,7 +341,8 @@ pub struct DiskSettings {
     pub size: Option<Bytes>,
     /// Where it is served.
     pub listen: Vec<DiskListen>,
-    /// Mode of its Unix sockets.
+    /// Mode of its Unix sockets; in JSON in octal, as text.
+    #[serde(with = "octal")]
     pub mode: u32,
     /// The most queues that a guest may use over vhost-user; a thread each.
     pub queues: u16,
@@ -352,7 +356,8 @@ pub struct DiskSettings {
     pub sequential_max: Option<u32>,
     /// For experiments.
     pub slow: Option<Slow>,
-    /// NBD speaks TLS only.
+    /// NBD over TCP speaks TLS only.
+    #[serde(flatten)]
     pub tls: Option<DiskTls>,
 }
 
@@ -361,6 +366,21 @@ impl DiskSettings {
     pub fn durability(&self) -> Durability {
         self.durability
             .unwrap_or_else(|| Durability::usual(self.kind))
+    }
+}
+
+/// A file's mode as text, such as `"0600"`.
+mod octal {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(mode: &u32, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&format_args!("{mode:04o}"))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+        let text = String::deserialize(from)?;
+        u32::from_str_radix(&text, 8).map_err(D::Error::custom)
     }
 }
 

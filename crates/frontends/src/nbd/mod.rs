@@ -11,7 +11,8 @@ mod negotiate;
 mod queue;
 pub mod serve;
 mod session;
-
+#[cfg(test)]
+mod tests;
 pub mod wire;
 mod workplace;
 

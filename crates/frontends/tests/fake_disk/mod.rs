@@ -91,13 +91,6 @@ impl FakeDisk {
         disk
     }
 
-    /// Writes every byte of it.
-    pub(crate) fn fill(&self) {
-        for (n, chunk) in self.chunks.iter().enumerate() {
-            *chunk.write() = Some(vec![n as u8 + 1; CHUNK_BYTES as usize].into_boxed_slice());
-        }
-    }
-
     fn is_at_once(&self) -> bool {
         if self.mood == Mood::Prompt {
             return true;

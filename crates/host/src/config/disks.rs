@@ -56,6 +56,12 @@ pub fn disk_asked(
         .map_err(|wrong| Faults::one(at_request(wrong)))
 }
 
+/// That a disk may have that size.
+pub fn check_disk_size(name: &DiskName, size: Bytes) -> Result<(), Faults> {
+    let taken = WrittenDisk::defaults().take(name, "size", &Said::Number(size.0));
+    taken.map_err(|wrong| Faults::one(Place::Request.wrong(wrong)))
+}
+
 impl WrittenDisk {
     /// Nothing said: every knob at its default.
     pub fn defaults() -> WrittenDisk {

@@ -19,7 +19,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use disks::{DISKS_MAX, WrittenDisk, disk_asked};
+pub use disks::{DISKS_MAX, WrittenDisk, check_disk_size, disk_asked};
 pub use faults::{Fault, Faults, Place, Wrong};
 pub use knobs::{DAEMON_KNOBS, DISK_KNOBS, Knob, TENANT_KNOBS, WEIGHT_MAX};
 pub use listen::{Listen, ListenError};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sublet_types::{DiskSettings, Shrinking};
 
 use super::disks::disk_lines;
-use super::meant::{Config, LogFormat, TenantConfig};
+use super::meant::{Config, DiskConfig, LogFormat, TenantConfig};
 
 impl Config {
     /// Every setting in force, by its key. Secrets stay in their files; only the files are named.
@@ -50,22 +50,13 @@ impl Config {
                     or_none(self.policy.log_file.as_deref().map(path)),
                 ),
                 (
-                    "disk.allow",
-                    self.disk
-                        .allow
-                        .iter()
-                        .map(|folder| path(folder))
-                        .collect::<Vec<_>>()
-                        .join(", "),
-                ),
-                ("disk.dirty_max", self.disk.dirty_max.to_string()),
-                (
                     "metrics.listen",
                     or_none(self.metrics.as_ref().map(|place| place.to_string())),
                 ),
             ]
             .map(|(key, value)| (key.to_owned(), value)),
         );
+        self.disk.show(&mut all);
         if let Some(tcp) = &self.admin.tcp {
             all.insert(
                 "admin.tcp".into(),
@@ -79,6 +70,15 @@ impl Config {
             tenant.show(&mut all);
         }
         all
+    }
+}
+
+impl DiskConfig {
+    fn show(&self, all: &mut BTreeMap<String, String>) {
+        let folders = self.allow.iter();
+        let folders: Vec<String> = folders.map(|folder| folder.display().to_string()).collect();
+        all.insert("disk.allow".into(), folders.join(", "));
+        all.insert("disk.dirty_max".into(), self.dirty_max.to_string());
     }
 }
 
@@ -116,6 +116,10 @@ pub(crate) fn shown_disk(disk: &DiskSettings) -> BTreeMap<String, String> {
     let shown = |(key, value): (&str, toml::Value)| match (key, value) {
         ("size", _) => disk.size.unwrap_or_default().to_string(),
         (_, toml::Value::String(text)) => text,
+        (_, toml::Value::Array(places)) => {
+            let places: Vec<&str> = places.iter().filter_map(toml::Value::as_str).collect();
+            places.join(", ")
+        }
         (_, other) => other.to_string(),
     };
     let lines = disk_lines(disk).into_iter();

@@ -15,6 +15,7 @@ use super::cover::{OBJECT_PAGES, by_object, key};
 use super::desk::DiskDesk;
 use super::figures::Tallies;
 use super::inbox::Inbox;
+use super::reading::Reading;
 use super::swap::Swap;
 use crate::observe::Seldom;
 
@@ -28,6 +29,7 @@ pub(super) struct Backed {
     pub(super) inbox: Inbox,
     pub(super) slow: Option<Slow>,
     pub(super) swap: Option<Swap>,
+    pub(super) reading: Reading,
     pub(super) tallies: Tallies,
     pub(super) bytes: AtomicU64,
     pub(super) failing: Seldom,
@@ -42,12 +44,18 @@ impl Backed {
         }
     }
 
-    /// Hears which pages are read, and has those read ahead that will follow.
-    pub(super) fn note_read(&self, _pages: &Range<u64>) {}
-
-    /// Whether a page that was read from the backing is kept.
-    pub(super) fn keeps(&self, _page: u64) -> bool {
-        true
+    /// Hears which pages are read, and has those read ahead that will follow. Says how far into its run the read
+    /// begins.
+    pub(super) fn note_read(&self, pages: &Range<u64>) -> u64 {
+        // A guest reads ahead in its swap by itself.
+        if self.swap.is_some() {
+            return 0;
+        }
+        let (position, ahead) = self.reading.note(pages);
+        if let Some(ahead) = ahead {
+            self.inbox.read_ahead(ahead);
+        }
+        position
     }
 
     /// Whether a page that was written is kept, and not only replaced.

@@ -45,10 +45,21 @@ impl DiskDesk {
         in_page.len() == PAGE && swap.is_some_and(|swap| swap.staged(page, into))
     }
 
-    /// What was read from memory is the guest's now, where the disk wants it so.
-    fn drop_read(&self, cover: &Cover) {
-        if self.disk.fill() == Fill::DropOnRead && self.disk.swap.is_none() {
-            for page in cover.pages.clone() {
+    /// Whether a get leaves the page: then a read that finds only some of its pages would lose them.
+    fn takes_what_it_reads(&self) -> bool {
+        self.disk.swap.is_none() && self.disk.fill() == Fill::DropOnRead
+    }
+
+    fn has_all(&self, cover: &Cover) -> bool {
+        let mut pages = cover.pages.clone();
+        pages.all(|page| self.tenancy.has_page(key(self.disk.pool, page)))
+    }
+
+    /// Hears of a read that memory answered: what came for one read only leaves now.
+    fn note(&self, cover: &Cover) {
+        let position = self.disk.note_read(&cover.pages);
+        if self.disk.swap.is_none() {
+            for page in self.disk.reading.leavers(cover.pages.clone(), position) {
                 self.tenancy.flush_page(key(self.disk.pool, page));
             }
         }
@@ -73,6 +84,9 @@ impl DiskDesk {
 impl Desk for DiskDesk {
     fn read(&self, at: u64, into: &mut [u8]) -> bool {
         let cover = Cover::of(at, into.len());
+        if self.takes_what_it_reads() && !self.has_all(&cover) {
+            return false;
+        }
         let all = self.tenancy.pinned(|| {
             let mut pages = cover.pages.clone();
             pages.all(|page| self.copy(&cover, page, into))
@@ -81,8 +95,7 @@ impl Desk for DiskDesk {
             self.tally.reads.add(1);
             self.tally.read_bytes.add(into.len() as u64);
             self.tally.hits.add(cover.count());
-            self.disk.note_read(&cover.pages);
-            self.drop_read(&cover);
+            self.note(&cover);
         }
         all
     }

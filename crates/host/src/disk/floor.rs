@@ -97,7 +97,7 @@ impl Floor {
         while let Some(job) = self.next_job().await {
             match job {
                 Job::Asked(request) => self.serve(request).await,
-                Job::Ahead(pages) => self.read_ahead(pages).await,
+                Job::Ahead(ahead) => self.read_ahead(ahead).await,
             }
         }
     }

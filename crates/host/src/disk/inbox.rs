@@ -1,13 +1,13 @@
 //! What a disk's thread has yet to do.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use sublet_frontends::block::{Fault, Outcome, Request};
 
 use super::bell::Bell;
+use super::reading::Ahead;
 
 /// Ranges that wait to be read ahead, at the most; more are passed by.
 const AHEAD_MAX: usize = 64;
@@ -20,7 +20,7 @@ pub(super) enum Job {
     /// What somebody asked for.
     Asked(Request),
     /// Pages that will probably be read.
-    Ahead(Range<u64>),
+    Ahead(Ahead),
 }
 
 /// Requests of all frontends, and what is read ahead when there is none.
@@ -31,7 +31,7 @@ pub(super) struct Inbox {
 
 struct Letters {
     asked: VecDeque<Request>,
-    ahead: VecDeque<Range<u64>>,
+    ahead: VecDeque<Ahead>,
     ended: bool,
 }
 
@@ -61,10 +61,10 @@ impl Inbox {
     }
 
     /// Has pages read ahead, if there is room for the wish.
-    pub(super) fn read_ahead(&self, pages: Range<u64>) {
+    pub(super) fn read_ahead(&self, ahead: Ahead) {
         let mut letters = self.letters.lock();
         if letters.ahead.len() < AHEAD_MAX && !letters.ended {
-            letters.ahead.push_back(pages);
+            letters.ahead.push_back(ahead);
             drop(letters);
             self.bell.ring();
         }

@@ -17,6 +17,7 @@ mod inbox;
 mod open;
 mod places;
 mod ranges;
+mod reading;
 mod shelf;
 mod stage;
 mod swap;

@@ -1,5 +1,6 @@
 //! Opening a disk, and its end.
 
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::thread::{self, JoinHandle};
 
 use sublet_frontends::memcached::serve::Premises;
 use sublet_frontends::tenancy::Doorman;
-use sublet_types::{Bytes, DiskKind, DiskSettings, PoolFlags, TenantId};
+use sublet_types::{Bytes, DiskKind, DiskSettings, Fill, PAGE_BYTES, PoolFlags, TenantId};
 
 use super::DiskError;
 use super::backed::Backed;
@@ -18,6 +19,7 @@ use super::bell::Bell;
 use super::figures::Tallies;
 use super::floor::Floor;
 use super::inbox::Inbox;
+use super::reading::Reading;
 use super::stage::Stage;
 use super::swap::Swap;
 use crate::observe::Seldom;
@@ -36,12 +38,16 @@ pub(super) struct Opening<'a> {
     pub(super) stage: Option<Arc<Stage>>,
 }
 
-/// A disk's pages are ephemeral, and stay when they are read: the backing has them, or the stage.
-const POOL: PoolFlags = PoolFlags {
-    persistent: false,
-    shared: false,
-    keeping: true,
-};
+/// A disk's pages are ephemeral: the backing has them, or the stage. They stay when they are read, unless the disk
+/// wants them to go then.
+fn pool_flags(settings: &DiskSettings) -> PoolFlags {
+    let goes = settings.kind == DiskKind::Disk && settings.fill == Some(Fill::DropOnRead);
+    PoolFlags {
+        persistent: false,
+        shared: false,
+        keeping: !goes,
+    }
+}
 
 impl OpenDisk {
     pub(super) fn start(
@@ -52,7 +58,7 @@ impl OpenDisk {
         let bytes = backing.bytes().map_err(DiskError::System)?;
         let bell = Arc::new(Bell::new().map_err(DiskError::System)?);
         let store = &opening.premises.store;
-        let pool = store.create_pool(opening.tenant, POOL, None);
+        let pool = store.create_pool(opening.tenant, pool_flags(settings), None);
         let durability = settings.durability();
         let swap = opening.stage.as_ref().map(|stage| {
             let (stage, bell) = (Arc::clone(stage), Arc::clone(&bell));
@@ -64,6 +70,12 @@ impl OpenDisk {
             inbox: Inbox::new(Arc::clone(&bell)),
             slow: settings.slow,
             settings: settings.clone(),
+            reading: Reading::new(
+                bytes / PAGE_BYTES,
+                settings.fill.unwrap_or(Fill::Miss),
+                settings.sequential_max,
+                RandomState::new().hash_one(&settings.name),
+            ),
             tallies: Tallies::default(),
             bytes: AtomicU64::new(bytes),
             failing: Seldom::new(),

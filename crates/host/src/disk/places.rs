@@ -1,7 +1,7 @@
 //! Where disks are served: NBD listeners, which several disks may share, and a vhost-user socket for each disk.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use signal_hook::consts::SIGTERM;
@@ -12,14 +12,18 @@ use sublet_frontends::doors::{
 use sublet_frontends::memcached::serve::Premises;
 use sublet_frontends::nbd::serve::{self, Group, Running};
 use sublet_frontends::nbd::{Exports, Settings};
-use sublet_types::{DiskListen, DiskSettings, DiskTls};
+use sublet_frontends::vhost_user::serve as vhost_user;
+use sublet_types::{DiskKind, DiskListen, DiskSettings, DiskTls};
 
 use super::DiskError;
 
 /// All places, and who is served there.
 pub(super) struct Places {
+    premises: Premises,
     nbd: Running,
     open: BTreeMap<DiskListen, Place>,
+    /// vhost-user sockets, with their disks' names.
+    shared: Vec<(String, vhost_user::Running)>,
 }
 
 /// An NBD listener.
@@ -39,8 +43,10 @@ impl Places {
             let _ = signal_hook::low_level::raise(SIGTERM);
         });
         Ok(Places {
+            premises: premises.clone(),
             nbd: serve::start(threads, premises, failed)?,
             open: BTreeMap::new(),
+            shared: Vec::new(),
         })
     }
 
@@ -52,7 +58,11 @@ impl Places {
     ) -> Result<Vec<DiskListen>, DiskError> {
         let mut served = Vec::new();
         for place in &settings.listen {
-            match self.serve_at(disk, settings, place) {
+            let at = match place {
+                DiskListen::VhostUser(path) => self.share(disk, settings, path),
+                _ => self.serve_at(disk, settings, place),
+            };
+            match at {
                 Ok(place) => served.push(place),
                 Err(error) => {
                     self.leave(disk.name());
@@ -61,6 +71,35 @@ impl Places {
             }
         }
         Ok(served)
+    }
+
+    /// Serves a disk through memory that a VMM shares.
+    fn share(
+        &mut self,
+        disk: &Arc<dyn Disk>,
+        settings: &DiskSettings,
+        path: &str,
+    ) -> Result<DiskListen, DiskError> {
+        let place = DiskListen::VhostUser(path.to_owned());
+        let granted = vhost_user::Settings {
+            queues: settings.queues,
+            // A swap's guest never flushes, and is told that everything lasts.
+            config_wce: settings.kind == DiskKind::Disk,
+            ..vhost_user::Settings::default()
+        };
+        let running = vhost_user::start(
+            Arc::clone(disk),
+            Path::new(path),
+            settings.mode,
+            &self.premises,
+            granted,
+        );
+        let running = running.map_err(|source| DiskError::Serve {
+            place: place.clone(),
+            source,
+        })?;
+        self.shared.push((disk.name().to_owned(), running));
+        Ok(place)
     }
 
     fn serve_at(
@@ -111,6 +150,11 @@ impl Places {
     /// Serves a disk no more. Returns when nobody uses it.
     pub(super) fn leave(&mut self, name: &str) {
         self.nbd.remove_disk(name);
+        let (its, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.shared)
+            .into_iter()
+            .partition(|(disk, _)| disk == name);
+        self.shared = others;
+        its.into_iter().for_each(|(_, running)| running.stop());
         for place in self.open.values_mut() {
             place.disks.retain(|disk| disk != name);
         }
@@ -129,12 +173,18 @@ impl Places {
             .open
             .values()
             .filter(|place| place.disks.iter().any(|disk| disk == name));
-        its.map(|place| place.group.figures.connections.get()).sum()
+        let shared = self.shared.iter().filter(|(disk, _)| disk == name);
+        its.map(|place| place.group.figures.connections.get())
+            .chain(shared.map(|(_, running)| running.figures().connections.get()))
+            .sum()
     }
 
     /// Serves nothing more. Returns when everybody is gone.
     pub(super) fn end(self) {
         self.nbd.stop();
+        for (_, running) in self.shared {
+            running.stop();
+        }
     }
 }
 

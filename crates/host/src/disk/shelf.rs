@@ -14,7 +14,9 @@ use sublet_client::messages::{DiskState, DiskStatus};
 use sublet_frontends::block::{Buffer, Disk, Outcome, Outcomes, Request, Verb};
 use sublet_frontends::memcached::serve::Premises;
 use sublet_store::TenantError;
-use sublet_types::{Bytes, DiskKind, DiskListen, DiskName, DiskSettings, PoolId, TenantId};
+use sublet_types::{
+    Bytes, DiskKind, DiskListen, DiskName, DiskSettings, PAGE_BYTES, PoolId, TenantId,
+};
 
 use super::DiskError;
 use super::backed::Backed;
@@ -263,6 +265,7 @@ impl Disks {
             .grow(size, disk.swap.is_some())
             .map_err(failed)?;
         disk.bytes.store(size.0, Ordering::Relaxed);
+        disk.reading.resize(size.0 / PAGE_BYTES);
         Ok(())
     }
 

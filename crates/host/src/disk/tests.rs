@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -11,7 +11,7 @@ use sublet_frontends::block::{Buffer, Desk, Disk, Fault, Outcome, Outcomes, Requ
 use sublet_frontends::memcached::serve::Premises;
 use sublet_frontends::tenancy::{Clock, Doorman, Ledger};
 use sublet_store::{PageSettings, Store, StoreSettings};
-use sublet_types::{Bytes, DiskKind, DiskSettings, Durability, Slow, TenantSettings, Weight};
+use sublet_types::{Bytes, DiskKind, DiskSettings, Durability, Fill, Slow, TenantSettings, Weight};
 
 use super::open::{OpenDisk, Opening};
 use super::stage::{Preface, Stage};
@@ -255,6 +255,36 @@ fn a_disk_is_an_array(kind: DiskKind, change: impl FnOnce(&mut DiskSettings)) {
 #[test]
 fn a_cached_disk_is_an_array() {
     a_disk_is_an_array(DiskKind::Disk, |_| {});
+}
+
+#[test]
+fn a_disk_that_keeps_what_is_missed_twice_is_an_array() {
+    a_disk_is_an_array(DiskKind::Disk, |settings| {
+        settings.fill = Some(Fill::SecondMiss);
+        settings.sequential_max = Some(8);
+    });
+}
+
+#[test]
+fn a_disk_that_drops_what_is_read_is_an_array() {
+    a_disk_is_an_array(DiskKind::Disk, |settings| {
+        settings.fill = Some(Fill::DropOnRead);
+    });
+}
+
+/// Who reads in order finds the next pages in memory.
+#[test]
+fn what_follows_is_read_ahead() {
+    let rig = Rig::new(DiskKind::Disk, |_| {});
+    let desk = rig.desk();
+    for page in 0..2 {
+        rig.read(&*desk, page * 4096, 4096);
+    }
+    let until = Instant::now() + Duration::from_secs(20);
+    while !desk.read(3 * 4096, &mut [0; 4096]) {
+        assert!(Instant::now() < until, "nothing is read ahead");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 #[test]

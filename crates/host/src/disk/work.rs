@@ -5,10 +5,12 @@ use std::ops::Range;
 
 use sublet_frontends::block::{Buffer, Extent, Fault};
 use sublet_store::Get;
+use sublet_store::disk::Coming;
 use sublet_types::PAGE_BYTES;
 
 use super::cover::{Cover, PAGE, key};
 use super::floor::Floor;
+use super::reading::Ahead;
 
 /// Pages of one read or write of the backing, at the most.
 const RUN_MAX: u64 = 1024;
@@ -54,20 +56,27 @@ impl Floor {
         let cover = Cover::of(at, buffer.len());
         self.tally.reads.add(1);
         self.tally.read_bytes.add(buffer.len() as u64);
-        self.disk.note_read(&cover.pages);
+        let position = self.disk.note_read(&cover.pages);
         let _held = self.ranges.hold(cover.pages.clone()).await;
         if cover.is_exact() {
-            let (result, buffer) = self.fill(&cover, buffer).await;
+            let (result, buffer) = self.fill(&cover, buffer, position).await;
             return Answer::of_io(result, buffer);
         }
-        let (result, room) = self.fill(&cover, Buffer::zeroed(cover.bytes())).await;
+        let room = Buffer::zeroed(cover.bytes());
+        let (result, room) = self.fill(&cover, room, position).await;
         let mut buffer = buffer;
         buffer.copy_from_slice(&room[cover.within()]);
         Answer::of_io(result, buffer)
     }
 
     /// Reads the cover's pages into a buffer of just them: from memory, and what is not there from the backing.
-    async fn fill(&self, cover: &Cover, mut room: Buffer) -> (io::Result<()>, Buffer) {
+    /// `position` says how far into its run the first one is.
+    async fn fill(
+        &self,
+        cover: &Cover,
+        mut room: Buffer,
+        position: u64,
+    ) -> (io::Result<()>, Buffer) {
         let mut page = cover.pages.start;
         while page < cover.pages.end {
             let Some(run) = self.next_run(cover, page, &mut room) else {
@@ -81,7 +90,12 @@ impl Floor {
                 self.disk.tell("read", &error);
                 return (Err(error), room);
             }
-            self.keep_read(cover, &run, &room);
+            self.keep_read(
+                cover,
+                &run,
+                &room,
+                position + (run.start - cover.pages.start),
+            );
             page = run.end;
         }
         (Ok(()), room)
@@ -130,14 +144,13 @@ impl Floor {
 
     /// Keeps what was read, as far as the disk keeps such pages. Swap keeps none: the guest has it now, and what
     /// it puts there next must not be overtaken.
-    fn keep_read(&self, cover: &Cover, run: &Range<u64>, room: &Buffer) {
-        if self.disk.swap.is_some() {
+    fn keep_read(&self, cover: &Cover, run: &Range<u64>, room: &Buffer, position: u64) {
+        let reading = &self.disk.reading;
+        if self.disk.swap.is_some() || !reading.came(run.clone(), position, Coming::Asked) {
             return;
         }
         for page in run.clone() {
-            if self.disk.keeps(page) {
-                self.put(page, &room[cover.place(page)]);
-            }
+            self.put(page, &room[cover.place(page)]);
         }
     }
 
@@ -161,7 +174,7 @@ impl Floor {
             return Answer::of_io(result, buffer);
         }
         // What is less than a page is put together with the rest of it.
-        let (filled, mut room) = self.fill(&cover, Buffer::zeroed(cover.bytes())).await;
+        let (filled, mut room) = self.fill(&cover, Buffer::zeroed(cover.bytes()), 0).await;
         if let Err(error) = filled {
             return Answer::of_io(Err(error), buffer);
         }
@@ -307,7 +320,7 @@ impl Floor {
             let cover = Cover::of(at, len);
             let (filled, mut room) = match cover.is_exact() {
                 true => (Ok(()), Buffer::zeroed(cover.bytes())),
-                false => self.fill(&cover, Buffer::zeroed(cover.bytes())).await,
+                false => self.fill(&cover, Buffer::zeroed(cover.bytes()), 0).await,
             };
             filled?;
             room[cover.within()].fill(0);
@@ -324,17 +337,22 @@ impl Floor {
         let mut from = pages.start;
         while from < pages.end {
             let to = pages.end.min(from + RUN_MAX);
-            self.disk.inbox.read_ahead(from..to);
+            self.disk.inbox.read_ahead(Ahead {
+                pages: from..to,
+                position: 0,
+            });
             from = to;
         }
         Answer::of(Ok(()), buffer)
     }
 
     /// Reads pages that nobody waits for. What is being worked on is left to who works on it.
-    pub(super) async fn read_ahead(&self, pages: Range<u64>) {
+    pub(super) async fn read_ahead(&self, ahead: Ahead) {
+        let Ahead { pages, position } = ahead;
         if self.disk.swap.is_some() {
             return;
         }
+        let from = pages.start;
         let missing = |page: &u64| !self.has_page(*page);
         let (first, last) = (pages.clone().find(missing), pages.rev().find(missing));
         let Some((first, last)) = first.zip(last) else {
@@ -347,7 +365,9 @@ impl Floor {
         let room = Buffer::zeroed(cover.bytes());
         let part = 0..room.len();
         let (read, room) = self.read_backing(first * PAGE_BYTES, room, part).await;
-        if read.is_ok() {
+        let position = position + (first - from);
+        let reading = &self.disk.reading;
+        if read.is_ok() && reading.came(cover.pages.clone(), position, Coming::Ahead) {
             self.tally.read_ahead.add(cover.count());
             for page in cover.pages.clone().filter(missing) {
                 self.put(page, &room[cover.place(page)]);

@@ -16,7 +16,9 @@ use sublet_types::{Bytes, DiskName, DiskSettings, Pages, TenantName, TenantSetti
 
 use super::RunError;
 use super::daemon::{Daemon, Declined};
-use crate::config::{Config, DISKS_MAX, DiskChange, Live, Loaded, Said, disk_asked, shown_disk};
+use crate::config::{
+    Config, DISKS_MAX, DiskChange, Live, Loaded, Said, check_disk_size, disk_asked, shown_disk,
+};
 use crate::disk::{DiskError, DiskGround, Disks};
 
 /// The disks, and what was said of each.
@@ -117,17 +119,19 @@ impl Shelf {
     /// Brings everything to the backings, with a line now and then on how much is left.
     pub(super) fn drain(&self) {
         let all = self.disks.list();
-        if all.iter().all(|disk| disk.dirty == 0) {
+        if all.is_empty() {
             return;
         }
         thread::scope(|scope| {
-            let flush = |name: DiskName| move || self.flush_last(&name);
-            let names = all.iter().map(|disk| disk.settings.name.clone());
-            let named = |name: DiskName| {
+            let mut flushing = Vec::new();
+            for disk in &all {
+                let name = &disk.settings.name;
                 let thread = thread::Builder::new().name("drain".to_owned());
-                thread.spawn_scoped(scope, flush(name))
-            };
-            let flushing: Vec<_> = names.filter_map(|name| named(name).ok()).collect();
+                match thread.spawn_scoped(scope, || self.flush_last(name)) {
+                    Ok(thread) => flushing.push(thread),
+                    Err(_) => self.flush_last(name),
+                }
+            }
             let mut told = Instant::now();
             self.tell_of_dirty();
             while flushing.iter().any(|thread| !thread.is_finished()) {
@@ -159,7 +163,9 @@ impl Shelf {
 
     fn tell_of_dirty(&self) {
         let dirty: Pages = self.disks.list().iter().map(|disk| Pages(disk.dirty)).sum();
-        tracing::info!(left = %dirty.bytes(), "draining disks to their backings");
+        if dirty.0 > 0 {
+            tracing::info!(left = %dirty.bytes(), "draining disks to their backings");
+        }
     }
 }
 
@@ -235,7 +241,7 @@ impl Daemon {
 
     /// Opens a disk, serves it, and writes it down where it lasts.
     pub fn add_disk(&self, asked: &AddDisk) -> Result<DiskStatus, Declined> {
-        let said = asked.said.iter();
+        let said = asked.said.iter().filter(|(_, value)| !value.is_null());
         let said = said.map(|(key, value)| (key.clone(), Said::from_json(value)));
         let disk = disk_asked(&asked.name, said)?;
         let _turn = self.shelf.turn(&disk.name)?;
@@ -277,6 +283,7 @@ impl Daemon {
 
     /// Gives a disk another size, and writes it down where it lasts.
     pub fn resize_disk(&self, name: &DiskName, asked: &ResizeDisk) -> Result<DiskStatus, Declined> {
+        check_disk_size(name, asked.size)?;
         let _turn = self.shelf.turn(name)?;
         let before = self.shelf.disks.show(name);
         let before = before.ok_or_else(|| DiskError::NoDisk(name.clone()))?.size;

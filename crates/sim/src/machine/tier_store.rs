@@ -57,6 +57,8 @@ pub struct StoreShape {
     pub eviction: EvictionKind,
     /// What becomes of who holds more than its target.
     pub shrinking: Shrinking,
+    /// What the pools of file pages promise.
+    pub files: PoolFlags,
     /// Seed of its hashes.
     pub seed: u64,
 }
@@ -141,16 +143,16 @@ impl StoreTier {
         };
         tenants
             .iter()
-            .try_for_each(|tenant| tier.add(tenant, shape.eviction))?;
+            .try_for_each(|tenant| tier.add(tenant, shape))?;
         Ok(tier)
     }
 
-    fn add(&mut self, tenant: &StoreTenant, eviction: EvictionKind) -> Result<(), StoreTierError> {
+    fn add(&mut self, tenant: &StoreTenant, shape: &StoreShape) -> Result<(), StoreTierError> {
         let mut settings = tenant.settings.clone();
         settings.floor = settings.floor.map(stamped);
         settings.ceiling = settings.ceiling.map(stamped);
         let id = self.store.add_tenant(settings)?;
-        self.store.set_eviction(id, eviction, Second(0));
+        self.store.set_eviction(id, shape.eviction, Second(0));
         let spill = Arc::new(Pond {
             slots: tenant.swap_pages,
             bytes: Mutex::default(),
@@ -162,10 +164,16 @@ impl StoreTier {
         };
         self.tenants.push(Pools {
             swap: self.store.create_pool(id, persistent, Some(spill))?,
-            file: self.store.create_pool(id, PoolFlags::default(), None)?,
+            file: self.store.create_pool(id, shape.files, None)?,
             target: None,
         });
         Ok(())
+    }
+
+    /// Whether a get would find a page; no use of it.
+    pub fn has(&self, page: TierPage, now: Moment) -> bool {
+        self.worker
+            .has_page(page.tenant, self.key(page), now.second())
     }
 
     fn key(&self, page: TierPage) -> PageKey {
@@ -368,6 +376,7 @@ mod tests {
             most: Pages(pages),
             eviction,
             shrinking: Shrinking::Active,
+            files: PoolFlags::default(),
             seed: 1,
         };
         StoreTier::of(&shape, &tenants).expect("memory for a test")

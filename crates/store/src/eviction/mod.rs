@@ -16,6 +16,7 @@ mod s3fifo;
 mod sieve;
 mod x_s3h;
 
+pub(crate) use ghost::Ghosts;
 use sublet_types::{EvictionKind, Second};
 
 use crate::pages::{FrameId, Frames, Queue, QueueId};

@@ -140,16 +140,10 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Whether a page is there. Nobody hears that it was asked for.
+    /// Whether a get would find a page.
     pub(crate) fn has(&self, key: PageKey) -> bool {
         let open = self.open(key.pool, key.object, key.index);
-        open.is_some_and(
-            |open| match open.shard.find(&open.pages.frames, open.object, open.key) {
-                Some(Whereabouts::Here(frame)) => open.is_valid(frame),
-                Some(Whereabouts::OnDisk(_)) => true,
-                None => false,
-            },
-        )
+        open.is_some_and(|open| open.is_there())
     }
 
     /// Flushes a page; not finding it is fine. Says whether the pool is there.
@@ -211,6 +205,14 @@ impl Open<'_> {
         let block = self.pages.frames.block(frame);
         let block = self.pages.arena.block(block);
         block.is_of_pages(self.owner.id, self.pool.kind())
+    }
+
+    fn is_there(&self) -> bool {
+        match self.shard.find(&self.pages.frames, self.object, self.key) {
+            Some(Whereabouts::Here(frame)) => self.is_valid(frame),
+            Some(Whereabouts::OnDisk(_)) => true,
+            None => false,
+        }
     }
 
     fn hash(&self) -> u64 {

@@ -170,7 +170,7 @@ fn nbd_client(disk: &DiskSettings, place: &DiskListen) -> String {
             let own = client_ca
                 .as_ref()
                 .map_or("", |_| " -certfile CERT -keyfile KEY");
-            format!(" -cacertfile CA{own}")
+            format!(" -enable-tls -cacertfile CA{own}")
         }
         None => String::new(),
     };

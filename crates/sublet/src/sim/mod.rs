@@ -1,6 +1,7 @@
 //! `sublet sim`: hosts and their virtual machines in virtual time, over the daemon's own store and policies.
 
 mod compare;
+mod disk;
 mod list;
 mod mortar;
 mod play;
@@ -15,6 +16,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use sublet_sim::machine::tier_store::StoreTierError;
 use sublet_sim::outcome::Outcome;
 use sublet_sim::papers::Experiment;
 use sublet_sim::plot::PlotError;
@@ -61,6 +63,8 @@ enum Verb {
     List,
     /// Run a scenario, or traces, with several policies and evictions, the first as the yard-stick
     Compare(compare::Args),
+    /// Ways of caching a guest's disk that does not hear what the guest evicts
+    Disk(disk::Args),
     /// SmarTmem's scenarios of Table II, every policy, beside what the paper found
     Smartmem(smartmem::Args),
     /// Mortar's figure 10: an elastic store beside a fixed one
@@ -117,6 +121,9 @@ pub(crate) enum SimError {
         /// Why not.
         cause: Box<RunError>,
     },
+    /// This machine has no memory for a simulated store.
+    #[error(transparent)]
+    Store(#[from] StoreTierError),
     /// The plot could not be made.
     #[error(transparent)]
     Plot(#[from] PlotError),
@@ -146,6 +153,7 @@ impl SimError {
             SimError::NoTrace { .. }
             | SimError::Trace(_)
             | SimError::Run { .. }
+            | SimError::Store(_)
             | SimError::Plot(_)
             | SimError::Unwritable { .. } => Exit::failed(self),
         }
@@ -159,6 +167,7 @@ pub(crate) fn run(args: &Args) -> Exit {
         Verb::List => Ok(list::run(how)),
         Verb::Run(args) => run::run(args, how),
         Verb::Compare(args) => compare::run(args, how),
+        Verb::Disk(args) => disk::run(args, how),
         Verb::Smartmem(args) => smartmem::run(args, how),
         Verb::Mortar => mortar::run(how),
         Verb::Synergy => synergy::run(how),
@@ -167,6 +176,11 @@ pub(crate) fn run(args: &Args) -> Exit {
 }
 
 impl How {
+    /// The seed of what has none of its own.
+    fn seed(&self) -> u64 {
+        self.seed.unwrap_or(0)
+    }
+
     fn watch(&self) -> Watch {
         match self.unwatched {
             true => Watch::Nobody,

@@ -22,24 +22,32 @@ pub(super) fn all(
     progress: &Progress,
 ) -> Result<Vec<Outcome>, SimError> {
     progress.expect(scenarios.len());
+    let one = |number: usize| one(&scenarios[number], folder, watch, progress);
+    side_by_side(scenarios.len(), one).into_iter().collect()
+}
+
+/// Does pieces of work number 0 to `count`, as many at once as there are cores; their results come in that order.
+pub(super) fn side_by_side<T: Send + Sync>(
+    count: usize,
+    work: impl Fn(usize) -> T + Sync,
+) -> Vec<T> {
     let next = AtomicUsize::new(0);
-    let outcomes: Vec<OnceLock<Result<Outcome, SimError>>> =
-        scenarios.iter().map(|_| OnceLock::new()).collect();
-    let work = || {
+    let results: Vec<OnceLock<T>> = (0..count).map(|_| OnceLock::new()).collect();
+    let take_turns = || {
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(scenario) = scenarios.get(number) else {
+            let Some(result) = results.get(number) else {
                 return;
             };
-            outcomes[number].get_or_init(|| one(scenario, folder, watch, progress));
+            result.get_or_init(|| work(number));
         }
     };
     thread::scope(|scope| {
-        for _ in 0..cores().min(scenarios.len()) {
-            scope.spawn(work);
+        for _ in 0..cores().min(count) {
+            scope.spawn(take_turns);
         }
     });
-    outcomes
+    results
         .into_iter()
         .filter_map(OnceLock::into_inner)
         .collect()

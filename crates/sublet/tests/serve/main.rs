@@ -3,6 +3,7 @@
 mod admin;
 mod afar;
 mod daemon;
+mod disks;
 mod life;
 mod metrics;
 mod packaging;

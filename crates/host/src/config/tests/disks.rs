@@ -198,6 +198,21 @@ fn a_request_is_told_all_that_is_wrong_with_it() {
 }
 
 #[test]
+fn what_the_admin_interface_shows_of_a_disk_can_be_asked_for_again() {
+    for shown in [swap(), read(DB).expect("right").disks[0].clone()] {
+        let json = serde_json::to_value(&shown).expect("JSON");
+        let keys = json.as_object().expect("a table").iter();
+        let said = keys.filter(|(key, value)| *key != "name" && !value.is_null());
+        let said = said.map(|(key, value)| (key.clone(), Said::from_json(value)));
+        assert_eq!(disk_asked(&shown.name, said).as_ref(), Ok(&shown));
+        assert_eq!(
+            serde_json::from_value::<DiskSettings>(json).expect("read"),
+            shown
+        );
+    }
+}
+
+#[test]
 fn a_disk_that_was_added_live_is_there_after_a_restart_with_all_that_was_said() {
     let home = Home::with(WEB);
     let mut loaded = home.load();

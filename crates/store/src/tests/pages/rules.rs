@@ -493,6 +493,22 @@ fn the_directory_keeps_to_its_bytes_a_page() {
     }
 }
 
+/// A look is no use: it finds what a get would, takes nothing out, and counts nothing.
+#[test]
+fn a_look_at_a_page_is_no_use_of_it() {
+    let (client, _) = alone(EPHEMERAL, 8);
+    client.put(1, 1, 5);
+    let before = client.figures();
+    let has = |index| {
+        let key = client.key(1, index);
+        client.worker.has_page(client.tenant, key, NOW)
+    };
+    assert!(has(1) && has(1) && !has(2));
+    assert_eq!(client.figures().tally, before.tally);
+    assert_eq!(client.get(1, 1), Some(5));
+    assert!(!has(1), "a get took it");
+}
+
 /// Bookkeeping: sums agree at every moment, and all is zero after the end.
 #[test]
 fn counts_add_up() {

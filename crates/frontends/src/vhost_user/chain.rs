@@ -1,0 +1,321 @@
+//! A request's descriptors: a walk over tables that the guest may change at any time. Each descriptor is read once.
+
+/// Bytes of a descriptor.
+pub const DESCRIPTOR_BYTES: u64 = 16;
+
+/// The most descriptors of one chain, those of its indirect table included.
+pub const DESCRIPTORS_MAX: usize = 256;
+
+const NEXT: u16 = 1;
+const WRITE: u16 = 2;
+const INDIRECT: u16 = 4;
+
+/// A stretch of the guest's memory, by the guest's address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Its first byte. `at + len` does not overflow.
+    pub at: u64,
+    /// Its bytes, never 0.
+    pub len: u32,
+}
+
+/// Where a queue's descriptors are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// The guest's address of the first.
+    pub at: u64,
+    /// How many.
+    pub count: u16,
+}
+
+/// Why a chain cannot be followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Broken {
+    /// A descriptor's number is not in its table.
+    #[error("descriptor {0} is not in its table")]
+    OutOfTable(u16),
+    /// A loop, or a chain that is too long.
+    #[error("the chain has more than {DESCRIPTORS_MAX} descriptors, or goes in circles")]
+    Endless,
+    /// An indirect table where none may be, or one of a wrong size.
+    #[error("an indirect table of {0} bytes is out of place")]
+    Indirect(u32),
+    /// A descriptor without bytes, or one that passes the end of all addresses.
+    #[error("a descriptor of {len} bytes at {at:#x}")]
+    Stretch {
+        /// Its address.
+        at: u64,
+        /// Its length.
+        len: u32,
+    },
+    /// What the device reads comes after what it writes.
+    #[error("a readable descriptor follows a writable one")]
+    Order,
+    /// A table is not in the guest's memory.
+    #[error("there is no memory at {0:#x}, where a descriptor should be")]
+    Unreadable(u64),
+}
+
+/// The descriptors of one request: first what the device reads, then what it writes.
+#[derive(Clone, Debug, Default)]
+pub struct Chain {
+    segments: Vec<Segment>,
+    readable: usize,
+}
+
+/// A descriptor as the guest wrote it.
+#[derive(Clone, Copy)]
+struct Descriptor {
+    at: u64,
+    len: u32,
+    flags: u16,
+    next: u16,
+}
+
+impl Chain {
+    /// Follows the chain that begins at `head`. `fetch` reads a descriptor at a guest's address. Ends after at most
+    /// [`DESCRIPTORS_MAX`] descriptors and one table, whatever the guest writes.
+    ///
+    /// # Errors
+    ///
+    /// The chain makes no sense; what was collected so far is of no use then.
+    pub fn follow(
+        &mut self,
+        table: Table,
+        head: u16,
+        mut fetch: impl FnMut(u64) -> Option<[u8; 16]>,
+    ) -> Result<(), Broken> {
+        self.segments.clear();
+        self.readable = 0;
+        let mut table = table;
+        let mut index = head;
+        let mut is_indirect = false;
+        loop {
+            let descriptor = descriptor_of(table, index, &mut fetch)?;
+            if descriptor.flags & INDIRECT != 0 {
+                if is_indirect || descriptor.flags & NEXT != 0 {
+                    return Err(Broken::Indirect(descriptor.len));
+                }
+                table = indirect(descriptor)?;
+                (is_indirect, index) = (true, 0);
+                continue;
+            }
+            self.add(descriptor)?;
+            if descriptor.flags & NEXT == 0 {
+                return Ok(());
+            }
+            index = descriptor.next;
+        }
+    }
+
+    fn add(&mut self, descriptor: Descriptor) -> Result<(), Broken> {
+        let Descriptor { at, len, flags, .. } = descriptor;
+        if self.segments.len() == DESCRIPTORS_MAX {
+            return Err(Broken::Endless);
+        }
+        if len == 0 || at.checked_add(u64::from(len)).is_none() {
+            return Err(Broken::Stretch { at, len });
+        }
+        if flags & WRITE == 0 {
+            if self.readable < self.segments.len() {
+                return Err(Broken::Order);
+            }
+            self.readable += 1;
+        }
+        self.segments.push(Segment { at, len });
+        Ok(())
+    }
+
+    /// What the device reads.
+    pub fn readable(&self) -> &[Segment] {
+        &self.segments[..self.readable]
+    }
+
+    /// What the device writes.
+    pub fn writable(&self) -> &[Segment] {
+        &self.segments[self.readable..]
+    }
+}
+
+fn descriptor_of(
+    table: Table,
+    index: u16,
+    fetch: &mut impl FnMut(u64) -> Option<[u8; 16]>,
+) -> Result<Descriptor, Broken> {
+    if index >= table.count {
+        return Err(Broken::OutOfTable(index));
+    }
+    let at = table
+        .at
+        .checked_add(u64::from(index) * DESCRIPTOR_BYTES)
+        .ok_or(Broken::Unreadable(table.at))?;
+    let bytes = fetch(at).ok_or(Broken::Unreadable(at))?;
+    let [a, b, c, d, e, f, g, h, rest @ ..] = bytes;
+    let [i, j, k, l, m, n, o, p] = rest;
+    Ok(Descriptor {
+        at: u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        len: u32::from_le_bytes([i, j, k, l]),
+        flags: u16::from_le_bytes([m, n]),
+        next: u16::from_le_bytes([o, p]),
+    })
+}
+
+fn indirect(descriptor: Descriptor) -> Result<Table, Broken> {
+    let count = u64::from(descriptor.len) / DESCRIPTOR_BYTES;
+    let is_whole = u64::from(descriptor.len).is_multiple_of(DESCRIPTOR_BYTES);
+    match u16::try_from(count) {
+        Ok(count) if is_whole && (1..=DESCRIPTORS_MAX).contains(&usize::from(count)) => Ok(Table {
+            at: descriptor.at,
+            count,
+        }),
+        _ => Err(Broken::Indirect(descriptor.len)),
+    }
+}
+
+/// Bytes of all segments.
+pub fn bytes_of(segments: &[Segment]) -> u64 {
+    segments.iter().map(|segment| u64::from(segment.len)).sum()
+}
+
+/// The segments without their first `skip` bytes and without what follows the next `keep`.
+pub fn cut(segments: &[Segment], skip: u64, keep: u64) -> impl Iterator<Item = Segment> {
+    let mut to_skip = skip;
+    let mut to_keep = keep;
+    segments.iter().filter_map(move |segment| {
+        let skipped = to_skip.min(u64::from(segment.len));
+        to_skip -= skipped;
+        let len = (u64::from(segment.len) - skipped).min(to_keep);
+        to_keep -= len;
+        let at = segment.at + skipped;
+        let len = u32::try_from(len).ok().filter(|len| *len > 0)?;
+        Some(Segment { at, len })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TABLE: Table = Table {
+        at: 0x1000,
+        count: 8,
+    };
+
+    fn bytes(at: u64, len: u32, flags: u16, next: u16) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&at.to_le_bytes());
+        bytes[8..12].copy_from_slice(&len.to_le_bytes());
+        bytes[12..14].copy_from_slice(&flags.to_le_bytes());
+        bytes[14..].copy_from_slice(&next.to_le_bytes());
+        bytes
+    }
+
+    fn memory(rows: &[(u64, [u8; 16])]) -> HashMap<u64, [u8; 16]> {
+        rows.iter().copied().collect()
+    }
+
+    fn follow(rows: &[(u64, [u8; 16])], head: u16) -> Result<Chain, Broken> {
+        let memory = memory(rows);
+        let mut chain = Chain::default();
+        chain.follow(TABLE, head, |at| memory.get(&at).copied())?;
+        Ok(chain)
+    }
+
+    #[test]
+    fn a_plain_chain_is_split_by_direction() {
+        let rows = [
+            (0x1010, bytes(0x5000, 16, NEXT, 3)),
+            (0x1030, bytes(0x6000, 4096, NEXT | WRITE, 0)),
+            (0x1000, bytes(0x7000, 1, WRITE, 99)),
+        ];
+        let chain = follow(&rows, 1).expect("a chain");
+        assert_eq!(
+            chain.readable(),
+            [Segment {
+                at: 0x5000,
+                len: 16
+            }]
+        );
+        assert_eq!(bytes_of(chain.writable()), 4097);
+    }
+
+    #[test]
+    fn an_indirect_table_is_followed_and_none_in_it() {
+        let rows = [
+            (0x1000, bytes(0x2000, 32, INDIRECT, 0)),
+            (0x2000, bytes(0x5000, 16, NEXT, 1)),
+            (0x2010, bytes(0x7000, 1, WRITE, 0)),
+        ];
+        let chain = follow(&rows, 0).expect("a chain");
+        assert_eq!((chain.readable().len(), chain.writable().len()), (1, 1));
+        let nested = [
+            (0x1000, bytes(0x2000, 16, INDIRECT, 0)),
+            (0x2000, bytes(0x2000, 16, INDIRECT, 0)),
+        ];
+        assert_eq!(follow(&nested, 0).err(), Some(Broken::Indirect(16)));
+        let odd = [(0x1000, bytes(0x2000, 17, INDIRECT, 0))];
+        assert_eq!(follow(&odd, 0).err(), Some(Broken::Indirect(17)));
+        let huge = [(0x1000, bytes(0x2000, 16 * 257, INDIRECT, 0))];
+        assert_eq!(follow(&huge, 0).err(), Some(Broken::Indirect(16 * 257)));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named() {
+        let circle = [(0x1000, bytes(0x5000, 16, NEXT, 0))];
+        assert_eq!(follow(&circle, 0).err(), Some(Broken::Endless));
+        assert_eq!(follow(&circle, 8).err(), Some(Broken::OutOfTable(8)));
+        assert_eq!(follow(&circle, 7).err(), Some(Broken::Unreadable(0x1070)));
+        let back = [
+            (0x1000, bytes(0x5000, 16, NEXT | WRITE, 1)),
+            (0x1010, bytes(0x5000, 16, 0, 0)),
+        ];
+        assert_eq!(follow(&back, 0).err(), Some(Broken::Order));
+        let empty = [(0x1000, bytes(0x5000, 0, 0, 0))];
+        let stretch = |at, len| Some(Broken::Stretch { at, len });
+        assert_eq!(follow(&empty, 0).err(), stretch(0x5000, 0));
+        let beyond = [(0x1000, bytes(u64::MAX, 2, 0, 0))];
+        assert_eq!(follow(&beyond, 0).err(), stretch(u64::MAX, 2));
+    }
+
+    proptest! {
+        /// Whatever stands in memory, the walk ends, within its bounds and in order.
+        #[test]
+        fn any_memory_is_survived(
+            rows in prop::collection::vec((any::<u64>(), 0u32..600, 0u16..8, 0u16..10), 1..40),
+            head in 0u16..10,
+        ) {
+            let mut fetched = 0;
+            let mut chain = Chain::default();
+            let result = chain.follow(TABLE, head, |at| {
+                fetched += 1;
+                let row = rows.get((at / 16) as usize % rows.len())?;
+                Some(bytes(row.0 % 0x10_0000, row.1, row.2, row.3))
+            });
+            prop_assert!(fetched <= DESCRIPTORS_MAX + 2);
+            if result.is_ok() {
+                let all = chain.readable().len() + chain.writable().len();
+                prop_assert!((1..=DESCRIPTORS_MAX).contains(&all));
+                prop_assert!(chain.readable().iter().chain(chain.writable()).all(|part| part.len > 0));
+            }
+        }
+
+        /// Cutting gives the very bytes that an array would.
+        #[test]
+        fn cutting_agrees_with_bytes(
+            parts in prop::collection::vec((0u64..1000, 1u32..50), 0..8),
+            skip in 0u64..200,
+            keep in 0u64..200,
+        ) {
+            let each = |segment: Segment| (segment.at..segment.at + u64::from(segment.len)).collect::<Vec<_>>();
+            let segments: Vec<Segment> = parts.iter().map(|&(at, len)| Segment { at, len }).collect();
+            let all: Vec<u64> = segments.iter().flat_map(|segment| each(*segment)).collect();
+            let want: Vec<u64> = all.into_iter().skip(skip as usize).take(keep as usize).collect();
+            let got: Vec<u64> = cut(&segments, skip, keep).flat_map(each).collect();
+            prop_assert_eq!(got, want);
+        }
+    }
+}

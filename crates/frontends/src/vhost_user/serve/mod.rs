@@ -1,0 +1,232 @@
+//! Serving a disk to VMMs: a thread that listens and talks to the one VMM that is connected, and a thread for each queue.
+//! The queues' threads stay while VMMs come and go.
+
+mod listen;
+mod vmm;
+mod worker;
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use vhost::vhost_user::{BackendReqHandler, Error};
+
+use self::listen::Door;
+use self::vmm::Vmm;
+use self::worker::{Post, Worker};
+use super::device::Caching;
+use super::metrics::Figures;
+use super::{QUEUE_SIZE_MAX, QUEUES_MAX};
+use crate::block::Disk;
+use crate::memcached::serve::Premises;
+use crate::tenancy::Doorman;
+
+/// How long accepting stops when the process has no descriptor left for a connection.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What a VMM is granted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Queues, each with a thread: 1 to [`QUEUES_MAX`].
+    pub queues: u16,
+    /// Places of a queue's rings: a power of two, at most [`QUEUE_SIZE_MAX`].
+    pub queue_size: u16,
+    /// The guest may turn write caching off (CONFIG_WCE). A daemon that was started anew does not know whether it did,
+    /// and until the guest sends a flush it lets every write last. A guest's swap is never flushed: leave it out there.
+    pub config_wce: bool,
+}
+
+impl Default for Settings {
+    /// A queue for each processor up to four, the largest rings, and write caching as the guest wants it.
+    fn default() -> Settings {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        Settings {
+            queues: processors.min(4) as u16,
+            queue_size: QUEUE_SIZE_MAX,
+            config_wce: true,
+        }
+    }
+}
+
+impl Settings {
+    fn check(&self) -> io::Result<()> {
+        let has_queues = (1..=QUEUES_MAX).contains(&self.queues);
+        let has_places = self.queue_size.is_power_of_two() && self.queue_size <= QUEUE_SIZE_MAX;
+        if has_queues && has_places {
+            return Ok(());
+        }
+        let what = format!(
+            "a vhost-user disk has 1 to {QUEUES_MAX} queues of a power of two up to {QUEUE_SIZE_MAX}"
+        );
+        Err(io::Error::new(io::ErrorKind::InvalidInput, what))
+    }
+}
+
+/// A disk, and what its socket's threads share.
+struct Socket {
+    disk: Arc<dyn Disk>,
+    settings: Settings,
+    figures: Arc<Figures>,
+    caching: Caching,
+}
+
+/// Threads that serve a disk. Stop them, or they go on until the process ends.
+pub struct Running {
+    door: Arc<Door>,
+    figures: Arc<Figures>,
+    posts: Vec<Arc<Post>>,
+    listening: JoinHandle<()>,
+    workers: Vec<JoinHandle<()>>,
+}
+
+impl Running {
+    /// What was counted.
+    pub fn figures(&self) -> &Arc<Figures> {
+        &self.figures
+    }
+
+    /// The socket's file.
+    pub fn path(&self) -> &Path {
+        self.door.path()
+    }
+
+    /// Stops serving. Requests that are unanswered stay so, for whoever serves the VMM next. Returns when the disk has given
+    /// back all its requests and all threads have ended; the socket's file is gone then.
+    pub fn stop(self) {
+        self.door.shut();
+        let _ = self.listening.join();
+        for post in &self.posts {
+            post.stop();
+        }
+        for worker in self.workers {
+            let _ = worker.join();
+        }
+    }
+}
+
+/// Serves a disk at a socket whose file has `mode`: to one VMM at a time, and to the next when that has gone. A socket file
+/// that nobody listens at makes way.
+///
+/// # Errors
+///
+/// The settings are out of range, the path is taken, or the kernel or the store refuses a thread.
+pub fn start(
+    disk: Arc<dyn Disk>,
+    path: &Path,
+    mode: u32,
+    premises: &Premises,
+    settings: Settings,
+) -> io::Result<Running> {
+    settings.check()?;
+    let door = Arc::new(Door::open(path, mode)?);
+    let figures = Arc::<Figures>::default();
+    let socket = Arc::new(Socket {
+        disk,
+        settings,
+        figures: Arc::clone(&figures),
+        caching: Caching::default(),
+    });
+    let mut posts = Vec::new();
+    let mut workers = Vec::new();
+    for n in 0..socket.settings.queues {
+        match start_worker(n, Arc::clone(&socket), premises.clone()) {
+            Ok((post, thread)) => {
+                posts.push(post);
+                workers.push(thread);
+            }
+            Err(error) => {
+                posts.iter().for_each(|post| post.stop());
+                return Err(error);
+            }
+        }
+    }
+    let (at, lanes) = (Arc::clone(&door), posts.clone());
+    let listening = spawn("vhost".to_owned(), move || listen(&at, &socket, &lanes))?;
+    Ok(Running {
+        door,
+        figures,
+        posts,
+        listening,
+        workers,
+    })
+}
+
+/// A desk belongs to its thread, so it is made there.
+fn start_worker(
+    n: u16,
+    socket: Arc<Socket>,
+    premises: Premises,
+) -> io::Result<(Arc<Post>, JoinHandle<()>)> {
+    let (ready, made) = mpsc::channel();
+    let thread = spawn(format!("vhost-{n}"), move || {
+        let (mut worker, made) = match make_worker(&socket, &premises) {
+            Ok((worker, post)) => (Some(worker), Ok(post)),
+            Err(error) => (None, Err(error)),
+        };
+        let _ = ready.send(made);
+        if let Some(Err(error)) = worker.as_mut().map(Worker::run) {
+            tracing::error!(disk = socket.disk.name(), %error, "serving a guest's queue failed");
+        }
+    })?;
+    let post = made.recv().map_err(io::Error::other)??;
+    Ok((post, thread))
+}
+
+fn make_worker(socket: &Arc<Socket>, premises: &Premises) -> io::Result<(Worker, Arc<Post>)> {
+    let Premises {
+        store,
+        clock,
+        ledger,
+    } = premises;
+    let doorman = Doorman::new(store, *clock, ledger).map_err(io::Error::other)?;
+    let desk = Arc::clone(&socket.disk).desk(&doorman);
+    Worker::new(Arc::clone(socket), desk)
+}
+
+/// Serves one VMM after the other until the door is shut.
+fn listen(door: &Door, socket: &Arc<Socket>, posts: &[Arc<Post>]) {
+    while !door.is_shut() {
+        match door.accept() {
+            Ok(stream) => serve(stream, socket, posts),
+            Err(_) if door.is_shut() => return,
+            Err(error) => {
+                tracing::warn!(disk = socket.disk.name(), %error, "accepting a VMM failed");
+                thread::sleep(PAUSE);
+            }
+        }
+        door.dismiss();
+    }
+}
+
+fn serve(stream: UnixStream, socket: &Arc<Socket>, posts: &[Arc<Post>]) {
+    let (disk, figures) = (socket.disk.name(), &socket.figures);
+    figures.connections_made.bump();
+    figures.connections.bump();
+    tracing::info!(disk, "a VMM has connected");
+    let vmm = Arc::new(Mutex::new(Vmm::new(Arc::clone(socket), posts)));
+    let mut requests = BackendReqHandler::from_stream(stream, Arc::clone(&vmm));
+    let end = loop {
+        match requests.handle_request() {
+            Ok(()) | Err(Error::SocketRetry(_)) => {}
+            Err(error) => break error,
+        }
+    };
+    drop(requests);
+    match end {
+        Error::Disconnected | Error::PartialMessage | Error::SocketBroken(_) => {
+            tracing::info!(disk, "the VMM has gone");
+        }
+        error => tracing::warn!(disk, %error, "the VMM is turned away"),
+    }
+    if let Ok(mut vmm) = vmm.lock() {
+        vmm.leave();
+    }
+    figures.connections.drop_one();
+}
+
+fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name(name).spawn(body)
+}

@@ -1,0 +1,329 @@
+//! What a VMM asks on its socket: features, memory, where the queues are.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use vhost::vhost_user::message::{
+    VhostTransferStateDirection, VhostTransferStatePhase, VhostUserConfigFlags, VhostUserInflight,
+    VhostUserLog, VhostUserMemoryRegion, VhostUserProtocolFeatures, VhostUserShMemConfig,
+    VhostUserSharedMsg, VhostUserSingleMemoryRegion, VhostUserVringAddrFlags, VhostUserVringState,
+};
+use vhost::vhost_user::{Error, GpuBackend, Result, VhostUserBackendReqHandlerMut};
+use virtio_bindings::virtio_ring::VIRTIO_RING_F_EVENT_IDX;
+
+use super::Socket;
+use super::worker::{End, Post};
+use crate::vhost_user::device::{self, PROTOCOL_FEATURES};
+use crate::vhost_user::memory::{Memory, REGIONS_MAX, Refused};
+use crate::vhost_user::queue::{Call, Places, Setup};
+
+/// One VMM's connection.
+pub(super) struct Vmm {
+    socket: Arc<Socket>,
+    features: u64,
+    memory: Arc<Memory>,
+    rings: Vec<Ring>,
+}
+
+/// A queue as the VMM describes it, piece by piece, and the thread that runs it once all is said.
+struct Ring {
+    post: Arc<Post>,
+    size: u16,
+    places: Option<Places>,
+    /// The first request without an answer, as far as is known here.
+    base: u16,
+    kick: Option<Arc<OwnedFd>>,
+    call: Option<Call>,
+    is_enabled: bool,
+    runs: bool,
+}
+
+impl Vmm {
+    /// A connection of which nothing is known yet.
+    pub(super) fn new(socket: Arc<Socket>, posts: &[Arc<Post>]) -> Vmm {
+        let size = socket.settings.queue_size;
+        let ring = |post: &Arc<Post>| Ring {
+            post: Arc::clone(post),
+            size,
+            places: None,
+            base: 0,
+            kick: None,
+            call: None,
+            is_enabled: false,
+            runs: false,
+        };
+        Vmm {
+            socket,
+            features: 0,
+            memory: Arc::default(),
+            rings: posts.iter().map(ring).collect(),
+        }
+    }
+
+    /// The connection has ended: stops its queues, and waits for what is at the disk.
+    pub(super) fn leave(&mut self) {
+        let running = self.rings.iter_mut().filter(|ring| ring.runs);
+        let ends: Vec<_> = running.map(|ring| ring.post.end(End::Silent)).collect();
+        for end in ends {
+            let _ = end.recv();
+        }
+    }
+
+    fn offered(&self) -> u64 {
+        device::features(&self.socket.disk.shape(), self.socket.settings.config_wce)
+    }
+
+    fn ring(&mut self, index: usize) -> Result<&mut Ring> {
+        self.rings.get_mut(index).ok_or(Error::InvalidParam)
+    }
+
+    /// Changes a queue, which stands still for it, and lets it run if it may.
+    fn change(&mut self, index: usize, change: impl FnOnce(&mut Ring)) -> Result<()> {
+        let ring = self.ring(index)?;
+        ring.rest();
+        change(ring);
+        self.run(index)
+    }
+
+    fn run(&mut self, index: usize) -> Result<()> {
+        let (features, memory) = (self.features, Arc::clone(&self.memory));
+        let ring = self.ring(index)?;
+        let (true, Some(places), Some(kick)) = (ring.is_enabled, ring.places, &ring.kick) else {
+            return Ok(());
+        };
+        let setup = Setup {
+            size: ring.size,
+            places,
+            features,
+            has_event_index: features & (1 << VIRTIO_RING_F_EVENT_IDX) != 0,
+            memory,
+            call: ring.call.clone(),
+        };
+        let begun = ring.post.begin(setup, Arc::clone(kick));
+        begun.map_err(|error| Error::ReqHandlerError(io::Error::other(error)))?;
+        ring.runs = true;
+        Ok(())
+    }
+
+    fn take_memory(&mut self, memory: std::result::Result<Memory, Refused>) -> Result<()> {
+        let memory = memory.map_err(|refused| {
+            self.socket.figures.refused_memory.bump();
+            Error::ReqHandlerError(io::Error::other(refused))
+        })?;
+        self.memory = Arc::new(memory);
+        for ring in self.rings.iter().filter(|ring| ring.runs) {
+            ring.post.set_memory(&self.memory);
+        }
+        Ok(())
+    }
+}
+
+impl Ring {
+    /// Stops the queue when all that it took is answered.
+    fn rest(&mut self) {
+        if std::mem::take(&mut self.runs)
+            && let Ok(position) = self.post.end(End::Answered).recv()
+        {
+            self.base = position;
+        }
+    }
+}
+
+const NOT_HERE: Error = Error::InvalidOperation("not offered by this device");
+
+impl VhostUserBackendReqHandlerMut for Vmm {
+    fn set_owner(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn reset_owner(&mut self) -> Result<()> {
+        self.rings.iter_mut().for_each(Ring::rest);
+        Ok(())
+    }
+
+    fn reset_device(&mut self) -> Result<()> {
+        Err(NOT_HERE)
+    }
+
+    fn get_features(&mut self) -> Result<u64> {
+        Ok(self.offered())
+    }
+
+    fn set_features(&mut self, features: u64) -> Result<()> {
+        if features & !self.offered() != 0 {
+            return Err(Error::InvalidParam);
+        }
+        let has_changed = std::mem::replace(&mut self.features, features) != features;
+        let enables = features & PROTOCOL_FEATURES == 0;
+        for index in 0..self.rings.len() {
+            if has_changed || enables {
+                self.change(index, |ring| ring.is_enabled |= enables)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn set_mem_table(
+        &mut self,
+        regions: &[VhostUserMemoryRegion],
+        files: Vec<File>,
+        _: Option<bool>,
+    ) -> Result<Option<Vec<u64>>> {
+        self.take_memory(Memory::map(regions, files))?;
+        Ok(None)
+    }
+
+    fn set_vring_num(&mut self, index: u32, num: u32) -> Result<()> {
+        let most = u32::from(self.socket.settings.queue_size);
+        if num > most || !num.is_power_of_two() {
+            return Err(Error::InvalidParam);
+        }
+        self.change(index as usize, |ring| ring.size = num as u16)
+    }
+
+    fn set_vring_addr(
+        &mut self,
+        index: u32,
+        _: VhostUserVringAddrFlags,
+        descriptor: u64,
+        used: u64,
+        available: u64,
+        _: u64,
+    ) -> Result<()> {
+        let place = |vmm| self.memory.address_of(vmm).ok_or(Error::InvalidParam);
+        let places = Places {
+            descriptors: place(descriptor)?,
+            available: place(available)?,
+            used: place(used)?,
+        };
+        self.change(index as usize, |ring| ring.places = Some(places))
+    }
+
+    /// Taken note of; the ring's own used index decides, see the head of this frontend.
+    fn set_vring_base(&mut self, index: u32, base: u32) -> Result<()> {
+        self.ring(index as usize)?.base = base as u16;
+        Ok(())
+    }
+
+    fn get_vring_base(&mut self, index: u32) -> Result<VhostUserVringState> {
+        let ring = self.ring(index as usize)?;
+        ring.rest();
+        (ring.kick, ring.call) = (None, None);
+        Ok(VhostUserVringState::new(index, u32::from(ring.base)))
+    }
+
+    fn set_vring_kick(&mut self, index: u8, file: Option<File>) -> Result<()> {
+        let kick = file.map(|file| Arc::new(OwnedFd::from(file)));
+        self.change(usize::from(index), |ring| ring.kick = kick)
+    }
+
+    fn set_vring_call(&mut self, index: u8, file: Option<File>) -> Result<()> {
+        let ring = self.ring(usize::from(index))?;
+        ring.call = file.map(|file| Call::new(OwnedFd::from(file)));
+        if ring.runs {
+            ring.post.set_call(ring.call.clone());
+        }
+        Ok(())
+    }
+
+    /// Nothing is ever told that way.
+    fn set_vring_err(&mut self, index: u8, _: Option<File>) -> Result<()> {
+        self.ring(usize::from(index)).map(|_| ())
+    }
+
+    /// Acknowledgements are the crate's own and always offered.
+    fn get_protocol_features(&mut self) -> Result<VhostUserProtocolFeatures> {
+        Ok(VhostUserProtocolFeatures::MQ
+            | VhostUserProtocolFeatures::CONFIG
+            | VhostUserProtocolFeatures::CONFIGURE_MEM_SLOTS)
+    }
+
+    fn set_protocol_features(&mut self, features: u64) -> Result<()> {
+        let offered = self.get_protocol_features()? | VhostUserProtocolFeatures::REPLY_ACK;
+        match features & !offered.bits() {
+            0 => Ok(()),
+            _ => Err(Error::InvalidParam),
+        }
+    }
+
+    fn get_queue_num(&mut self) -> Result<u64> {
+        Ok(self.rings.len() as u64)
+    }
+
+    fn set_vring_enable(&mut self, index: u32, enable: bool) -> Result<()> {
+        if self.ring(index as usize)?.is_enabled == enable {
+            return Ok(());
+        }
+        self.change(index as usize, |ring| ring.is_enabled = enable)
+    }
+
+    fn get_config(&mut self, offset: u32, size: u32, _: VhostUserConfigFlags) -> Result<Vec<u8>> {
+        let shape = self.socket.disk.shape();
+        let queues = self.rings.len() as u16;
+        let wce = self.socket.caching.byte();
+        let (offset, size) = (offset as usize, size as usize);
+        Ok(device::config(&shape, queues, wce, offset, size))
+    }
+
+    fn set_config(&mut self, offset: u32, bytes: &[u8], _: VhostUserConfigFlags) -> Result<()> {
+        let set = self.socket.caching.set(offset as usize, bytes);
+        set.map_err(|error| Error::ReqHandlerError(io::Error::other(error)))
+    }
+
+    fn set_gpu_socket(&mut self, _: GpuBackend) -> Result<()> {
+        Err(NOT_HERE)
+    }
+
+    fn get_shared_object(&mut self, _: VhostUserSharedMsg) -> Result<File> {
+        Err(NOT_HERE)
+    }
+
+    fn get_inflight_fd(&mut self, _: &VhostUserInflight) -> Result<(VhostUserInflight, File)> {
+        Err(NOT_HERE)
+    }
+
+    fn set_inflight_fd(&mut self, _: &VhostUserInflight, _: File) -> Result<()> {
+        Err(NOT_HERE)
+    }
+
+    fn get_max_mem_slots(&mut self) -> Result<u64> {
+        Ok(REGIONS_MAX as u64)
+    }
+
+    fn add_mem_region(
+        &mut self,
+        region: &VhostUserSingleMemoryRegion,
+        file: File,
+        _: Option<bool>,
+    ) -> Result<Option<u64>> {
+        self.take_memory(self.memory.with(region, file))?;
+        Ok(None)
+    }
+
+    fn remove_mem_region(&mut self, region: &VhostUserSingleMemoryRegion) -> Result<()> {
+        self.take_memory(self.memory.without(region))
+    }
+
+    fn set_device_state_fd(
+        &mut self,
+        _: VhostTransferStateDirection,
+        _: VhostTransferStatePhase,
+        _: File,
+    ) -> Result<Option<File>> {
+        Err(NOT_HERE)
+    }
+
+    fn check_device_state(&mut self) -> Result<()> {
+        Err(NOT_HERE)
+    }
+
+    fn get_shmem_config(&mut self) -> Result<VhostUserShMemConfig> {
+        Err(NOT_HERE)
+    }
+
+    fn set_log_base(&mut self, _: &VhostUserLog, _: File) -> Result<()> {
+        Err(NOT_HERE)
+    }
+}

@@ -1,0 +1,189 @@
+//! The clients that people use, where they are installed: nbdinfo, nbdcopy, qemu-img, qemu-io, fio.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use sublet_frontends::block::Shape;
+
+use crate::fake_disk::{FakeDisk, Mood};
+use crate::node::Node;
+
+const BYTES: u64 = 64 << 20;
+
+/// A program, if it is on this machine.
+pub(crate) fn installed(program: &'static str) -> Option<&'static str> {
+    let there = Command::new(program).arg("--version").output().is_ok();
+    if !there {
+        eprintln!("{program} is missing: skipped");
+    }
+    there.then_some(program)
+}
+
+fn node() -> Node {
+    let fixed = Shape {
+        bytes: BYTES,
+        read_only: true,
+        trims: false,
+    };
+    Node::start(vec![
+        FakeDisk::new("prompt", BYTES, Mood::Prompt),
+        FakeDisk::new("late", BYTES, Mood::Late),
+        FakeDisk::shaped("fixed", fixed, Mood::Prompt, None),
+    ])
+}
+
+fn uri(node: &Node, disk: &str) -> String {
+    format!("nbd+unix:///{disk}?socket={}", node.path("nbd").display())
+}
+
+/// What a program that must succeed says.
+fn said(program: &str, arguments: &[&str]) -> String {
+    let run = Command::new(program).args(arguments).output();
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = run.expect("it runs");
+    let (stdout, stderr) = (
+        String::from_utf8_lossy(&stdout),
+        String::from_utf8_lossy(&stderr),
+    );
+    assert!(
+        status.success(),
+        "{program} {arguments:?}: {status}\n{stdout}{stderr}"
+    );
+    stdout.into_owned()
+}
+
+/// A file of half the disk: bytes, a hole, bytes.
+fn image(path: &Path) {
+    let mut bytes: Vec<u8> = (0..BYTES / 8).map(|n| ((n * n) >> 7) as u8).collect();
+    bytes.resize(BYTES as usize * 3 / 8, 0);
+    bytes.extend_from_within(..BYTES as usize / 8);
+    fs::write(path, &bytes).expect("written");
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .open(path)
+        .expect("there");
+    file.set_len(BYTES).expect("it grows");
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a plain path")
+}
+
+#[test]
+fn nbdinfo_sees_what_is_there() {
+    let Some(nbdinfo) = installed("nbdinfo") else {
+        return;
+    };
+    let node = node();
+    let listed = said(nbdinfo, &["--list", &uri(&node, "")]);
+    for disk in ["prompt", "late", "fixed"] {
+        assert!(listed.contains(&format!("export=\"{disk}\"")), "{listed}");
+    }
+    let fixed = said(nbdinfo, &[&uri(&node, "fixed")]);
+    for fact in [
+        "is_read_only: true",
+        "is_rotational: false",
+        "can_multi_conn: true",
+        "can_trim: false",
+    ] {
+        assert!(fixed.contains(fact), "{fixed}");
+    }
+    let map = said(nbdinfo, &["--map", &uri(&node, "prompt")]);
+    assert!(map.contains("hole,zero"), "{map}");
+}
+
+#[test]
+fn nbdcopy_copies_both_ways_and_qemu_agrees() {
+    let (Some(nbdcopy), Some(qemu_img)) = (installed("nbdcopy"), installed("qemu-img")) else {
+        return;
+    };
+    let node = node();
+    let (there, back) = (node.path("there"), node.path("back"));
+    image(&there);
+    for disk in ["prompt", "late"] {
+        let uri = uri(&node, disk);
+        said(nbdcopy, &[text(&there), &uri]);
+        said(nbdcopy, &[&uri, text(&back)]);
+        assert!(fs::read(&there).expect("there") == fs::read(&back).expect("there"));
+        let compared = said(
+            qemu_img,
+            &["compare", "-f", "raw", "-F", "raw", text(&there), &uri],
+        );
+        assert!(compared.contains("identical"), "{compared}");
+        let map = said("nbdinfo", &["--map", "--totals", &uri]);
+        assert!(map.contains("hole"), "{map}");
+    }
+}
+
+#[test]
+fn qemu_io_writes_zeroes_discards_and_reads_back() {
+    let Some(qemu_io) = installed("qemu-io") else {
+        return;
+    };
+    let node = node();
+    let commands = [
+        "write -P 0xab 1M 3M",
+        "read -P 0xab 1M 3M",
+        "write -z 2M 1M",
+        "read -P 0 2M 1M",
+        "write -z -u 1M 64k",
+        "read -P 0 1M 64k",
+        "discard 4M 4M",
+        "flush",
+        "write -f -P 7 513k 3k",
+        "read -P 7 513k 3k",
+        "aio_write -P 9 8M 2M",
+        "aio_write -P 9 10M 2M",
+        "aio_flush",
+        "read -P 9 8M 4M",
+    ];
+    for disk in ["prompt", "late"] {
+        let mut arguments = vec!["-f", "raw"];
+        commands
+            .iter()
+            .for_each(|command| arguments.extend(["-c", *command]));
+        let uri = uri(&node, disk);
+        arguments.push(&uri);
+        let said = said(qemu_io, &arguments);
+        assert!(!said.contains("failed"), "{said}");
+    }
+    let fixed = uri(&node, "fixed");
+    let refused = Command::new(qemu_io)
+        .args(["-f", "raw", "-c", "write 0 4k", &fixed])
+        .output();
+    assert!(!refused.expect("it runs").status.success());
+}
+
+#[test]
+fn fio_verifies_what_it_wrote() {
+    let Some(fio) = installed("fio") else {
+        return;
+    };
+    if !said(fio, &["--enghelp"]).contains("nbd") {
+        eprintln!("fio has no nbd engine: skipped");
+        return;
+    }
+    let node = node();
+    for disk in ["prompt", "late"] {
+        let uri = format!("--uri={}", uri(&node, disk));
+        let job = [
+            "--name=v",
+            "--ioengine=nbd",
+            "--rw=randrw",
+            "--bsrange=512-128k",
+            "--iodepth=32",
+        ];
+        let check = [
+            "--verify=crc32c",
+            "--verify_fatal=1",
+            "--verify_backlog=512",
+            "--size=48M",
+        ];
+        let told = said(fio, &[&job[..], &check, &[&uri]].concat());
+        assert!(told.contains("err= 0"), "{told}");
+    }
+}

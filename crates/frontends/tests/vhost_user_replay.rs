@@ -1,0 +1,354 @@
+//! A daemon that dies under I/O and one that is stopped; a VMM that goes and comes back. Whatever was under way is answered
+//! once, and every byte is what was written.
+
+#[allow(dead_code, reason = "what the disk counts is for others")]
+#[path = "../examples/memory_disk/mod.rs"]
+mod memory_disk;
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use memory_disk::{Manners, MemoryDisk, premises};
+use sublet_frontends::block::Shape;
+use sublet_frontends::memcached::serve::Premises;
+use sublet_frontends::vhost_user::driver::{Ask, Driver, DriverQueue, Layout};
+use sublet_frontends::vhost_user::serve::{Running, Settings, start};
+use sublet_types::TenantId;
+
+/// Kills, and returns, of each kind.
+const ROUNDS: u64 = 20;
+
+/// Blocks of a queue's own part of the disk, and bytes of one.
+const BLOCKS: u64 = 96;
+const BLOCK: usize = 8192;
+
+const QUEUES: u16 = 2;
+const LONGEST: Duration = Duration::from_secs(20);
+const SOCKET: &str = "SUBLET_TEST_VHOST_SOCKET";
+const FILE: &str = "SUBLET_TEST_VHOST_FILE";
+
+fn shape() -> Shape {
+    Shape {
+        bytes: BLOCKS * u64::from(QUEUES) * BLOCK as u64,
+        read_only: false,
+        trims: true,
+    }
+}
+
+fn serve(path: &Path, file: &Path, premises: &Premises, tenant: TenantId) -> Running {
+    let manners = Manners {
+        hits: 3,
+        takes_writes: false,
+        delay_max: Duration::from_micros(400),
+    };
+    let file = OpenOptions::new().read(true).write(true).open(file);
+    let file = file.expect("the disk's file");
+    let settings = Settings {
+        queues: QUEUES,
+        ..Settings::default()
+    };
+    let disk = MemoryDisk::new("replayed", tenant, shape(), file, manners);
+    start(disk, path, 0o600, premises, settings).expect("it is served")
+}
+
+/// Not a test of its own: the process that the next test kills.
+#[test]
+#[ignore = "run by `a_killed_daemon_loses_and_repeats_nothing`"]
+fn daemon() {
+    let (Ok(socket), Ok(file)) = (std::env::var(SOCKET), std::env::var(FILE)) else {
+        return;
+    };
+    let (premises, tenant) = premises();
+    let _running = serve(Path::new(&socket), Path::new(&file), &premises, tenant);
+    std::thread::sleep(Duration::from_secs(120));
+}
+
+/// What a queue's part of the disk must hold, and what is under way.
+struct Oracle {
+    first_block: u64,
+    versions: Vec<u64>,
+    under_way: HashMap<u16, (u64, Doing)>,
+    luck: u64,
+    written: u64,
+    checked: u64,
+}
+
+#[derive(Clone, Copy)]
+enum Doing {
+    Read,
+    Write(u64),
+    Zero,
+    Flush,
+}
+
+/// A block's bytes: its number and its version, over and over; version 0 is zeroes.
+fn pattern(block: u64, version: u64) -> Vec<u8> {
+    let word = match version {
+        0 => [0; 8],
+        _ => (block << 40 | version).to_le_bytes(),
+    };
+    word.repeat(BLOCK / 8)
+}
+
+impl Oracle {
+    fn new(queue: u64) -> Oracle {
+        Oracle {
+            first_block: queue * BLOCKS,
+            versions: vec![0; BLOCKS as usize],
+            under_way: HashMap::new(),
+            luck: 77 + queue,
+            written: 0,
+            checked: 0,
+        }
+    }
+
+    fn draw(&mut self, below: u64) -> u64 {
+        self.luck ^= self.luck << 13;
+        self.luck ^= self.luck >> 7;
+        self.luck ^= self.luck << 17;
+        self.luck % below
+    }
+
+    /// Fills the queue. No two requests under way touch the same block.
+    fn submit(&mut self, queue: &mut DriverQueue) {
+        while let Some(slot) = queue.vacant() {
+            let block = self.draw(BLOCKS);
+            if self.under_way.values().any(|(other, _)| *other == block) {
+                queue.vacate(slot);
+                break;
+            }
+            let sector = (self.first_block + block) * (BLOCK / 512) as u64;
+            let (ask, doing) = match self.draw(16) {
+                0 => (Ask::Flush, Doing::Flush),
+                1 => {
+                    let sectors = (BLOCK / 512) as u32;
+                    (
+                        Ask::Zeroes {
+                            sector,
+                            sectors,
+                            flags: 0,
+                        },
+                        Doing::Zero,
+                    )
+                }
+                2..8 => (
+                    Ask::Read {
+                        sector,
+                        bytes: BLOCK as u32,
+                    },
+                    Doing::Read,
+                ),
+                _ => {
+                    self.written += 1;
+                    let version = self.written;
+                    let bytes = pattern(self.first_block + block, version);
+                    queue.fill(slot, &bytes).expect("it fits");
+                    let ask = Ask::Write {
+                        sector,
+                        bytes: BLOCK as u32,
+                    };
+                    (ask, Doing::Write(version))
+                }
+            };
+            self.under_way.insert(slot, (block, doing));
+            queue.submit(slot, ask).expect("it fits");
+        }
+        queue.kick().expect("a kick");
+    }
+
+    /// Checks what has been answered, and says how much. The driver itself fails on an answer that is none.
+    fn reap(&mut self, queue: &mut DriverQueue) -> u64 {
+        let mut answered = 0;
+        while let Some(answer) = queue.reap().expect("each is answered once") {
+            assert_eq!(answer.status, 0);
+            answered += 1;
+            let (block, doing) = self.under_way.remove(&answer.slot).expect("it was asked");
+            let version = &mut self.versions[block as usize];
+            match doing {
+                Doing::Write(written) => *version = written,
+                Doing::Zero => *version = 0,
+                Doing::Flush => {}
+                Doing::Read => {
+                    let mut bytes = vec![0; BLOCK];
+                    queue.look(answer.slot, &mut bytes).expect("they fit");
+                    let wanted = pattern(self.first_block + block, *version);
+                    assert!(bytes == wanted, "block {block} is not version {version}");
+                    self.checked += 1;
+                }
+            }
+        }
+        answered
+    }
+
+    fn drain(&mut self, queue: &mut DriverQueue) {
+        queue.kick().expect("a kick");
+        while !self.under_way.is_empty() {
+            assert!(queue.wait(LONGEST).expect("a wait"), "a request hangs");
+            self.reap(queue);
+        }
+    }
+
+    fn check_file(&self, file: &File) {
+        for (block, version) in self.versions.iter().enumerate() {
+            let block = self.first_block + block as u64;
+            let mut bytes = vec![0; BLOCK];
+            let at = block * BLOCK as u64;
+            file.read_exact_at(&mut bytes, at)
+                .expect("the disk's bytes");
+            assert!(bytes == pattern(block, *version), "block {block} on disk");
+        }
+    }
+}
+
+struct Scene {
+    driver: Driver,
+    oracles: Vec<Oracle>,
+    folder: tempfile::TempDir,
+}
+
+impl Scene {
+    fn new(event_index: bool) -> Scene {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = File::create(folder.path().join("file")).expect("a file");
+        file.set_len(shape().bytes).expect("its length");
+        let layout = Layout {
+            queues: QUEUES,
+            slots: 24,
+            slot_bytes: BLOCK as u32,
+            event_index,
+            indirect: event_index,
+            ..Layout::default()
+        };
+        Scene {
+            driver: Driver::new(layout).expect("a driver"),
+            oracles: (0..u64::from(QUEUES)).map(Oracle::new).collect(),
+            folder,
+        }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("socket")
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("file")
+    }
+
+    fn connect(&mut self) {
+        let (socket, began) = (self.socket(), Instant::now());
+        while let Err(error) = self.driver.connect(&socket) {
+            assert!(began.elapsed() < LONGEST, "nobody listens: {error}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Keeps all queues full until so many requests were answered.
+    fn drive(&mut self, answers: u64) {
+        let (mut answered, began) = (0, Instant::now());
+        while answered < answers {
+            assert!(began.elapsed() < LONGEST, "requests hang");
+            for (oracle, queue) in self.oracles.iter_mut().zip(&mut self.driver.queues) {
+                answered += oracle.reap(queue);
+                oracle.submit(queue);
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    fn under_way(&self) -> usize {
+        self.oracles
+            .iter()
+            .map(|oracle| oracle.under_way.len())
+            .sum()
+    }
+
+    fn finish(mut self) {
+        for (oracle, queue) in self.oracles.iter_mut().zip(&mut self.driver.queues) {
+            oracle.drain(queue);
+        }
+        let file = File::open(self.file()).expect("the disk's file");
+        for oracle in &self.oracles {
+            oracle.check_file(&file);
+            assert!(oracle.written > 100 && oracle.checked > 50);
+        }
+    }
+}
+
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start_daemon(scene: &Scene) -> Killed {
+    let program = std::env::current_exe().expect("this program");
+    let child = Command::new(program)
+        .args(["daemon", "--exact", "--ignored", "--quiet"])
+        .env(SOCKET, scene.socket())
+        .env(FILE, scene.file())
+        .stdout(std::process::Stdio::null())
+        .spawn();
+    Killed(child.expect("another process"))
+}
+
+#[test]
+fn a_killed_daemon_loses_and_repeats_nothing() {
+    let mut scene = Scene::new(true);
+    let mut unanswered = 0;
+    for round in 0..ROUNDS {
+        let daemon = start_daemon(&scene);
+        scene.connect();
+        scene.drive(60 + round * 7);
+        drop(daemon);
+        unanswered += scene.under_way();
+    }
+    assert!(
+        unanswered > 200,
+        "it was killed under I/O, {unanswered} requests at once"
+    );
+    let _last = start_daemon(&scene);
+    scene.connect();
+    scene.finish();
+}
+
+#[test]
+fn a_stopped_daemon_loses_and_repeats_nothing() {
+    let mut scene = Scene::new(false);
+    let (premises, tenant) = premises();
+    let mut unanswered = 0;
+    for round in 0..ROUNDS {
+        let running = serve(&scene.socket(), &scene.file(), &premises, tenant);
+        scene.connect();
+        scene.drive(40 + round * 5);
+        running.stop();
+        unanswered += scene.under_way();
+    }
+    assert!(unanswered > 200, "it was stopped under I/O");
+    let running = serve(&scene.socket(), &scene.file(), &premises, tenant);
+    scene.connect();
+    scene.finish();
+    running.stop();
+}
+
+#[test]
+fn a_vmm_that_comes_back_finds_its_queues_as_it_left_them() {
+    let mut scene = Scene::new(true);
+    let (premises, tenant) = premises();
+    let running = serve(&scene.socket(), &scene.file(), &premises, tenant);
+    for round in 0..ROUNDS {
+        scene.connect();
+        scene.drive(30 + round * 5);
+        scene.driver.hang_up();
+    }
+    scene.connect();
+    scene.finish();
+    assert_eq!(running.figures().connections_made.get(), ROUNDS + 1);
+    running.stop();
+}

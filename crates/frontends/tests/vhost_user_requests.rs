@@ -1,0 +1,434 @@
+//! Every kind of request over a real socket, and guests that misbehave.
+
+#[path = "../examples/memory_disk/mod.rs"]
+mod memory_disk;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use memory_disk::{Manners, MemoryDisk, premises};
+use sublet_frontends::block::Shape;
+use sublet_frontends::memcached::serve::Premises;
+use sublet_frontends::vhost_user::driver::{Answer, Ask, Driver, Layout, NO_STATUS};
+use sublet_frontends::vhost_user::serve::{Running, Settings, start};
+use sublet_types::TenantId;
+
+const BYTES: u64 = 1 << 20;
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// A folder with sockets in it, and what serving needs.
+struct House {
+    folder: tempfile::TempDir,
+    premises: Premises,
+    tenant: TenantId,
+}
+
+/// A disk that is served.
+struct Served {
+    disk: Arc<MemoryDisk>,
+    running: Running,
+    path: PathBuf,
+}
+
+fn manners() -> Manners {
+    Manners {
+        hits: 4,
+        takes_writes: true,
+        delay_max: Duration::from_micros(300),
+    }
+}
+
+fn shape() -> Shape {
+    Shape {
+        bytes: BYTES,
+        read_only: false,
+        trims: true,
+    }
+}
+
+impl House {
+    fn new() -> House {
+        let (premises, tenant) = premises();
+        let folder = tempfile::tempdir().expect("a folder");
+        House {
+            folder,
+            premises,
+            tenant,
+        }
+    }
+
+    fn serve(&self, name: &str, shape: Shape, manners: Manners) -> Served {
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(shape.bytes).expect("its length");
+        self.serve_file(name, shape, manners, file)
+    }
+
+    fn serve_file(&self, name: &str, shape: Shape, manners: Manners, file: File) -> Served {
+        let path = self.folder.path().join(name);
+        let disk = MemoryDisk::new(name, self.tenant, shape, file, manners);
+        let settings = Settings {
+            queues: 2,
+            ..Settings::default()
+        };
+        let running = start(
+            Arc::clone(&disk) as _,
+            &path,
+            0o600,
+            &self.premises,
+            settings,
+        );
+        Served {
+            disk,
+            running: running.expect("it is served"),
+            path,
+        }
+    }
+}
+
+fn connect(path: &Path, layout: Layout) -> Driver {
+    let mut driver = Driver::new(layout).expect("a driver");
+    driver.connect(path).expect("a connection");
+    driver
+}
+
+/// Asks one thing of a queue and waits for its answer.
+fn ask(driver: &mut Driver, n: usize, ask: Ask, bytes: &[u8]) -> Answer {
+    let queue = &mut driver.queues[n];
+    let slot = queue.vacant().expect("nothing is under way");
+    queue.fill(slot, bytes).expect("it fits");
+    queue.submit(slot, ask).expect("it fits");
+    queue.kick().expect("a kick");
+    assert!(queue.wait(LONGEST).expect("a wait"), "no answer to {ask:?}");
+    let answer = queue.reap().expect("an honest answer").expect("an answer");
+    assert_eq!(answer.slot, slot);
+    answer
+}
+
+fn look(driver: &Driver, n: usize, answer: Answer, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    driver.queues[n]
+        .look(answer.slot, &mut bytes)
+        .expect("they fit");
+    bytes
+}
+
+fn read(driver: &mut Driver, sector: u64, bytes: u32) -> Vec<u8> {
+    let answer = ask(driver, 0, Ask::Read { sector, bytes }, &[]);
+    assert_eq!((answer.status, answer.written), (0, bytes + 1));
+    look(driver, 0, answer, bytes as usize)
+}
+
+fn write(driver: &mut Driver, sector: u64, bytes: &[u8]) {
+    let len = bytes.len() as u32;
+    let answer = ask(driver, 0, Ask::Write { sector, bytes: len }, bytes);
+    assert_eq!((answer.status, answer.written), (0, 1));
+}
+
+fn every_layout() -> Vec<Layout> {
+    let mut layouts = Vec::new();
+    for (event_index, indirect) in [(true, true), (true, false), (false, true), (false, false)] {
+        layouts.push(Layout {
+            queues: 2,
+            event_index,
+            indirect,
+            ..Layout::default()
+        });
+    }
+    layouts
+}
+
+#[test]
+fn every_kind_of_request_is_answered() {
+    let house = House::new();
+    let served = house.serve("kinds", shape(), manners());
+    for layout in every_layout() {
+        let mut driver = connect(&served.path, layout);
+        let page: Vec<u8> = (0..8192u32).map(|n| (n / 7) as u8).collect();
+        for sector in [0, 9, 40, 80] {
+            write(&mut driver, sector, &page);
+            assert_eq!(read(&mut driver, sector, 8192), page);
+        }
+        assert_eq!(read(&mut driver, 10, 512), page[512..1024]);
+        let answer = ask(&mut driver, 1, Ask::Name, &[0xff; 20]);
+        assert_eq!(
+            look(&driver, 1, answer, 20),
+            b"kinds\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+        );
+        assert_eq!(ask(&mut driver, 1, Ask::Flush, &[]).status, 0);
+        let zeroes = Ask::Zeroes {
+            sector: 9,
+            sectors: 2,
+            flags: 1,
+        };
+        assert_eq!(ask(&mut driver, 1, zeroes, &[]).status, 0);
+        assert_eq!(
+            read(&mut driver, 9, 1536),
+            [&[0; 1024][..], &page[1024..1536]].concat()
+        );
+        let discard = Ask::Discard {
+            sector: 0,
+            sectors: 8,
+            flags: 0,
+        };
+        assert_eq!(ask(&mut driver, 1, discard, &[]).status, 0);
+        assert_eq!(
+            ask(
+                &mut driver,
+                0,
+                Ask::Other {
+                    kind: 77,
+                    readable: 0
+                },
+                &[]
+            )
+            .status,
+            2
+        );
+        let beyond = Ask::Read {
+            sector: BYTES / 512,
+            bytes: 512,
+        };
+        assert_eq!(ask(&mut driver, 0, beyond, &[]).status, 1);
+        let odd = Ask::Write {
+            sector: 0,
+            bytes: 100,
+        };
+        assert_eq!(ask(&mut driver, 0, odd, &[]).status, 1);
+        driver.hang_up();
+    }
+    assert!(served.disk.counts.flushes.load(Ordering::Relaxed) >= 4);
+    assert!(served.disk.counts.trims.load(Ordering::Relaxed) >= 4);
+    let path = served.path.clone();
+    served.running.stop();
+    assert!(!path.exists(), "the socket goes with the disk");
+}
+
+#[test]
+fn the_config_space_tells_size_and_queues_and_takes_wce() {
+    let house = House::new();
+    let served = house.serve("config", shape(), manners());
+    let mut driver = connect(&served.path, Layout::default());
+    let config = driver.config(0, 60).expect("a config");
+    assert_eq!(config[..8], (BYTES / 512).to_le_bytes());
+    assert_eq!(config[34..36], 2u16.to_le_bytes());
+    assert_eq!(config[32], 1, "writes are cached");
+    write(&mut driver, 0, &[1; 512]);
+    assert_eq!(served.disk.counts.lasting.load(Ordering::Relaxed), 0);
+    driver.set_config(32, &[0]).expect("it may be turned off");
+    assert_eq!(driver.config(32, 1).expect("a config"), [0]);
+    write(&mut driver, 0, &[2; 512]);
+    assert_eq!(served.disk.counts.lasting.load(Ordering::Relaxed), 1);
+    assert!(
+        driver.set_config(0, &[1]).is_err(),
+        "nothing else can be written to"
+    );
+    served.running.stop();
+}
+
+#[test]
+fn a_read_only_disk_stays_as_it_is() {
+    let house = House::new();
+    let fixed = Shape {
+        read_only: true,
+        ..shape()
+    };
+    let served = house.serve("fixed", fixed, manners());
+    let mut driver = connect(&served.path, Layout::default());
+    let answer = ask(
+        &mut driver,
+        0,
+        Ask::Write {
+            sector: 0,
+            bytes: 512,
+        },
+        &[7; 512],
+    );
+    assert_eq!(answer.status, 1);
+    assert_eq!(read(&mut driver, 0, 512), [0; 512]);
+    served.running.stop();
+}
+
+#[test]
+fn broken_chains_end_alone() {
+    const NEXT: u16 = 1;
+    const WRITE: u16 = 2;
+    const INDIRECT: u16 = 4;
+    let house = House::new();
+    let served = house.serve("chains", shape(), manners());
+    let layout = Layout {
+        slots: 8,
+        ..Layout::default()
+    };
+    let mut driver = connect(&served.path, layout);
+    let loops = (0, 16, NEXT, 100);
+    let broken = [
+        loops,
+        (0, 0, WRITE, 0),
+        (u64::MAX - 2, 16, 0, 0),
+        (1 << 40, 16, 0, 0),
+        (0, 16, NEXT, 127),
+        (0, 17, INDIRECT, 0),
+        (0, 16, INDIRECT | NEXT, 0),
+        (0, 16 * 300, INDIRECT, 0),
+        (0, 1, WRITE, 0),
+    ];
+    for (n, descriptor) in broken.into_iter().enumerate() {
+        let queue = &mut driver.queues[0];
+        queue.scribble(100, descriptor).expect("it is in memory");
+        queue.offer(100).expect("a place");
+        queue.kick_anyway().expect("a kick");
+        assert!(
+            queue.wait(LONGEST).expect("a wait"),
+            "{descriptor:?} is answered"
+        );
+        assert!(queue.reap().is_err(), "as what the driver knows nothing of");
+        write(&mut driver, n as u64, &[n as u8; 512]);
+        assert_eq!(read(&mut driver, n as u64, 512), [n as u8; 512]);
+    }
+    assert!(served.running.figures().faults.get() >= 8);
+    served.running.stop();
+}
+
+#[test]
+fn a_ring_that_makes_no_sense_rests_until_it_is_set_up_anew() {
+    let house = House::new();
+    let served = house.serve("rings", shape(), manners());
+    let other = house.serve("other", shape(), manners());
+    let mut driver = connect(&served.path, Layout::default());
+    driver.queues[0].set_next(5000).expect("in memory");
+    driver.queues[0].kick_anyway().expect("a kick");
+    assert!(
+        !driver.queues[0]
+            .wait(Duration::from_millis(200))
+            .expect("a wait")
+    );
+    assert_eq!(served.running.figures().broken_rings.get(), 1);
+    let mut neighbour = connect(&other.path, Layout::default());
+    write(&mut neighbour, 0, &[3; 512]);
+    driver.hang_up();
+    let mut anew = connect(&served.path, Layout::default());
+    write(&mut anew, 0, &[4; 512]);
+    let mut wild = Driver::new(Layout::default()).expect("a driver");
+    anew.hang_up();
+    wild.connect(&served.path).expect("a connection");
+    wild.queues[0].offer(999).expect("a place");
+    wild.queues[0].kick_anyway().expect("a kick");
+    assert!(
+        !wild.queues[0]
+            .wait(Duration::from_millis(200))
+            .expect("a wait")
+    );
+    assert_eq!(served.running.figures().broken_rings.get(), 2);
+    served.running.stop();
+    other.running.stop();
+}
+
+#[test]
+fn memory_that_could_shrink_is_refused_and_hurts_nobody() {
+    let house = House::new();
+    let served = house.serve("shrinks", shape(), manners());
+    let other = house.serve("other", shape(), manners());
+    let mut neighbour = connect(&other.path, Layout::default());
+    for _ in 0..3 {
+        let layout = Layout {
+            sealed: false,
+            ..Layout::default()
+        };
+        let mut hostile = Driver::new(layout).expect("a driver");
+        assert!(hostile.connect(&served.path).is_err(), "it is refused");
+        hostile.file().set_len(0).expect("and now it is gone");
+        write(&mut neighbour, 1, &[9; 4096]);
+        assert_eq!(read(&mut neighbour, 1, 4096), [9; 4096]);
+    }
+    assert_eq!(served.running.figures().refused_memory.get(), 3);
+    let mut honest = connect(&served.path, Layout::default());
+    write(&mut honest, 0, &[5; 512]);
+    assert!(honest.file().set_len(0).is_err(), "sealed memory stays");
+    served.running.stop();
+    other.running.stop();
+}
+
+#[test]
+fn one_notification_for_many_answers_and_none_unless_wanted() {
+    let house = House::new();
+    let at_once = Manners {
+        hits: 8,
+        takes_writes: true,
+        delay_max: Duration::ZERO,
+    };
+    let served = house.serve("calls", shape(), at_once);
+    let mut driver = connect(&served.path, Layout::default());
+    let queue = &mut driver.queues[0];
+    queue.notifications();
+    let slots: Vec<u16> = std::iter::from_fn(|| queue.vacant()).collect();
+    for slot in &slots {
+        let read = Ask::Read {
+            sector: 8 * u64::from(*slot),
+            bytes: 4096,
+        };
+        queue.submit(*slot, read).expect("it fits");
+    }
+    queue.kick().expect("a kick");
+    let mut answered = 0;
+    while answered < slots.len() {
+        match queue.reap().expect("honest") {
+            Some(answer) => {
+                assert_eq!(answer.status, 0);
+                answered += 1;
+            }
+            None => std::hint::spin_loop(),
+        }
+    }
+    std::thread::sleep(Duration::from_millis(20));
+    let calls = queue.notifications();
+    assert!(calls <= 1, "{calls} notifications of {answered} answers");
+    served.running.stop();
+}
+
+#[test]
+fn a_queue_that_is_stopped_in_good_order_has_answered_all() {
+    let house = House::new();
+    let served = house.serve("order", shape(), manners());
+    let mut driver = connect(&served.path, Layout::default());
+    let mut submitted = 0;
+    for round in 0..10 {
+        let queue = &mut driver.queues[0];
+        while let Some(slot) = queue.vacant() {
+            let sector = u64::from(slot) * 8;
+            queue.fill(slot, &[round; 4096]).expect("it fits");
+            queue
+                .submit(
+                    slot,
+                    Ask::Write {
+                        sector,
+                        bytes: 4096,
+                    },
+                )
+                .expect("it fits");
+            submitted += 1;
+        }
+        queue.kick().expect("a kick");
+        let position = driver.stop_queue(0).expect("it stops");
+        let used = driver.queues[0].used_index().expect("in memory");
+        assert_eq!(u32::from(used), position, "all that was taken is answered");
+        driver.restart_queue(0).expect("it starts");
+        let queue = &mut driver.queues[0];
+        while queue.vacancies() < 32 {
+            match queue.reap().expect("honest") {
+                Some(answer) => assert_eq!(answer.status, 0),
+                None => assert!(queue.wait(LONGEST).expect("a wait"), "the rest is answered"),
+            }
+        }
+    }
+    assert_eq!(
+        u64::from(submitted as u32),
+        served.running.figures().requests.get()
+    );
+    let slot = driver.queues[0].vacant().expect("none is under way");
+    assert_ne!(NO_STATUS, 0);
+    driver.queues[0].vacate(slot);
+    served.running.stop();
+}

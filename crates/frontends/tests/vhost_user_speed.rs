@@ -1,0 +1,81 @@
+//! What the frontend alone costs. Run by hand: `cargo test --release -p sublet-frontends --test vhost_user_speed -- --ignored
+//! --nocapture`.
+
+#[allow(dead_code, reason = "what the disk counts is for others")]
+#[path = "../examples/memory_disk/mod.rs"]
+mod memory_disk;
+
+use std::time::{Duration, Instant};
+
+use memory_disk::{Manners, MemoryDisk, premises};
+use sublet_frontends::block::Shape;
+use sublet_frontends::vhost_user::driver::{Ask, Driver, Layout};
+use sublet_frontends::vhost_user::serve::{Settings, start};
+
+const BYTES: u64 = 64 << 20;
+
+#[test]
+#[ignore = "measures"]
+fn reads_of_what_is_in_memory() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("socket");
+    let file = rustix::fs::memfd_create("disk", rustix::fs::MemfdFlags::CLOEXEC);
+    let file = std::fs::File::from(file.expect("a memfd"));
+    std::os::unix::fs::FileExt::write_all_at(&file, &vec![1; BYTES as usize], 0).expect("bytes");
+    let (premises, tenant) = premises();
+    let shape = Shape {
+        bytes: BYTES,
+        read_only: false,
+        trims: true,
+    };
+    let manners = Manners {
+        hits: 8,
+        ..Manners::default()
+    };
+    let disk = MemoryDisk::new("fast", tenant, shape, file, manners);
+    let running = start(disk, &path, 0o600, &premises, Settings::default()).expect("served");
+    for (slots, bytes) in [(1, 4096), (16, 4096), (32, 4096), (8, 128 << 10)] {
+        let layout = Layout {
+            slots,
+            slot_bytes: 128 << 10,
+            ..Layout::default()
+        };
+        let mut driver = Driver::new(layout).expect("a driver");
+        driver.connect(&path).expect("a connection");
+        let calls = running.figures().notifications.get();
+        let (done, seconds) = drive(&mut driver, bytes);
+        let calls = running.figures().notifications.get() - calls;
+        println!(
+            "depth {slots}, {bytes} bytes: {:.0} reads/s, {:.0} MB/s, {:.2} notifications a read",
+            done / seconds,
+            done * f64::from(bytes) / seconds / 1e6,
+            calls as f64 / done
+        );
+    }
+    running.stop();
+}
+
+/// Reads at random places for a second; says how often, and in how many seconds.
+fn drive(driver: &mut Driver, bytes: u32) -> (f64, f64) {
+    let queue = &mut driver.queues[0];
+    let (mut done, mut luck) = (0u32, 7u64);
+    let mut room = vec![0; bytes as usize];
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(1) {
+        while let Some(slot) = queue.vacant() {
+            luck = luck.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let sector = (luck >> 33) % ((BYTES - u64::from(bytes)) / 4096) * 8;
+            queue
+                .submit(slot, Ask::Read { sector, bytes })
+                .expect("it fits");
+        }
+        queue.kick().expect("a kick");
+        queue.wait(Duration::from_secs(5)).expect("a wait");
+        while let Some(answer) = queue.reap().expect("honest") {
+            assert_eq!(answer.status, 0);
+            queue.look(answer.slot, &mut room).expect("they fit");
+            done += 1;
+        }
+    }
+    (f64::from(done), began.elapsed().as_secs_f64())
+}

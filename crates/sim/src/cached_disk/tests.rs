@@ -1,0 +1,139 @@
+use super::*;
+use crate::traces::{Op, Space, TracePage};
+use crate::virtual_time::Moment;
+
+const SHARES: Shares = Shares {
+    guest: 0.02,
+    tier: 0.1,
+};
+
+fn recording(accesses: Vec<Access>) -> Recording {
+    Recording::of(Trace::of(accesses)).expect("no file")
+}
+
+fn reads(pages: impl Iterator<Item = u64>) -> Recording {
+    let read = |page| Access {
+        at: Moment::START,
+        page: TracePage::of_device(page),
+        space: Space::Device,
+        count: 1,
+        op: Op::Read,
+    };
+    recording(pages.map(read).collect())
+}
+
+fn counts(recording: &Recording, shares: Shares, setup: Setup) -> DiskCounts {
+    let events = recording.events(shares);
+    let counts = recording.play(&events, shares, setup, 0);
+    counts.expect("memory for a test")
+}
+
+#[test]
+fn every_setup_gives_the_same_figures_again_and_only_what_was_put() {
+    let recording = recording(made(1).into_iter().take(5_000).collect());
+    for setup in Comparison::default().setups {
+        let first = counts(&recording, SHARES, setup);
+        assert_eq!(first.pages_wrong, 0, "{setup}");
+        assert_eq!(first, counts(&recording, SHARES, setup), "{setup}");
+        assert!(first.misses > 0 && first.misses <= first.gets, "{setup}");
+        assert!(first.stalled + first.late <= first.ios, "{setup}");
+        assert!(first.ahead_used <= first.ahead_pages, "{setup}");
+        assert!(
+            first.misses + first.ahead_pages == first.backing_pages,
+            "{setup}"
+        );
+    }
+}
+
+/// A loop that fits into guest and disk together, but into neither: only who does not keep what the guest has
+/// serves it.
+#[test]
+fn exclusive_caching_serves_what_fits_into_both_together() {
+    let recording = reads((0..6).flat_map(|_| 0..8_000));
+    let shares = Shares {
+        guest: 0.6,
+        tier: 0.6,
+    };
+    let misses = |sees| {
+        let setup = Setup {
+            sees,
+            ..Setup::plain(Fill::Miss, EvictionKind::Lru)
+        };
+        counts(&recording, shares, setup).misses
+    };
+    assert_eq!(misses(Sees::Evictions), 8_000);
+    assert_eq!(misses(Sees::Requests), 48_000);
+}
+
+#[test]
+fn a_second_miss_keeps_out_what_is_read_once() {
+    // One popular page in two, one that never comes again.
+    let popular = (0..40_000u64).flat_map(|n| [n * 7_919 % 3_000, 100_000 + 17 * n]);
+    let recording = reads(popular);
+    let misses = |fill| counts(&recording, SHARES, Setup::plain(fill, EvictionKind::Lru)).misses;
+    assert!(misses(Fill::SecondMiss) < 50_000 && misses(Fill::Miss) > 60_000);
+}
+
+#[test]
+fn reading_ahead_leaves_a_reader_in_order_its_first_reads_only() {
+    let recording = reads(0..30_000);
+    let stalled = |read_ahead| {
+        let setup = Setup {
+            read_ahead,
+            ..Setup::plain(Fill::Miss, EvictionKind::XS3h)
+        };
+        counts(&recording, SHARES, setup).stalled
+    };
+    assert_eq!(stalled(ReadAhead::NONE), 30_000);
+    assert_eq!(stalled(ReadAhead::GROWING), 2);
+}
+
+#[test]
+fn a_filter_of_runs_leaves_their_first_pages_in_memory() {
+    let recording = reads((0..10).flat_map(|_| 0..8_000));
+    let shares = Shares {
+        guest: 0.02,
+        tier: 1.2,
+    };
+    let misses = |sequential_max| {
+        let setup = Setup {
+            sequential_max,
+            ..Setup::plain(Fill::Miss, EvictionKind::Lru)
+        };
+        counts(&recording, shares, setup).misses
+    };
+    assert_eq!(misses(None), 8_000);
+    assert_eq!(misses(Some(256)), 10 * 8_000 - 9 * 256);
+}
+
+#[test]
+fn each_question_has_its_table() {
+    let mut comparison = Comparison::default();
+    let recording = recording(made(1).into_iter().take(1_000).collect());
+    let events = recording.events(SHARES);
+    let play = |setup: &Setup| recording.play(&events, SHARES, *setup, 0);
+    let counts: Result<Vec<DiskCounts>, _> = comparison.setups.iter().map(play).collect();
+    comparison.add("made", SHARES, counts.expect("memory for a test"));
+    comparison.notes.push("Skipped: nothing.".to_owned());
+    let text = comparison.text();
+    for said in [
+        "bound x-s3h",
+        "ahead 4-32 x64",
+        "runs to 256",
+        "writes dropped",
+        "Skipped",
+    ] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    assert_eq!(
+        comparison.json()["questions"].as_array().map(Vec::len),
+        Some(10)
+    );
+    assert!(
+        comparison
+            .draw()
+            .expect("it draws")
+            .contains("second-miss lru")
+    );
+    assert!(comparison.holds());
+}
