@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from served import eventually
+from served import PAGE, eventually
 from test_swap import SWAP, swap_on
 
 MIB = 1 << 20
@@ -23,6 +23,9 @@ def test_memory_is_given_back_while_guests_swap(served, boot, long):
         works.append(guest.begin("patmem 176 1000 5"))
     for work in works:
         work.wait_for("touched", 150)
+    shown = [served.show(name) for name in names]
+    print("pages and dirty ones:", [(disk["pages"], disk["dirty"]) for disk in shown])
+    assert sum(disk["pages"] for disk in shown) * PAGE > 64 * MIB, "there is something to give back"
     for _ in range(30 if long else 3):
         give_back(served, 64 * MIB)
         time.sleep(1)

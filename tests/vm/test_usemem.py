@@ -30,6 +30,7 @@ class Looker(threading.Thread):
         self.over = {}
         self.complaints = []
         self.looks = []
+        self.judged = {name: 0 for name in NAMES}
 
     def run(self):
         while not self.ended.wait(SECONDS_BETWEEN_LOOKS):
@@ -41,6 +42,7 @@ class Looker(threading.Thread):
 
     def _judge(self, tenant, now):
         name, target = tenant["name"], tenant.get("target")
+        self.judged[name] += target is not None
         excess = 0 if target is None else tenant["held"] - target
         if excess <= BLOCK:
             self.over.pop(name, None)
@@ -55,6 +57,9 @@ class Looker(threading.Thread):
         self.ended.set()
         self.join()
         assert not self.complaints, self.complaints[:5]
+        assert min(self.judged.values()) > 5, f"looks at tenants with a target: {self.judged}"
+        most = {name: max(look[name] for look in self.looks) // MIB for name in NAMES}
+        print(f"{len(self.looks)} looks, with a target: {self.judged}; most MiB held: {most}")
 
 
 @pytest.fixture
