@@ -64,7 +64,7 @@ def served(folder):
     """Somebody who serves disks."""
     who = served_module.served(folder)
     yield who
-    who.kill()
+    who.lose_power()
 
 
 @pytest.fixture

@@ -48,7 +48,8 @@ class Disk:
 
 
 class Served:
-    """Disks that somebody serves. `kill` is -9; after `start` they are there again, with what was acknowledged."""
+    """Disks that somebody serves. `kill` is -9; after `start` they are there again, with what was acknowledged.
+    `lose_power` ends also what outlives a kill, as when the host dies."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
@@ -81,6 +82,8 @@ class StandIn(Served):
 
     def kill(self):
         self._end(signal.SIGKILL)
+
+    lose_power = kill
 
     def stop(self):
         self._end(signal.SIGTERM)
@@ -154,6 +157,22 @@ class Sublet(Served):
     def kill(self):
         self.process.kill()
         self.process.wait()
+
+    def lose_power(self):
+        self.kill()
+        for pid in self._keepers():
+            os.kill(pid, signal.SIGKILL)
+
+    def _keepers(self):
+        """The processes that keep this daemon's dirty pages while it is away."""
+        wanted = [b"keep", os.fsencode(self.folder / "admin.stage")]
+        for line in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                words = line.read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if words[1:3] == wanted:
+                yield int(line.parent.name)
 
     def stop(self):
         self.process.terminate()

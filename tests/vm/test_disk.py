@@ -122,7 +122,7 @@ class Powered:
 
     def host_dies(self, guest):
         """The guest and whoever serves it die in either order, and the drive forgets."""
-        deaths = [guest.kill, self.served.kill]
+        deaths = [guest.kill, self.served.lose_power]
         self.dice.shuffle(deaths)
         deaths[0]()
         time.sleep(self.dice.choice([0, 0, 0.05, 0.5]))

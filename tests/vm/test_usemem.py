@@ -66,7 +66,7 @@ class Looker(threading.Thread):
 def served(folder):
     who = served_module.served(folder, ceiling_mib=96)
     yield who
-    who.kill()
+    who.lose_power()
 
 
 def test_three_guests_with_usemem_while_policies_change(served, boot, long):
