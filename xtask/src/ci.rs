@@ -71,6 +71,7 @@ fn steps(against: Option<&Path>) -> Vec<Step> {
     steps.push(conformance(against));
     steps.push(packaging());
     steps.push(pressure());
+    steps.push(vm());
     steps.extend(fuzz());
     steps
 }
@@ -252,6 +253,39 @@ fn pressure() -> Step {
         "pressure",
         12,
         vec![sublet.args(["bench", "pressure", "--small"])],
+    )
+}
+
+/// What it takes to boot guests and to judge their disks.
+pub(crate) const VM_NEEDS: &[&str] = &[
+    "qemu-system-x86_64",
+    "qemu-img",
+    "qemu-storage-daemon",
+    "busybox",
+    "cc",
+    "pkg-config",
+    "python3",
+    "fusermount3",
+    "nbdkit",
+    "nbdcopy",
+    "fio",
+];
+
+/// Real guests on disks of ours, and others' tools on the same disks.
+fn vm() -> Step {
+    Step {
+        name: "vm",
+        needs: VM_NEEDS,
+        minutes_max: 8,
+        lines: vec![guests()],
+    }
+}
+
+/// The suite of guests, two tests at once, with the `sublet` binary that serves them.
+pub(crate) fn guests() -> Line {
+    suite(
+        Line::new(root().join("tests/vm/run")).args(["-n", "2"]),
+        None,
     )
 }
 

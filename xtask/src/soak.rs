@@ -67,9 +67,23 @@ fn steps(minutes: u64) -> Vec<Step> {
     };
     vec![
         step("fuzz", fuzz::TARGETS.map(fuzz).to_vec()),
-        step("clients", vec![build, random]),
+        step("clients", vec![build.clone(), random]),
+        vm(build),
         step("deb", deb()),
     ]
+}
+
+/// Minutes that the long form with real guests takes at most: 50 power cuts, 20 deaths of the server for each way in.
+const VM_MINUTES_MAX: u64 = 120;
+
+/// Real guests, the long form.
+fn vm(build: Line) -> Step {
+    Step {
+        name: "vm",
+        needs: ci::VM_NEEDS,
+        minutes_max: VM_MINUTES_MAX,
+        lines: vec![build, ci::guests().env("VM_LONG", "1")],
+    }
 }
 
 /// The Debian package, with the tool that makes it.

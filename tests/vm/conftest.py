@@ -1,0 +1,95 @@
+import os
+import shutil
+import tempfile
+
+import pytest
+
+import kernel
+import programs
+import served as served_module
+from guest import Guest
+from lossy import Lossy
+from programs import Missing
+
+LONG = bool(os.environ.get("VM_LONG"))
+
+
+def pytest_sessionstart(session):
+    program = served_module.PROGRAM
+    if served_module.FACE == "sublet" and not (program and os.access(program, os.X_OK)):
+        pytest.exit("set NODE_PROGRAM to a sublet binary, or NODE_FACE=peer for stand-ins", returncode=2)
+    for make in (kernel.initramfs, lambda: programs.built("lossyfs")):
+        try:
+            with programs.alone():
+                make()
+        except Missing:
+            # The tests that need it say so.
+            pass
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """What is missing on this machine skips a test; where CI is set it fails, as nothing may be left out there."""
+    missing = call.excinfo is not None and call.excinfo.errisinstance(Missing)
+    report = yield
+    if missing and not is_strict():
+        report.outcome = "skipped"
+        report.longrepr = (str(item.path), item.location[1] or 0, f"Skipped: {call.excinfo.value}")
+    return report
+
+
+def is_strict():
+    return os.environ.get("CI", "") not in ("", "false")
+
+
+@pytest.fixture
+def long():
+    """Whether this is the long form, which `cargo xtask soak` runs."""
+    return LONG
+
+
+@pytest.fixture
+def folder():
+    """A folder whose path is short enough for sockets; kept if VM_KEEP is set."""
+    path = tempfile.mkdtemp(prefix="vm-")
+    yield path
+    if os.environ.get("VM_KEEP"):
+        print(f"kept: {path}")
+    else:
+        shutil.rmtree(path)
+
+
+@pytest.fixture
+def served(folder):
+    """Somebody who serves disks."""
+    who = served_module.served(folder)
+    yield who
+    who.lose_power()
+
+
+@pytest.fixture
+def lossy(folder):
+    """Makes backings that forget. Asked for before `served`, so that it ends after it."""
+    made = []
+
+    def make(size, name="lossy"):
+        made.append(Lossy(folder, size, name))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def boot(folder):
+    """Boots guests, and ends them after the test: boot(NAME, MIB, {NAME: Drive})."""
+    booted = []
+
+    def start(name, mib, drives):
+        booted.append(Guest(folder, name, mib, drives))
+        return booted[-1].start()
+
+    yield start
+    for guest in booted:
+        guest.kill()
