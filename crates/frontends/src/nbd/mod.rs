@@ -32,7 +32,7 @@ pub const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes of replies after which they are sent before more are made: while a client does not read so many, nothing
 /// more is heard from it.
-pub const BACKLOG_MAX: usize = 256 << 10;
+pub const BACKLOG_MAX: usize = 64 << 10;
 
 /// What all connections of a worker hold for requests in flight, payloads on their way in and replies that nobody
 /// reads. Who wants more waits; one request may go beyond it.

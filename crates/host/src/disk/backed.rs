@@ -45,17 +45,26 @@ impl Backed {
     }
 
     /// Hears which pages are read, and has those read ahead that will follow. Says how far into its run the read
-    /// begins.
-    pub(super) fn note_read(&self, pages: &Range<u64>) -> u64 {
+    /// begins. `tenancy` is the caller's own.
+    pub(super) fn note_read(&self, tenancy: &Tenancy, pages: &Range<u64>) -> u64 {
         // A guest reads ahead in its swap by itself.
         if self.swap.is_some() {
             return 0;
         }
         let (position, ahead) = self.reading.note(pages);
-        if let Some(ahead) = ahead {
+        if let Some(ahead) = ahead
+            && !self.seems_there(tenancy, &ahead.pages)
+        {
             self.inbox.read_ahead(ahead);
         }
         position
+    }
+
+    /// Whether a window is in memory, as far as its ends tell: windows come and go together, and waking the disk's
+    /// thread costs more than reading one from memory.
+    fn seems_there(&self, tenancy: &Tenancy, window: &Range<u64>) -> bool {
+        let has = |page| tenancy.has_page(key(self.pool, page));
+        has(window.start) && has(window.end - 1)
     }
 
     pub(super) fn size(&self) -> Bytes {

@@ -57,7 +57,7 @@ impl DiskDesk {
 
     /// Hears of a read that memory answered: what came for one read only leaves now.
     fn note(&self, cover: &Cover) {
-        let position = self.disk.note_read(&cover.pages);
+        let position = self.disk.note_read(&self.tenancy, &cover.pages);
         if self.disk.swap.is_none() {
             for page in self.disk.reading.leavers(cover.pages.clone(), position) {
                 self.tenancy.flush_page(key(self.disk.pool, page));

@@ -56,7 +56,7 @@ impl Floor {
         let cover = Cover::of(at, buffer.len());
         self.tally.reads.add(1);
         self.tally.read_bytes.add(buffer.len() as u64);
-        let position = self.disk.note_read(&cover.pages);
+        let position = self.disk.note_read(&self.tenancy, &cover.pages);
         let _held = self.ranges.hold(cover.pages.clone()).await;
         if cover.is_exact() {
             let (result, buffer) = self.fill(&cover, buffer, position).await;
