@@ -36,6 +36,8 @@ pub(super) struct Opening<'a> {
     pub(super) tenant: TenantId,
     /// Where pages of swap are staged; disks need none.
     pub(super) stage: Option<Arc<Stage>>,
+    /// The backing is a file that nobody named: it is made, and grown, as it is needed.
+    pub(super) is_own: bool,
 }
 
 /// A disk's pages are ephemeral: the backing has them, or the stage. They stay when they are read, unless the disk
@@ -54,8 +56,10 @@ impl OpenDisk {
         settings: &DiskSettings,
         opening: &Opening<'_>,
     ) -> Result<OpenDisk, DiskError> {
-        let backing = open_backing(settings)?;
-        let bytes = backing.bytes().map_err(DiskError::System)?;
+        let backing = open_backing(settings, opening.is_own)?;
+        let has = backing.bytes().map_err(DiskError::System)?;
+        // A file of our own may have been larger for a while.
+        let bytes = settings.size.map_or(has, |said| said.0.min(has));
         let bell = Arc::new(Bell::new().map_err(DiskError::System)?);
         let store = &opening.premises.store;
         let pool = store.create_pool(opening.tenant, pool_flags(settings), None);
@@ -97,7 +101,7 @@ impl OpenDisk {
     }
 }
 
-fn open_backing(settings: &DiskSettings) -> Result<Backing, DiskError> {
+fn open_backing(settings: &DiskSettings, is_own: bool) -> Result<Backing, DiskError> {
     let none = || DiskError::NoBacking(settings.name.clone());
     let path = PathBuf::from(settings.backing.as_ref().ok_or_else(none)?);
     let backing = match (settings.kind, settings.size) {
@@ -109,11 +113,17 @@ fn open_backing(settings: &DiskSettings) -> Result<Backing, DiskError> {
         source,
     })?;
     match settings.size {
-        Some(said) if said.0 != has => Err(DiskError::Backing(BackingError::OtherSize {
-            path,
-            has: Bytes(has),
-            said,
-        })),
+        Some(said) if is_own && said.0 > has => {
+            backing.grow(said, true).map_err(DiskError::System)?;
+            Ok(backing)
+        }
+        Some(said) if said.0 != has && !is_own => {
+            Err(DiskError::Backing(BackingError::OtherSize {
+                path,
+                has: Bytes(has),
+                said,
+            }))
+        }
         _ => Ok(backing),
     }
 }

@@ -94,6 +94,7 @@ impl Disks {
                 premises: &self.premises,
                 tenant: self.tenant(&settings)?,
                 stage: self.stage_for(&settings)?,
+                is_own: said.backing.is_none(),
             },
         )?;
         let disk = Arc::clone(&running.disk);

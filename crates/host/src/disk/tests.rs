@@ -120,6 +120,7 @@ impl Rig {
             premises: &self.premises,
             tenant,
             stage: self.stage.clone(),
+            is_own: false,
         };
         self.open = Some(OpenDisk::start(&self.settings, &opening).expect("it opens"));
     }
