@@ -180,6 +180,7 @@ fn fio_verifies_what_it_wrote() {
         let check = [
             "--verify=crc32c",
             "--verify_fatal=1",
+            "--verify_state_save=0",
             "--verify_backlog=512",
             "--size=48M",
         ];

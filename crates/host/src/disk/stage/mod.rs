@@ -85,7 +85,8 @@ impl Stage {
             slots,
             index: Mutex::new(Index {
                 disks: Vec::new(),
-                of_page: HashMap::with_capacity(slots as usize),
+                // Twice as many: what comes and goes is then tidied in place, and nothing is ever allocated.
+                of_page: HashMap::with_capacity(2 * slots as usize),
                 slots: vec![None; slots as usize],
                 free: Vec::with_capacity(slots as usize),
                 counts: Vec::new(),
