@@ -50,7 +50,7 @@ impl Floor {
             failures: 0,
         };
         loop {
-            poll_fn(|turn| swap.poll_dirty(turn, self.disk.inbox.has_ended())).await;
+            poll_fn(|turn| swap.poll_dirty(turn, &self.disk.inbox)).await;
             let ended = self.disk.inbox.has_ended();
             if ended && (swap.dirty() == 0 || desk.failures >= LAST_TRIES) {
                 return;
@@ -77,19 +77,23 @@ impl Floor {
             self.rest(REST).await;
         }
         swap.some(&mut desk.from, &mut desk.batch);
-        let mut from = 0;
+        let (mut from, mut failed) = (0, false);
         while from < desk.batch.len() {
             let run = run_from(&desk.batch, from);
-            let written = self.write_run(swap, desk, run.clone()).await;
-            swap.note_backing(written.is_ok());
-            if let Err(error) = written {
+            // A bad place keeps no other from being written.
+            if let Err(error) = self.write_run(swap, desk, run.clone()).await {
                 self.disk.tell("write", &error);
+                failed = true;
+            }
+            from = run.end;
+        }
+        swap.note_backing(!failed);
+        match failed {
+            true => {
                 desk.failures += 1;
                 self.rest(PAUSE).await;
-                return;
             }
-            desk.failures = 0;
-            from = run.end;
+            false => desk.failures = 0,
         }
     }
 
@@ -123,11 +127,20 @@ impl Floor {
     ) -> io::Result<()> {
         let at = desk.batch[run.start].page * PAGE_BYTES;
         let inside = self.disk.shape_now().bytes.saturating_sub(at);
+        if inside == 0 {
+            return Err(io::Error::other(
+                "a staged page lies beyond the end of the backing",
+            ));
+        }
         let part = 0..(run.len() * PAGE).min(inside as usize);
         let room = std::mem::take(&mut desk.room);
         let (written, room) = self.disk.backing.write(&self.engine, at, room, part).await;
         desk.room = room;
         written?;
+        if !self.disk.backing.is_direct() {
+            // The page cache takes everything; whether the disk did is heard here only.
+            self.disk.backing.sync(&self.engine).await?;
+        }
         self.tally.written_behind.add(run.len() as u64);
         for staged in &desk.batch[run] {
             swap.stage.settle(swap.disk, *staged);

@@ -18,10 +18,14 @@ use super::engine::Engine;
 use super::figures::Tally;
 use super::inbox::Job;
 use super::ranges::Ranges;
+use super::swap::Swap;
 use super::work::Answer;
 
 /// Requests of one disk that are worked on side by side.
 const HANDS: usize = 64;
+
+/// Of these, hands that read what nobody waits for.
+const AHEAD_HANDS: usize = 8;
 
 /// What the hands of a disk share. Only its own thread has it.
 pub(super) struct Floor {
@@ -32,6 +36,8 @@ pub(super) struct Floor {
     pub(super) tally: Arc<Tally>,
     idle: RefCell<Vec<Waker>>,
     at_work: Cell<usize>,
+    /// Hands that read ahead.
+    ahead: Cell<usize>,
 }
 
 impl Floor {
@@ -44,6 +50,7 @@ impl Floor {
             tally: disk.tallies.open(),
             idle: RefCell::new(Vec::with_capacity(HANDS)),
             at_work: Cell::new(0),
+            ahead: Cell::new(0),
             disk,
         }))
     }
@@ -85,8 +92,12 @@ impl Floor {
     fn call_hands(&self) -> bool {
         let mut idle = self.idle.borrow_mut();
         let wanted = match self.disk.inbox.has_ended() {
-            true => idle.len(),
-            false => self.disk.inbox.len().min(idle.len()),
+            true => {
+                // Who writes behind may have slept while there was something left to do.
+                self.disk.swap.iter().for_each(Swap::wake);
+                idle.len()
+            }
+            false => self.disk.inbox.len(self.may_read_ahead()).min(idle.len()),
         };
         let from = idle.len() - wanted;
         idle.drain(from..).for_each(Waker::wake);
@@ -97,13 +108,21 @@ impl Floor {
         while let Some(job) = self.next_job().await {
             match job {
                 Job::Asked(request) => self.serve(request).await,
-                Job::Ahead(ahead) => self.read_ahead(ahead).await,
+                Job::Ahead(ahead) => {
+                    self.ahead.set(self.ahead.get() + 1);
+                    self.read_ahead(ahead).await;
+                    self.ahead.set(self.ahead.get() - 1);
+                }
             }
         }
     }
 
+    fn may_read_ahead(&self) -> bool {
+        self.ahead.get() < AHEAD_HANDS || self.disk.inbox.is_closed()
+    }
+
     async fn next_job(&self) -> Option<Job> {
-        poll_fn(|turn| match self.disk.inbox.take() {
+        poll_fn(|turn| match self.disk.inbox.take(self.may_read_ahead()) {
             Some(job) => Poll::Ready(Some(job)),
             None if self.disk.inbox.has_ended() => Poll::Ready(None),
             None => {

@@ -71,21 +71,38 @@ impl Inbox {
     }
 
     /// What comes next: who waits goes before what is only expected.
-    pub(super) fn take(&self) -> Option<Job> {
+    pub(super) fn take(&self, may_read_ahead: bool) -> Option<Job> {
         let mut letters = self.letters.lock();
-        let asked = letters.asked.pop_front().map(Job::Asked);
-        asked.or_else(|| letters.ahead.pop_front().map(Job::Ahead))
+        if let Some(asked) = letters.asked.pop_front() {
+            return Some(Job::Asked(asked));
+        }
+        match may_read_ahead {
+            true => letters.ahead.pop_front().map(Job::Ahead),
+            false => None,
+        }
     }
 
     /// How many things there are to do.
-    pub(super) fn len(&self) -> usize {
+    pub(super) fn len(&self, may_read_ahead: bool) -> usize {
         let letters = self.letters.lock();
-        letters.asked.len() + letters.ahead.len()
+        match may_read_ahead {
+            true => letters.asked.len() + letters.ahead.len(),
+            false => letters.asked.len(),
+        }
+    }
+
+    /// Whether it takes nothing more in.
+    pub(super) fn is_closed(&self) -> bool {
+        self.letters.lock().ended
     }
 
     /// Takes nothing more in.
     pub(super) fn end(&self) {
-        self.letters.lock().ended = true;
+        let mut letters = self.letters.lock();
+        letters.ended = true;
+        // Nobody will ask for these any more.
+        letters.ahead.clear();
+        drop(letters);
         self.bell.ring();
     }
 

@@ -120,3 +120,10 @@ pub enum DiskError {
     #[error("the system refused what the disk needs: {0}")]
     System(io::Error),
 }
+
+impl DiskError {
+    /// Whether the backing looks like an image of another format.
+    pub fn is_of_format(&self) -> bool {
+        matches!(self, DiskError::Backing(BackingError::Format { .. }))
+    }
+}

@@ -58,7 +58,7 @@ impl OpenDisk {
     ) -> Result<OpenDisk, DiskError> {
         let backing = open_backing(settings, opening.is_own)?;
         let has = backing.bytes().map_err(DiskError::System)?;
-        // A file of our own may have been larger for a while.
+        // It may have been larger for a while.
         let bytes = settings.size.map_or(has, |said| said.0.min(has));
         let bell = Arc::new(Bell::new().map_err(DiskError::System)?);
         let store = &opening.premises.store;
@@ -117,13 +117,12 @@ fn open_backing(settings: &DiskSettings, is_own: bool) -> Result<Backing, DiskEr
             backing.grow(said, true).map_err(DiskError::System)?;
             Ok(backing)
         }
-        Some(said) if said.0 != has && !is_own => {
-            Err(DiskError::Backing(BackingError::OtherSize {
-                path,
-                has: Bytes(has),
-                said,
-            }))
-        }
+        // One that is larger was made so while its disk ran; no more is served than was said.
+        Some(said) if said.0 > has => Err(DiskError::Backing(BackingError::OtherSize {
+            path,
+            has: Bytes(has),
+            said,
+        })),
         _ => Ok(backing),
     }
 }
@@ -155,7 +154,8 @@ fn employ(disk: Arc<Backed>, premises: Premises) -> Result<JoinHandle<()>, DiskE
         };
         let _ = ready.send(Ok(()));
         if let Err(error) = floor.run() {
-            tracing::error!(%error, "a disk's thread failed; its clients get no answers any more");
+            tracing::error!(%error, "a disk's thread failed: the daemon ends, so that guests find the next one");
+            std::process::abort();
         }
         doorman.open(tenant).destroy_pool(pool);
     };

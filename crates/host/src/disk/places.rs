@@ -20,7 +20,7 @@ use super::DiskError;
 /// All places, and who is served there.
 pub(super) struct Places {
     premises: Premises,
-    nbd: Running,
+    nbd: Arc<Running>,
     open: BTreeMap<DiskListen, Place>,
     /// vhost-user sockets, with their disks' names.
     shared: Vec<(String, vhost_user::Running)>,
@@ -44,13 +44,14 @@ impl Places {
         });
         Ok(Places {
             premises: premises.clone(),
-            nbd: serve::start(threads, premises, failed)?,
+            nbd: Arc::new(serve::start(threads, premises, failed)?),
             open: BTreeMap::new(),
             shared: Vec::new(),
         })
     }
 
-    /// Serves a disk at all its places, or at none. Says where, with the ports that were taken.
+    /// Serves a disk at all its places; where one fails, the others are to be left. Says where, with the ports that were
+    /// taken.
     pub(super) fn serve(
         &mut self,
         disk: &Arc<dyn Disk>,
@@ -64,10 +65,7 @@ impl Places {
             };
             match at {
                 Ok(place) => served.push(place),
-                Err(error) => {
-                    self.leave(disk.name());
-                    return Err(error);
-                }
+                Err(error) => return Err(error),
             }
         }
         Ok(served)
@@ -147,14 +145,12 @@ impl Places {
         Ok(bound)
     }
 
-    /// Serves a disk no more. Returns when nobody uses it.
-    pub(super) fn leave(&mut self, name: &str) {
-        self.nbd.remove_disk(name);
-        let (its, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.shared)
+    /// Serves a disk no more. Its clients have gone when what is returned has been waited for.
+    pub(super) fn leave(&mut self, name: &str) -> Parting {
+        let (shared, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.shared)
             .into_iter()
             .partition(|(disk, _)| disk == name);
         self.shared = others;
-        its.into_iter().for_each(|(_, running)| running.stop());
         for place in self.open.values_mut() {
             place.disks.retain(|disk| disk != name);
         }
@@ -162,8 +158,11 @@ impl Places {
             .into_iter()
             .partition(|(_, place)| !place.disks.is_empty());
         self.open = kept;
-        for place in left.values() {
-            self.nbd.close(&place.address);
+        Parting {
+            nbd: Arc::clone(&self.nbd),
+            disk: name.to_owned(),
+            empty: left.into_values().map(|place| place.address).collect(),
+            shared: shared.into_iter().map(|(_, running)| running).collect(),
         }
     }
 
@@ -181,10 +180,33 @@ impl Places {
 
     /// Serves nothing more. Returns when everybody is gone.
     pub(super) fn end(self) {
-        self.nbd.stop();
         for (_, running) in self.shared {
             running.stop();
         }
+        // Who is parting just now ends its connections itself.
+        if let Some(nbd) = Arc::into_inner(self.nbd) {
+            nbd.stop();
+        }
+    }
+}
+
+/// Clients of a disk that are being let go.
+pub(super) struct Parting {
+    nbd: Arc<Running>,
+    disk: String,
+    /// Listeners that serve nobody any more.
+    empty: Vec<String>,
+    shared: Vec<vhost_user::Running>,
+}
+
+impl Parting {
+    /// Returns when nobody uses the disk.
+    pub(super) fn wait(self) {
+        self.nbd.remove_disk(&self.disk);
+        for address in &self.empty {
+            self.nbd.close(address);
+        }
+        self.shared.into_iter().for_each(vhost_user::Running::stop);
     }
 }
 

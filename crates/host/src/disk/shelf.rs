@@ -101,6 +101,7 @@ impl Disks {
         match self.serve(&disk, &settings) {
             Ok(listen) => settings.listen = listen,
             Err(error) => {
+                self.let_go(&said.name);
                 running.end();
                 return Err(error);
             }
@@ -184,17 +185,37 @@ impl Disks {
     }
 
     /// Ends a disk when its backing has everything. Its clients are let go.
+    ///
+    /// # Errors
+    ///
+    /// The backing fails: then the disk stays, for only memory has what its guest wrote.
     pub fn remove(&self, name: &DiskName) -> Result<(), DiskError> {
+        if self.find(name)?.disk.swap.is_some() {
+            self.flush(name)?;
+        }
         let gone = self.open.lock().remove(name);
         let gone = gone.ok_or_else(|| DiskError::NoDisk(name.clone()))?;
-        if let Some(places) = &mut *self.places.lock() {
-            places.leave(name.as_str());
-        }
+        self.let_go(name);
         let running = gone.running.lock().take();
         if let Some(running) = running {
             running.end();
         }
+        if let Some(swap) = &gone.disk.swap {
+            swap.forget_all();
+        }
         Ok(())
+    }
+
+    /// Serves a disk no more. Who waits for its clients keeps nobody else waiting.
+    fn let_go(&self, name: &DiskName) {
+        let parting = self
+            .places
+            .lock()
+            .as_mut()
+            .map(|places| places.leave(name.as_str()));
+        if let Some(parting) = parting {
+            parting.wait();
+        }
     }
 
     /// All of them, in order of names.
@@ -329,6 +350,12 @@ impl Disks {
         if let Some(staging) = staging {
             staging.end();
         }
+    }
+}
+
+impl Drop for Disks {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

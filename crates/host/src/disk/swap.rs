@@ -14,6 +14,7 @@ use sublet_types::{DiskName, Durability};
 
 use super::bell::Bell;
 use super::cover::OBJECT_PAGES;
+use super::inbox::Inbox;
 use super::stage::{Full, Stage, StageDisk, Staged};
 
 /// Locks that keep stage and memory in step, page by page.
@@ -111,6 +112,11 @@ impl Swap {
         follow();
     }
 
+    /// Forgets every page: nobody is to find them under the disk's name again.
+    pub(super) fn forget_all(&self) {
+        self.stage.remove_all(self.disk);
+    }
+
     /// Copies a page that is staged.
     pub(super) fn staged(&self, page: u64, into: &mut [u8]) -> bool {
         self.stage.read(self.disk, page, into)
@@ -162,10 +168,12 @@ impl Swap {
         }
     }
 
-    /// Waits until there is something to write behind, or until `ended`.
-    pub(super) fn poll_dirty(&self, turn: &Context<'_>, ended: bool) -> Poll<()> {
+    /// Waits until there is something to write behind, or until the inbox has ended: who puts a page, and who sees
+    /// that end, wakes it.
+    pub(super) fn poll_dirty(&self, turn: &Context<'_>, inbox: &Inbox) -> Poll<()> {
+        // First the sleeper, then the look: whatever comes in between finds somebody to wake.
         *self.sleeper.lock() = Some(turn.waker().clone());
-        match ended || self.dirty() > 0 {
+        match inbox.has_ended() || self.dirty() > 0 {
             true => Poll::Ready(()),
             false => Poll::Pending,
         }

@@ -200,7 +200,13 @@ impl Floor {
             result = backing.sync(&self.engine).await;
         }
         match &result {
-            Ok(()) => self.follow(cover, &room),
+            Ok(()) => {
+                self.follow(cover, &room);
+                self.disk
+                    .swap
+                    .iter()
+                    .for_each(|swap| swap.note_backing(true));
+            }
             Err(error) => {
                 self.disk.tell("write", error);
                 self.distrust(cover.pages.clone());
@@ -247,9 +253,11 @@ impl Floor {
         }
         let _held = self.ranges.hold(whole.clone()).await;
         self.forget(whole.clone());
-        let bytes = whole.start * PAGE_BYTES..whole.end * PAGE_BYTES;
-        // A backing without holes keeps its bytes, which a trim allows.
-        let _ = self.disk.backing.zero(&self.engine, bytes, true).await;
+        // Swap keeps its room on the backing; a backing without holes keeps its bytes, which a trim allows.
+        if self.disk.swap.is_none() {
+            let bytes = whole.start * PAGE_BYTES..whole.end * PAGE_BYTES;
+            let _ = self.disk.backing.zero(&self.engine, bytes, true).await;
+        }
         Answer::of(Ok(()), buffer)
     }
 
@@ -291,6 +299,9 @@ impl Floor {
 
     async fn zero_pages(&self, pages: Range<u64>, hole: bool) -> io::Result<()> {
         let bytes = pages.start * PAGE_BYTES..pages.end * PAGE_BYTES;
+        // Swap keeps its room on the backing. A disk's memory does not outlive a zeroing that fails in the middle.
+        let hole = hole && self.disk.swap.is_none();
+        self.distrust(pages.clone());
         self.disk.backing.zero(&self.engine, bytes, hole).await?;
         self.forget(pages);
         Ok(())

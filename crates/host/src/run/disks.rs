@@ -38,7 +38,7 @@ struct Named {
 
 impl Shelf {
     /// Opens the disks that a config and live changes name. One that was added live and cannot be opened any more
-    /// is told of and left closed; one of the config file is a reason not to start.
+    /// is told of and left closed, as is one that looks like an image of another format; else one of the config file is a reason not to start.
     pub(super) fn open(loaded: &Loaded, premises: &Premises) -> Result<Shelf, RunError> {
         let config = &loaded.config;
         let ground = DiskGround {
@@ -61,8 +61,9 @@ impl Shelf {
             };
             let closed = match opened {
                 Ok(()) => None,
-                Err(error) if was_added => {
-                    tracing::error!(disk = %name, %error, "a disk that was added earlier stays closed");
+                // A guest that writes another format's mark into its first sector harms itself only.
+                Err(error) if was_added || error.is_of_format() => {
+                    tracing::error!(disk = %name, %error, "a disk stays closed");
                     Some(error.to_string())
                 }
                 Err(source) => return Err(RunError::Disk { name, source }),
@@ -287,12 +288,14 @@ impl Daemon {
         let _turn = self.shelf.turn(name)?;
         let before = self.shelf.disks.show(name);
         let before = before.ok_or_else(|| DiskError::NoDisk(name.clone()))?.size;
-        self.shelf.disks.resize(name, asked.size)?;
-        if asked.lasts == Lasts::Always
-            && let Err(declined) = self.keep_size(name, asked.size)
-        {
-            self.shelf.disks.resize(name, before)?;
-            return Err(declined);
+        if asked.lasts == Lasts::Always {
+            self.keep_size(name, asked.size)?;
+        }
+        if let Err(error) = self.shelf.disks.resize(name, asked.size) {
+            if asked.lasts == Lasts::Always {
+                self.keep_size(name, before)?;
+            }
+            return Err(error.into());
         }
         if let Some(named) = self.shelf.named.lock().get_mut(name) {
             named.said.size = Some(asked.size);

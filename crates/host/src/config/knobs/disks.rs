@@ -10,7 +10,7 @@ const SIZE_MIN: Bytes = Bytes::kib(64);
 const SIZE_MAX: Bytes = Bytes::gib(16 << 10);
 
 /// Each queue has a thread.
-const QUEUES_MAX: u64 = 64;
+const QUEUES_MAX: u64 = sublet_frontends::vhost_user::QUEUES_MAX as u64;
 
 /// The knobs of one disk.
 pub const DISK_KNOBS: &[Knob<WrittenDisk>] = &[
@@ -136,7 +136,7 @@ pub const DISK_KNOBS: &[Knob<WrittenDisk>] = &[
     Knob {
         room: "disks.NAME",
         name: "queues",
-        unit: "1 to 64",
+        unit: "1 to 16",
         default: Some("1"),
         sample: "4",
         why: "each has a thread of its own; a guest with more processors may want more",

@@ -19,16 +19,10 @@ const RESIZE: i64 = 3;
 
 /// Locks an image for reading, or for writing too. Says whether nobody else is in the way.
 pub(super) fn take(file: &File, read_only: bool) -> io::Result<bool> {
-    let (has, shares_not): (&[i64], &[i64]) = match read_only {
-        true => (&[CONSISTENT_READ], &[WRITE, RESIZE]),
-        false => (&[CONSISTENT_READ, WRITE, RESIZE], &[WRITE, RESIZE]),
-    };
-    let own = has.iter().map(|n| HAS + n);
-    for byte in own.chain(shares_not.iter().map(|n| SHARES_NOT + n)) {
-        if !lock(file, byte)? {
-            return Ok(false);
-        }
+    if !hold(file, read_only)? {
+        return Ok(false);
     }
+    let (has, shares_not) = wanted(read_only);
     let denied = has.iter().map(|n| SHARES_NOT + n);
     for byte in denied.chain(shares_not.iter().map(|n| HAS + n)) {
         if is_anothers(file, byte)? {
@@ -36,6 +30,26 @@ pub(super) fn take(file: &File, read_only: bool) -> io::Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// Locks an image that is ours already, for another open file of it.
+pub(super) fn hold(file: &File, read_only: bool) -> io::Result<bool> {
+    let (has, shares_not) = wanted(read_only);
+    let bytes = has.iter().map(|n| HAS + n);
+    for byte in bytes.chain(shares_not.iter().map(|n| SHARES_NOT + n)) {
+        if !lock(file, byte)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The permissions that are needed, and those that nobody else may have.
+fn wanted(read_only: bool) -> (&'static [i64], &'static [i64]) {
+    match read_only {
+        true => (&[CONSISTENT_READ], &[WRITE, RESIZE]),
+        false => (&[CONSISTENT_READ, WRITE, RESIZE], &[WRITE, RESIZE]),
+    }
 }
 
 fn byte_lock(kind: i32, byte: i64) -> libc::flock {

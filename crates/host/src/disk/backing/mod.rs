@@ -6,6 +6,7 @@ mod lock;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::ops::Range;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -76,6 +77,7 @@ pub(super) struct Backing {
     /// For pieces that are no whole pages, as a last one can be.
     plain: Arc<File>,
     is_device: bool,
+    is_direct: bool,
 }
 
 impl Backing {
@@ -101,8 +103,14 @@ impl Backing {
                 tracing::warn!(path = %path.display(), %error, "the backing cannot be locked")
             }
         }
+        let (direct, is_direct) = direct(&plain, path, read_only).map_err(failed)?;
+        // Writes under way at a kill hold this one only.
+        if let Err(error) = lock::hold(&direct, read_only) {
+            tracing::debug!(%error, "the backing cannot be locked twice");
+        }
         let backing = Backing {
-            direct: Arc::new(direct(path, read_only).map_err(failed)?),
+            direct: Arc::new(direct),
+            is_direct,
             plain: Arc::new(plain),
             path: path.to_owned(),
             is_device: kind.is_block_device(),
@@ -137,6 +145,11 @@ impl Backing {
             }
         }
         Backing::open(path, false)
+    }
+
+    /// Whether writes pass the page cache by.
+    pub(super) fn is_direct(&self) -> bool {
+        self.is_direct
     }
 
     /// Where it is.
@@ -294,17 +307,19 @@ fn options(read_only: bool) -> OpenOptions {
 }
 
 /// Opens it past the page cache; through it, where the file system has no direct I/O.
-fn direct(path: &Path, read_only: bool) -> io::Result<File> {
+fn direct(plain: &File, path: &Path, read_only: bool) -> io::Result<(File, bool)> {
     let flags = OFlags::DIRECT.bits() as i32;
-    match options(read_only).custom_flags(flags).open(path) {
+    // The very file, whatever the path leads to now.
+    let same = format!("/proc/self/fd/{}", plain.as_raw_fd());
+    match options(read_only).custom_flags(flags).open(&same) {
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
             tracing::warn!(
                 path = %path.display(),
                 "no direct I/O there: the host's page cache keeps what the backing has a second time"
             );
-            options(read_only).open(path)
+            Ok((options(read_only).open(&same)?, false))
         }
-        other => other,
+        opened => Ok((opened?, true)),
     }
 }
 

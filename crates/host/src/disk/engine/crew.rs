@@ -76,8 +76,8 @@ impl Carrier for Crew {
         self.jobs.send((token, job)).map_err(|refused| refused.0.1)
     }
 
-    fn send(&mut self) -> io::Result<()> {
-        Ok(())
+    fn send(&mut self) -> io::Result<bool> {
+        Ok(true)
     }
 
     fn reap(&mut self, done: &mut dyn FnMut(usize, io::Result<usize>, Buffer)) {

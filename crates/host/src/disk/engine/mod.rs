@@ -26,6 +26,9 @@ use super::bell::Bell;
 /// Requests to the backing that are under way at the same time; more wait their turn.
 pub(super) const FLYING_MAX: usize = 128;
 
+/// When a kernel that was too busy is asked again.
+const RETRY: Duration = Duration::from_millis(1);
+
 /// What is done to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deed {
@@ -55,8 +58,8 @@ trait Carrier {
     /// Takes a job, or gives it back when it has enough to do.
     fn carry(&mut self, token: usize, job: Job) -> Result<(), Job>;
 
-    /// Sends what was taken on its way.
-    fn send(&mut self) -> io::Result<()>;
+    /// Sends what was taken on its way. Says whether all of it went.
+    fn send(&mut self) -> io::Result<bool>;
 
     /// Those that are done: token, bytes or error, and the buffer.
     fn reap(&mut self, done: &mut dyn FnMut(usize, io::Result<usize>, Buffer));
@@ -198,7 +201,7 @@ impl Engine {
     /// Wakes whoever waited for what is done now. Says how long nothing has to be done but on a bell; zero if somebody
     /// was woken.
     pub(super) fn turn(&self) -> io::Result<Option<Duration>> {
-        self.carrier.borrow_mut().send()?;
+        let all_sent = self.carrier.borrow_mut().send()?;
         let mut places = self.places.borrow_mut();
         let mut landed = false;
         let land = &mut |token: usize, result, buffer| {
@@ -211,7 +214,11 @@ impl Engine {
         };
         self.carrier.borrow_mut().reap(land);
         let next = self.next_timer();
-        Ok(if landed { Some(Duration::ZERO) } else { next })
+        Ok(match (landed, all_sent) {
+            (true, _) => Some(Duration::ZERO),
+            (false, true) => next,
+            (false, false) => Some(next.unwrap_or(RETRY).min(RETRY)),
+        })
     }
 
     fn next_timer(&self) -> Option<Duration> {

@@ -82,15 +82,14 @@ impl Carrier for Uring {
         }
     }
 
-    fn send(&mut self) -> io::Result<()> {
+    fn send(&mut self) -> io::Result<bool> {
         if self.ring.submission().is_empty() {
-            return Ok(());
+            return Ok(true);
         }
         match self.ring.submit() {
-            Ok(_) => Ok(()),
-            // What was not taken is taken at the next turn.
-            Err(error) if is_passing(&error) => Ok(()),
-            Err(error) => Err(error),
+            Err(error) if !is_passing(&error) => Err(error),
+            // What was not taken is offered again.
+            _ => Ok(self.ring.submission().is_empty()),
         }
     }
 

@@ -7,7 +7,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -109,6 +109,10 @@ fn is_nobody(error: &io::Error) -> bool {
 /// Asks a keeper for what it keeps.
 fn ask_for(socket: &Path) -> io::Result<OwnedFd> {
     let mut keeper = UnixStream::connect(socket)?;
+    keeper.set_read_timeout(Some(PATIENCE))?;
+    if rustix::net::sockopt::socket_peercred(&keeper)?.uid != rustix::process::geteuid() {
+        return Err(io::Error::other("somebody else's process listens there"));
+    }
     keeper.write_all(&[GIVE])?;
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -123,7 +127,13 @@ fn ask_for(socket: &Path) -> io::Result<OwnedFd> {
         RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
         _ => None,
     });
-    rights.ok_or_else(|| io::Error::other("the keeper of swap pages gave nothing"))
+    let given = rights.ok_or_else(|| io::Error::other("the keeper of swap pages gave nothing"))?;
+    match rustix::fs::fcntl_get_seals(&given)?.contains(SealFlags::SHRINK | SealFlags::GROW) {
+        true => Ok(given),
+        false => Err(io::Error::other(
+            "the keeper of swap pages gave something else",
+        )),
+    }
 }
 
 /// A new memfd, and a keeper for it.
@@ -159,7 +169,7 @@ fn make(socket: &Path, slots: u32, program: &Path) -> io::Result<OwnedFd> {
 /// There is no standard input, or the socket is taken.
 pub fn keep(socket: &Path) -> io::Result<()> {
     let kept = io::stdin().as_fd().try_clone_to_owned()?;
-    if socket.exists() {
+    if fs::symlink_metadata(socket).is_ok_and(|there| there.file_type().is_socket()) {
         fs::remove_file(socket)?;
     }
     let before = rustix::process::umask(rustix::fs::Mode::from_bits_truncate(0o177));

@@ -224,6 +224,19 @@ impl Stage {
         self.remove_if(disk, page, None);
     }
 
+    /// Removes all pages of a disk.
+    pub(super) fn remove_all(&self, disk: StageDisk) {
+        let mut index = self.index.lock();
+        for slot in 0..self.slots {
+            let occupied = index.slots[slot as usize].filter(|page| page.disk == disk);
+            if let Some(page) = occupied {
+                index.of_page.remove(&(disk, page.page));
+                index.counts[disk.0 as usize] -= 1;
+                self.give_up(&mut index, slot);
+            }
+        }
+    }
+
     /// Removes a page that is on disk now, unless it has changed since.
     pub(super) fn settle(&self, disk: StageDisk, staged: Staged) {
         self.remove_if(disk, staged.page, Some(staged.sequence));
