@@ -7,11 +7,22 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+/// Who holds or waits without anything being allocated.
+const ROOM: usize = 128;
+
 /// The ranges of pages that are held, and who waits.
-#[derive(Default)]
 pub(super) struct Ranges(RefCell<Inner>);
 
-#[derive(Default)]
+impl Default for Ranges {
+    fn default() -> Ranges {
+        Ranges(RefCell::new(Inner {
+            held: Vec::with_capacity(ROOM),
+            waiting: VecDeque::with_capacity(ROOM),
+            tickets: 0,
+        }))
+    }
+}
+
 struct Inner {
     held: Vec<Range<u64>>,
     waiting: VecDeque<Waiting>,

@@ -343,6 +343,36 @@ fn swap_outlives_its_daemon() {
     }
 }
 
+/// The end comes while requests wait and pages are staged: each is answered, all is written, nothing hangs.
+#[test]
+fn a_disk_ends_with_everything_done() {
+    let mut rig = Rig::new(DiskKind::Swap, |settings| {
+        settings.slow = Some(Slow {
+            latency: Duration::from_millis(2),
+            bandwidth: None,
+        });
+    });
+    let desk = rig.desk();
+    let (to, answers) = channel();
+    let to = Arc::new(Asker(Mutex::new(to)));
+    for n in 0..200 {
+        desk.write(n % 60 * 4096, &[n as u8; 4096], false);
+        rig.disk().start(Request {
+            verb: Verb::Read,
+            at: 2 << 20,
+            len: 4096,
+            buffer: Buffer::zeroed(4096),
+            to: Arc::clone(&to) as Arc<dyn Outcomes>,
+            token: n,
+        });
+    }
+    let staged = rig.stage.clone().expect("a stage");
+    drop(desk);
+    rig.end();
+    assert_eq!(answers.try_iter().count(), 200);
+    assert!(staged.disks().is_empty(), "all is on the backing");
+}
+
 #[test]
 fn what_is_out_of_range_or_read_only_is_refused() {
     let rig = Rig::new(DiskKind::Disk, |settings| settings.read_only = true);

@@ -19,7 +19,7 @@ const RUN_MAX: u64 = 1024;
 const ZEROES: usize = 1 << 20;
 
 /// Extents that one question is answered with, at the most.
-const EXTENTS_MAX: usize = 1024;
+const EXTENTS_MAX: usize = 128;
 
 /// What comes back to who asked.
 pub(super) struct Answer {

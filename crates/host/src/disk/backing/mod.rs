@@ -187,48 +187,46 @@ impl Backing {
     pub(super) async fn read(
         &self,
         engine: &Engine,
-        mut at: u64,
-        mut buffer: Buffer,
-        mut part: Range<usize>,
+        at: u64,
+        buffer: Buffer,
+        part: Range<usize>,
     ) -> (io::Result<()>, Buffer) {
-        while !part.is_empty() {
-            let file = self.file(at, part.len());
-            let (read, back) = engine
-                .carry(Deed::Read, file, at, buffer, part.clone())
-                .await;
-            buffer = back;
-            match read {
-                Ok(0) => {
-                    buffer[part].fill(0);
-                    break;
-                }
-                Ok(bytes) => {
-                    part.start += bytes;
-                    at += bytes as u64;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return (Err(error), buffer),
-            }
-        }
-        (Ok(()), buffer)
+        let (read, mut buffer) = self.transfer(engine, Deed::Read, at, buffer, part).await;
+        let read = read.map(|beyond| buffer[beyond].fill(0));
+        (read, buffer)
     }
 
     /// Writes a part of the buffer.
     pub(super) async fn write(
         &self,
         engine: &Engine,
+        at: u64,
+        buffer: Buffer,
+        part: Range<usize>,
+    ) -> (io::Result<()>, Buffer) {
+        let (wrote, buffer) = self.transfer(engine, Deed::Write, at, buffer, part).await;
+        let wrote = wrote.and_then(|left| match left.is_empty() {
+            true => Ok(()),
+            false => Err(io::ErrorKind::WriteZero.into()),
+        });
+        (wrote, buffer)
+    }
+
+    /// Reads or writes piece by piece. Says what is left where the file takes or gives no more.
+    async fn transfer(
+        &self,
+        engine: &Engine,
+        deed: Deed,
         mut at: u64,
         mut buffer: Buffer,
         mut part: Range<usize>,
-    ) -> (io::Result<()>, Buffer) {
+    ) -> (io::Result<Range<usize>>, Buffer) {
         while !part.is_empty() {
             let file = self.file(at, part.len());
-            let (wrote, back) = engine
-                .carry(Deed::Write, file, at, buffer, part.clone())
-                .await;
+            let (moved, back) = engine.carry(deed, file, at, buffer, part.clone()).await;
             buffer = back;
-            match wrote {
-                Ok(0) => return (Err(io::ErrorKind::WriteZero.into()), buffer),
+            match moved {
+                Ok(0) => break,
                 Ok(bytes) => {
                     part.start += bytes;
                     at += bytes as u64;
@@ -237,7 +235,7 @@ impl Backing {
                 Err(error) => return (Err(error), buffer),
             }
         }
-        (Ok(()), buffer)
+        (Ok(part), buffer)
     }
 
     /// Everything that was written lasts.

@@ -23,7 +23,7 @@ pub use self::keeper::{KeeperError, keep};
 
 /// A disk's number on the stage, for as long as the daemon runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct StageDisk(u16);
+pub(super) struct StageDisk(u32);
 
 /// A page on the stage, as it was when somebody looked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -129,7 +129,7 @@ impl Stage {
             index.counts.push(0);
             index.disks.len() - 1
         });
-        StageDisk(number as u16)
+        StageDisk(number as u32)
     }
 
     /// Puts a page. When this returns well the page outlives this process.

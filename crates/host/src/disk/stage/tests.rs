@@ -60,6 +60,20 @@ fn a_full_stage_says_so_and_a_settled_page_makes_room() {
     assert!(!stage.has(disk, found[0].page));
 }
 
+/// A disk that was removed leaves nothing to the next one of its name, nor touches others.
+#[test]
+fn a_removed_disk_leaves_nothing() {
+    let stage = Stage::open(fresh()).expect("opened");
+    let (gone, stays) = (stage.enter(&name("gone")), stage.enter(&name("stays")));
+    for n in 0..3 {
+        stage.put(gone, n, &page(1)).expect("room");
+        stage.put(stays, n, &page(2)).expect("room");
+    }
+    stage.remove_all(gone);
+    assert_eq!((stage.count(gone), stage.count(stays)), (0, 3));
+    assert_eq!(again(&stage).disks(), [(name("stays"), 3)]);
+}
+
 #[test]
 fn what_was_not_committed_does_not_count() {
     let stage = Stage::open(fresh()).expect("opened");
