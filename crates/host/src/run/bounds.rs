@@ -3,12 +3,16 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sublet_frontends::memcached::face::gathering_max;
 use sublet_frontends::memcached::serve::HELD_MAX;
-use sublet_types::Bytes;
+use sublet_frontends::nbd;
+use sublet_types::{Bytes, DiskKind, DiskListen};
 
 use crate::config::Config;
 
 /// Descriptors beside the clients': listeners, epolls, `/proc`, logs.
 const DESCRIPTORS_OWN: u64 = 64;
+
+/// Descriptors of a disk: its backing, its thread's, and its queues' over vhost-user.
+const DESCRIPTORS_A_DISK: u64 = 64;
 
 /// The sum of the bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,17 +29,42 @@ impl Bounds {
         let tenants = config.tenants.iter();
         // Nobody connects to one that is there for a disk or for those who log in elsewhere.
         let reached = tenants.filter(|tenant| !tenant.listen.is_empty());
-        let connections = reached
+        let connections: u64 = reached
             .clone()
             .map(|tenant| tenant.connections as u64)
             .sum();
         let item_max = config.tenants.iter().map(|tenant| tenant.item_max).max();
         let per_worker = Bytes(HELD_MAX as u64) + item_max.unwrap_or_default() * 2;
         let gathering = reached.map(|tenant| gathering_max(tenant.item_max));
+        let memory = per_worker * config.threads as u64 + gathering.sum();
+        let disks = Bounds::of_disks(config);
+        Bounds {
+            connections: connections + disks.connections,
+            memory: memory + disks.memory,
+            descriptors: connections + disks.descriptors + DESCRIPTORS_OWN,
+        }
+    }
+
+    /// What the disks that the config names add.
+    fn of_disks(config: &Config) -> Bounds {
+        let nbd = |place: &&DiskListen| !matches!(place, DiskListen::VhostUser(_));
+        let listeners = config.disks.iter().flat_map(|disk| &disk.listen);
+        let listeners = listeners.filter(nbd).count() as u64;
+        let connections = listeners * u64::from(nbd::Settings::default().connections_max);
+        let held = match listeners {
+            0 => Bytes::ZERO,
+            _ => Bytes(nbd::HELD_MAX as u64) * config.threads as u64,
+        };
+        let has_swap = config.disks.iter().any(|disk| disk.kind == DiskKind::Swap);
         Bounds {
             connections,
-            memory: per_worker * config.threads as u64 + gathering.sum(),
-            descriptors: connections + DESCRIPTORS_OWN,
+            memory: held
+                + if has_swap {
+                    config.disk.dirty_max
+                } else {
+                    Bytes::ZERO
+                },
+            descriptors: connections + config.disks.len() as u64 * DESCRIPTORS_A_DISK,
         }
     }
 
