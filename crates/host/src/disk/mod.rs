@@ -1,8 +1,8 @@
 //! Disks: files and swap of virtual machines, with the host's idle memory in front of their backings.
 //!
-//! A request that memory can answer is answered where it arrives ([`desk`]). Every other goes to the disk's own
-//! thread ([`floor`]), whose hands carry it out over memory and [`backing`] with its pages held ([`ranges`]),
-//! so that what overlaps keeps its order. Swap is acknowledged from the [`stage`] and written [`behind`].
+//! A request that memory can answer is answered where it arrives (`desk`). Every other goes to the disk's own
+//! thread (`floor`), whose hands carry it out over memory and `backing` with its pages held (`ranges`),
+//! so that what overlaps keeps its order. Swap is acknowledged from the `stage` and written `behind`.
 
 mod backed;
 mod backing;
