@@ -34,7 +34,7 @@ use sublet_store::{PoolError, TenantError, TooManyWorkers};
 use sublet_types::{Bytes, DiskListen, DiskName};
 
 pub use self::backing::BackingError;
-pub use self::shelf::{DiskGround, Disks};
+pub use self::shelf::{DiskGround, Disks, History};
 pub use self::stage::{KeeperError, keep};
 
 /// Why a disk was not opened, changed or ended.
@@ -43,6 +43,14 @@ pub enum DiskError {
     /// No disk of that name.
     #[error("no disk is called {0}")]
     NoDisk(DiskName),
+    /// It could not be opened.
+    #[error("disk {name} is closed: {why}")]
+    Closed {
+        /// Which disk.
+        name: DiskName,
+        /// Why.
+        why: String,
+    },
     /// There is one already.
     #[error("a disk is called {0} already; choose another name, or remove that one")]
     Exists(DiskName),

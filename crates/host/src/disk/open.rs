@@ -12,7 +12,6 @@ use sublet_frontends::memcached::serve::Premises;
 use sublet_frontends::tenancy::Doorman;
 use sublet_types::{Bytes, DiskKind, DiskSettings, Fill, PAGE_BYTES, PoolFlags, TenantId};
 
-use super::DiskError;
 use super::backed::Backed;
 use super::backing::{Backing, BackingError};
 use super::bell::Bell;
@@ -22,6 +21,7 @@ use super::inbox::Inbox;
 use super::reading::Reading;
 use super::stage::Stage;
 use super::swap::Swap;
+use super::{DiskError, History};
 use crate::observe::Seldom;
 
 /// A disk whose thread runs.
@@ -38,6 +38,7 @@ pub(super) struct Opening<'a> {
     pub(super) stage: Option<Arc<Stage>>,
     /// The backing is a file that nobody named: it is made, and grown, as it is needed.
     pub(super) is_own: bool,
+    pub(super) history: History,
 }
 
 /// A disk's pages are ephemeral: the backing has them, or the stage. They stay when they are read, unless the disk
@@ -56,17 +57,18 @@ impl OpenDisk {
         settings: &DiskSettings,
         opening: &Opening<'_>,
     ) -> Result<OpenDisk, DiskError> {
-        let backing = open_backing(settings, opening.is_own)?;
+        let backing = open_backing(settings, opening)?;
         let has = backing.bytes().map_err(DiskError::System)?;
         // It may have been larger for a while.
         let bytes = settings.size.map_or(has, |said| said.0.min(has));
+        let mark = backing.mark().map_err(DiskError::System)?;
         let bell = Arc::new(Bell::new().map_err(DiskError::System)?);
         let store = &opening.premises.store;
         let pool = store.create_pool(opening.tenant, pool_flags(settings), None);
         let durability = settings.durability();
         let swap = opening.stage.as_ref().map(|stage| {
             let (stage, bell) = (Arc::clone(stage), Arc::clone(&bell));
-            Swap::new(stage, &settings.name, durability, bell)
+            Swap::new(stage, (&settings.name, mark), durability, bell)
         });
         let disk = Arc::new(Backed {
             tenant: opening.tenant,
@@ -101,11 +103,13 @@ impl OpenDisk {
     }
 }
 
-fn open_backing(settings: &DiskSettings, is_own: bool) -> Result<Backing, DiskError> {
+fn open_backing(settings: &DiskSettings, opening: &Opening<'_>) -> Result<Backing, DiskError> {
     let none = || DiskError::NoBacking(settings.name.clone());
     let path = PathBuf::from(settings.backing.as_ref().ok_or_else(none)?);
     let backing = match (settings.kind, settings.size) {
-        (DiskKind::Swap, Some(size)) => Backing::make(&path, size)?,
+        (DiskKind::Swap, Some(size)) if opening.history == History::Unknown => {
+            Backing::make(&path, size)?
+        }
         _ => Backing::open(&path, settings.read_only)?,
     };
     let has = backing.bytes().map_err(|source| BackingError::Open {
@@ -113,7 +117,7 @@ fn open_backing(settings: &DiskSettings, is_own: bool) -> Result<Backing, DiskEr
         source,
     })?;
     match settings.size {
-        Some(said) if is_own && said.0 > has => {
+        Some(said) if opening.is_own && said.0 > has => {
             backing.grow(said, true).map_err(DiskError::System)?;
             Ok(backing)
         }

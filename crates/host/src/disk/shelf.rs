@@ -42,6 +42,15 @@ pub struct DiskGround {
     pub threads: usize,
 }
 
+/// Whether a disk was served before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum History {
+    /// Nobody knows: a file that is not there may be made.
+    Unknown,
+    /// It was: a file that is not there is lost, and an empty one in its place would be worse than none.
+    Served,
+}
+
 /// All disks of a daemon.
 pub struct Disks {
     premises: Premises,
@@ -83,7 +92,7 @@ impl Disks {
     /// # Errors
     ///
     /// See [`DiskError`]; nothing is left of it then.
-    pub fn add(&self, said: &DiskSettings) -> Result<(), DiskError> {
+    pub fn add(&self, said: &DiskSettings, history: History) -> Result<(), DiskError> {
         if self.open.lock().contains_key(&said.name) {
             return Err(DiskError::Exists(said.name.clone()));
         }
@@ -95,6 +104,7 @@ impl Disks {
                 tenant: self.tenant(&settings)?,
                 stage: self.stage_for(&settings)?,
                 is_own: said.backing.is_none(),
+                history,
             },
         )?;
         let disk = Arc::clone(&running.disk);
@@ -200,10 +210,19 @@ impl Disks {
         if let Some(running) = running {
             running.end();
         }
-        if let Some(swap) = &gone.disk.swap {
-            swap.forget_all();
-        }
+        self.forget(name);
         Ok(())
+    }
+
+    /// Nobody is to find what is staged under that name again.
+    pub fn forget(&self, name: &DiskName) {
+        let staging = self.staging.lock();
+        let pages = staging
+            .as_ref()
+            .map(|staging| staging.stage.remove_all(name));
+        if let Some(pages) = pages.filter(|pages| *pages > 0) {
+            tracing::warn!(disk = %name, pages, "pages of swap that no backing has were given up with their disk");
+        }
     }
 
     /// Serves a disk no more. Who waits for its clients keeps nobody else waiting.

@@ -57,12 +57,12 @@ impl Drop for Hurry<'_> {
 impl Swap {
     pub(super) fn new(
         stage: Arc<Stage>,
-        name: &DiskName,
+        (name, mark): (&DiskName, u64),
         durability: Durability,
         bell: Arc<Bell>,
     ) -> Swap {
         Swap {
-            disk: stage.enter(name),
+            disk: stage.enter(name, mark),
             stage,
             durability,
             stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
@@ -110,11 +110,6 @@ impl Swap {
             pages.for_each(|page| self.stage.remove(self.disk, page));
         }
         follow();
-    }
-
-    /// Forgets every page: nobody is to find them under the disk's name again.
-    pub(super) fn forget_all(&self) {
-        self.stage.remove_all(self.disk);
     }
 
     /// Copies a page that is staged.

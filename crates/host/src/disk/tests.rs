@@ -13,6 +13,8 @@ use sublet_frontends::tenancy::{Clock, Doorman, Ledger};
 use sublet_store::{PageSettings, Store, StoreSettings};
 use sublet_types::{Bytes, DiskKind, DiskSettings, Durability, Fill, Slow, TenantSettings, Weight};
 
+use super::History;
+use super::backing::Backing;
 use super::open::{OpenDisk, Opening};
 use super::stage::{Preface, Stage};
 
@@ -121,6 +123,7 @@ impl Rig {
             tenant,
             stage: self.stage.clone(),
             is_own: false,
+            history: History::Unknown,
         };
         self.open = Some(OpenDisk::start(&self.settings, &opening).expect("it opens"));
     }
@@ -317,30 +320,30 @@ fn swap_written_through_is_an_array() {
     });
 }
 
-/// What was acknowledged is there for the daemon that comes after one that was killed.
+/// What was acknowledged is there for the daemon that comes after one that was killed: it finds it on the stage.
 #[test]
 fn swap_outlives_its_daemon() {
-    let rig = Rig::new(DiskKind::Swap, |settings| {
-        settings.durability = Some(Durability::Memory);
-    });
+    let mut rig = Rig::new(DiskKind::Swap, |_| {});
+    rig.end();
+    let path = rig.settings.backing.clone().expect("a path");
+    let backing = Backing::open(Path::new(&path), false).expect("opened");
+    let mark = backing.mark().expect("a mark");
+    drop(backing);
+    let stage = rig.stage.clone().expect("a stage");
+    let killed = stage.enter(&rig.settings.name, mark);
+    for page in 0..20 {
+        let put = stage.put(killed, page, &[page as u8 + 1; 4096]);
+        assert!(put.is_ok());
+    }
+    rig.open();
     let desk = rig.desk();
     for page in 0..20 {
-        assert!(desk.write(page * 4096, &[page as u8 + 1; 4096], false));
+        assert!(rig.read(&*desk, page * 4096, 4096) == [page as u8 + 1; 4096]);
     }
-    // As a killed one: nothing is drained. The next has its own memory, and the backing of the first is as it was.
-    let folder = tempfile::tempdir().expect("a folder");
-    let copy = folder.path().join("backing");
-    std::fs::copy(rig.settings.backing.as_ref().expect("a path"), &copy).expect("copied");
-    let mut next = Rig::new(DiskKind::Swap, |settings| {
-        settings.backing = Some(copy.display().to_string());
-    });
-    next.end();
-    next.stage.clone_from(&rig.stage);
-    next.open();
-    let desk = next.desk();
-    for page in 0..20 {
-        assert!(next.read(&*desk, page * 4096, 4096) == [page as u8 + 1; 4096]);
-    }
+    drop(desk);
+    rig.end();
+    let written = std::fs::read(path).expect("read");
+    assert!(written[19 * 4096..20 * 4096] == [20; 4096]);
 }
 
 /// The end comes while requests wait and pages are staged: each is answered, all is written, nothing hangs.

@@ -139,7 +139,9 @@ impl Floor {
         room: Buffer,
         part: Range<usize>,
     ) -> (io::Result<()>, Buffer) {
-        self.disk.backing.read(&self.engine, at, room, part).await
+        let end = self.disk.shape_now().bytes;
+        let backing = &self.disk.backing;
+        backing.read(&self.engine, at, room, part, end).await
     }
 
     /// Keeps what was read, as far as the disk keeps such pages. Swap keeps none: the guest has it now, and what

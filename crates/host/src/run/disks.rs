@@ -19,7 +19,7 @@ use super::daemon::{Daemon, Declined};
 use crate::config::{
     Config, DISKS_MAX, DiskChange, Live, Loaded, Said, check_disk_size, disk_asked, shown_disk,
 };
-use crate::disk::{DiskError, DiskGround, Disks};
+use crate::disk::{DiskError, DiskGround, Disks, History};
 
 /// The disks, and what was said of each.
 pub(super) struct Shelf {
@@ -56,8 +56,9 @@ impl Shelf {
             let name = said.name.clone();
             let was_added = loaded.live.disk(&name).is_some_and(DiskChange::is_added);
             let opened = match was_added {
-                true => check_allowed(said, config).and_then(|()| shelf.disks.add(said)),
-                false => shelf.disks.add(said),
+                true => check_allowed(said, config)
+                    .and_then(|()| shelf.disks.add(said, History::Served)),
+                false => shelf.disks.add(said, History::Unknown),
             };
             let closed = match opened {
                 Ok(()) => None,
@@ -96,11 +97,22 @@ impl Shelf {
         if self.named.lock().contains_key(&said.name) {
             return Err(DiskError::Exists(said.name.clone()));
         }
-        self.disks.add(said)?;
+        self.disks.add(said, History::Unknown)?;
         let (said, closed) = (said.clone(), None);
         let name = said.name.clone();
         self.named.lock().insert(name, Named { said, closed });
         Ok(())
+    }
+
+    fn check_open(&self, name: &DiskName) -> Result<(), DiskError> {
+        let named = self.named.lock();
+        match named.get(name).and_then(|named| named.closed.clone()) {
+            Some(why) => Err(DiskError::Closed {
+                name: name.clone(),
+                why,
+            }),
+            None => Ok(()),
+        }
     }
 
     /// Ends a disk; returns what was said of it.
@@ -111,8 +123,9 @@ impl Shelf {
             .lock()
             .get(name)
             .map(|named| named.closed.is_none());
-        if is_open.ok_or_else(missing)? {
-            self.disks.remove(name)?;
+        match is_open.ok_or_else(missing)? {
+            true => self.disks.remove(name)?,
+            false => self.disks.forget(name),
         }
         self.named.lock().remove(name).ok_or_else(missing)
     }
@@ -286,6 +299,7 @@ impl Daemon {
     pub fn resize_disk(&self, name: &DiskName, asked: &ResizeDisk) -> Result<DiskStatus, Declined> {
         check_disk_size(name, asked.size)?;
         let _turn = self.shelf.turn(name)?;
+        self.shelf.check_open(name)?;
         let before = self.shelf.disks.show(name);
         let before = before.ok_or_else(|| DiskError::NoDisk(name.clone()))?.size;
         if asked.lasts == Lasts::Always {
@@ -306,6 +320,7 @@ impl Daemon {
 
     /// Returns when the backing has everything that was written before.
     pub fn flush_disk(&self, name: &DiskName) -> Result<DiskStatus, Declined> {
+        self.shelf.check_open(name)?;
         self.shelf.disks.flush(name)?;
         self.disk(name)
     }

@@ -109,7 +109,7 @@ fn said(verb: &Verb) -> Result<String, Exit> {
             reach,
         } => {
             reach.ask(|admin| admin.remove_disk(name, lasts(*temporary)))?;
-            Ok(format!("{name}: removed; its backing has everything\n"))
+            Ok(format!("{name}: removed\n"))
         }
         Verb::Resize {
             name,

@@ -7,13 +7,14 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use sublet_frontends::block::{Buffer, Extent, SECTOR_BYTES};
 use sublet_types::{Bytes, PAGE_BYTES};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::engine::{Deed, Engine};
 
@@ -157,6 +158,17 @@ impl Backing {
         &self.path
     }
 
+    /// What tells it from others for as long as the host runs: the file, or the device.
+    pub(super) fn mark(&self) -> io::Result<u64> {
+        let facts = self.plain.metadata()?;
+        let which = match self.is_device {
+            true => [facts.rdev(), u64::MAX],
+            false => [facts.dev(), facts.ino()],
+        };
+        let bytes = which.map(u64::to_le_bytes);
+        Ok(xxh3_64(bytes.as_flattened()))
+    }
+
     /// Its size now.
     pub(super) fn bytes(&self) -> io::Result<u64> {
         (&*self.plain).seek(SeekFrom::End(0))
@@ -183,16 +195,27 @@ impl Backing {
         }
     }
 
-    /// Fills a part of the buffer. What lies beyond the end is zero.
+    /// Fills a part of the buffer. What lies beyond `end`, where the disk ends, is zero.
     pub(super) async fn read(
         &self,
         engine: &Engine,
         at: u64,
         buffer: Buffer,
         part: Range<usize>,
+        end: u64,
     ) -> (io::Result<()>, Buffer) {
+        let from = part.start;
         let (read, mut buffer) = self.transfer(engine, Deed::Read, at, buffer, part).await;
-        let read = read.map(|beyond| buffer[beyond].fill(0));
+        let read = read.and_then(|left| {
+            let stopped = at + (left.start - from) as u64;
+            if !left.is_empty() && stopped < end {
+                return Err(io::Error::other(
+                    "the backing has become shorter than its disk",
+                ));
+            }
+            buffer[left].fill(0);
+            Ok(())
+        });
         (read, buffer)
     }
 

@@ -3,7 +3,7 @@
 //! ```text
 //!  0     "SUBLSTG1", version u32, slots u32                                        4,096 bytes
 //!  4096  heads: version u32, name's length u32, name [64], page u64, sequence u64,
-//!        checksum of the page u64, zeroes, commit u64                              128 bytes each
+//!        checksum of the page u64, mark of the backing u64, zeroes, commit u64     128 bytes each
 //!  then  pages, from the next multiple of 4,096 on                                 4,096 bytes each
 //! ```
 //!
@@ -27,6 +27,7 @@ const NAME_MAX: usize = 64;
 const PAGE: usize = 72;
 const SEQUENCE: usize = 80;
 const CHECKSUM: usize = 88;
+const MARK: usize = 96;
 const COMMIT: usize = 120;
 
 /// How a stage begins.
@@ -64,6 +65,8 @@ impl Preface {
 /// Whose page is in a slot.
 pub(super) struct Head {
     pub(super) disk: DiskName,
+    /// Which backing it is for: a disk of the same name may have another one some day.
+    pub(super) mark: u64,
     pub(super) page: u64,
     pub(super) sequence: u64,
     checksum: u64,
@@ -75,7 +78,7 @@ impl Head {
 
     /// The bytes of a head that counts.
     pub(super) fn bytes(
-        disk: &DiskName,
+        (disk, mark): &(DiskName, u64),
         page: u64,
         sequence: u64,
         content: &[u8],
@@ -85,6 +88,7 @@ impl Head {
         bytes[..4].copy_from_slice(&VERSION.to_le_bytes());
         bytes[4..NAME].copy_from_slice(&(name.len() as u32).to_le_bytes());
         bytes[NAME..NAME + name.len()].copy_from_slice(name);
+        bytes[MARK..MARK + 8].copy_from_slice(&mark.to_le_bytes());
         bytes[PAGE..PAGE + 8].copy_from_slice(&page.to_le_bytes());
         bytes[SEQUENCE..SEQUENCE + 8].copy_from_slice(&sequence.to_le_bytes());
         bytes[CHECKSUM..CHECKSUM + 8].copy_from_slice(&xxh3_64(content).to_le_bytes());
@@ -108,6 +112,7 @@ impl Head {
         let name = bytes.get(NAME..NAME + len.min(NAME_MAX))?;
         Some(Head {
             disk: std::str::from_utf8(name).ok()?.parse().ok()?,
+            mark: u64_at(bytes, MARK),
             page: u64_at(bytes, PAGE),
             sequence: u64_at(bytes, SEQUENCE),
             checksum: u64_at(bytes, CHECKSUM),

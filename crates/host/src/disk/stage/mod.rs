@@ -46,7 +46,8 @@ pub(super) struct Stage {
 }
 
 struct Index {
-    disks: Vec<DiskName>,
+    /// Each with the mark of its backing.
+    disks: Vec<(DiskName, u64)>,
     of_page: HashMap<(StageDisk, u64), u32>,
     slots: Vec<Option<Occupied>>,
     free: Vec<u32>,
@@ -114,18 +115,19 @@ impl Stage {
                 self.index.lock().free.push(slot);
                 continue;
             }
-            let disk = self.enter(&head.disk);
+            let disk = self.enter(&head.disk, head.mark);
             self.publish(disk, head.page, head.sequence, slot);
         }
         Ok(())
     }
 
-    /// A disk's number; the same for the same name.
-    pub(super) fn enter(&self, name: &DiskName) -> StageDisk {
+    /// A disk's number; the same for the same name and backing.
+    pub(super) fn enter(&self, name: &DiskName, mark: u64) -> StageDisk {
         let mut index = self.index.lock();
-        let known = index.disks.iter().position(|disk| disk == name);
+        let is_it = |disk: &(DiskName, u64)| disk.0 == *name && disk.1 == mark;
+        let known = index.disks.iter().position(is_it);
         let number = known.unwrap_or_else(|| {
-            index.disks.push(name.clone());
+            index.disks.push((name.clone(), mark));
             index.counts.push(0);
             index.disks.len() - 1
         });
@@ -224,17 +226,22 @@ impl Stage {
         self.remove_if(disk, page, None);
     }
 
-    /// Removes all pages of a disk.
-    pub(super) fn remove_all(&self, disk: StageDisk) {
+    /// Removes all pages of the disks of a name, whatever their backing. Says how many there were.
+    pub(super) fn remove_all(&self, name: &DiskName) -> u64 {
         let mut index = self.index.lock();
+        let mut removed = 0;
         for slot in 0..self.slots {
-            let occupied = index.slots[slot as usize].filter(|page| page.disk == disk);
-            if let Some(page) = occupied {
-                index.of_page.remove(&(disk, page.page));
-                index.counts[disk.0 as usize] -= 1;
+            let Some(page) = index.slots[slot as usize] else {
+                continue;
+            };
+            if index.disks[page.disk.0 as usize].0 == *name {
+                index.of_page.remove(&(page.disk, page.page));
+                index.counts[page.disk.0 as usize] -= 1;
                 self.give_up(&mut index, slot);
+                removed += 1;
             }
         }
+        removed
     }
 
     /// Removes a page that is on disk now, unless it has changed since.
@@ -302,11 +309,8 @@ impl Stage {
     /// Disks that have pages there.
     pub(super) fn disks(&self) -> Vec<(DiskName, u64)> {
         let index = self.index.lock();
-        let each = index
-            .disks
-            .iter()
-            .cloned()
-            .zip(index.counts.iter().copied());
+        let names = index.disks.iter().map(|(name, _)| name.clone());
+        let each = names.zip(index.counts.iter().copied());
         each.filter(|(_, pages)| *pages > 0).collect()
     }
 

@@ -29,12 +29,12 @@ fn page(seed: u8) -> Vec<u8> {
 #[test]
 fn a_page_outlives_its_daemon() {
     let stage = Stage::open(fresh()).expect("opened");
-    let disk = stage.enter(&name("web-swap"));
+    let disk = stage.enter(&name("web-swap"), 1);
     stage.put(disk, 7, &page(1)).expect("room");
     stage.put(disk, 7, &page(2)).expect("room");
     let next = again(&stage);
     assert_eq!(next.disks(), [(name("web-swap"), 1)]);
-    let disk = next.enter(&name("web-swap"));
+    let disk = next.enter(&name("web-swap"), 1);
     let mut got = page(0);
     assert!(next.read(disk, 7, &mut got) && got == page(2));
     next.remove(disk, 7);
@@ -44,7 +44,7 @@ fn a_page_outlives_its_daemon() {
 #[test]
 fn a_full_stage_says_so_and_a_settled_page_makes_room() {
     let stage = Stage::open(fresh()).expect("opened");
-    let disk = stage.enter(&name("a"));
+    let disk = stage.enter(&name("a"), 1);
     for n in 0..u64::from(SLOTS) {
         stage.put(disk, n, &page(n as u8)).expect("room");
     }
@@ -64,20 +64,35 @@ fn a_full_stage_says_so_and_a_settled_page_makes_room() {
 #[test]
 fn a_removed_disk_leaves_nothing() {
     let stage = Stage::open(fresh()).expect("opened");
-    let (gone, stays) = (stage.enter(&name("gone")), stage.enter(&name("stays")));
+    let (gone, stays) = (
+        stage.enter(&name("gone"), 1),
+        stage.enter(&name("stays"), 1),
+    );
     for n in 0..3 {
         stage.put(gone, n, &page(1)).expect("room");
         stage.put(stays, n, &page(2)).expect("room");
     }
-    stage.remove_all(gone);
+    assert_eq!(stage.remove_all(&name("gone")), 3);
     assert_eq!((stage.count(gone), stage.count(stays)), (0, 3));
     assert_eq!(again(&stage).disks(), [(name("stays"), 3)]);
+}
+
+/// A disk of the same name with another backing finds nothing of the first.
+#[test]
+fn pages_are_for_one_backing() {
+    let stage = Stage::open(fresh()).expect("opened");
+    let first = stage.enter(&name("a"), 1);
+    stage.put(first, 7, &page(1)).expect("room");
+    let next = again(&stage);
+    let second = next.enter(&name("a"), 2);
+    assert!(!next.has(second, 7));
+    assert!(next.has(next.enter(&name("a"), 1), 7));
 }
 
 #[test]
 fn what_was_not_committed_does_not_count() {
     let stage = Stage::open(fresh()).expect("opened");
-    let disk = stage.enter(&name("a"));
+    let disk = stage.enter(&name("a"), 1);
     stage.put(disk, 1, &page(1)).expect("room");
     let slot = stage.index.lock().of_page[&(disk, 1)];
     let word = head_place(slot) + HEAD_BYTES as u64 - 8;
@@ -88,7 +103,7 @@ fn what_was_not_committed_does_not_count() {
 #[test]
 fn a_damaged_page_is_not_handed_out() {
     let stage = Stage::open(fresh()).expect("opened");
-    let disk = stage.enter(&name("a"));
+    let disk = stage.enter(&name("a"), 1);
     stage.put(disk, 1, &page(1)).expect("room");
     let slot = stage.index.lock().of_page[&(disk, 1)];
     let at = stage.place(slot) + 17;
@@ -120,7 +135,7 @@ proptest! {
         let names = [name("a"), name("b")];
         let mut model: HashMap<(u8, u64), u8> = HashMap::new();
         for step in steps {
-            let number = |stage: &Stage, disk: u8| stage.enter(&names[disk as usize]);
+            let number = |stage: &Stage, disk: u8| stage.enter(&names[disk as usize], 1);
             match step {
                 Step::Put(disk, at, seed) => {
                     let put = stage.put(number(&stage, disk), at, &page(seed));
