@@ -156,7 +156,9 @@ impl Shelf {
                 }
             }
         });
-        tracing::info!("disks are drained");
+        if self.disks.list().iter().all(|disk| disk.dirty == 0) {
+            tracing::info!("disks are drained");
+        }
     }
 
     /// What pages of swap take that no backing has yet.
