@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use sublet_client::{Admin, Door};
 use tempfile::TempDir;
@@ -151,8 +152,18 @@ impl Daemon {
     }
 }
 
+/// It ends as it should: one that is killed leaves whoever keeps its swap's pages behind.
 impl Drop for Daemon {
     fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let pid = rustix::process::Pid::from_raw(self.child.id() as i32);
+            let term = rustix::process::Signal::TERM;
+            let _ = pid.map(|pid| rustix::process::kill_process(pid, term));
+            let until = Instant::now() + Duration::from_secs(10);
+            while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
