@@ -11,7 +11,7 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 use parking_lot::Mutex;
 use rustix::io::Errno;
-use rustix::net::SocketFlags;
+use rustix::net::{SocketAddrAny, SocketFlags};
 use slab::Slab;
 
 use super::Listener;
@@ -35,8 +35,14 @@ pub(crate) trait Door: Send {
     /// Where they come in.
     fn listener(&self) -> &Listener;
 
-    /// One who came. Must not block.
-    fn welcome(&mut self, socket: OwnedFd);
+    /// One who came, and from where. Must not block.
+    fn welcome(&mut self, socket: OwnedFd, from: Option<SocketAddrAny>);
+
+    /// All doors are shut for a moment: the process has no descriptor or no memory left.
+    fn paused(&self) {}
+
+    /// They are open again after that long.
+    fn resumed(&self, _after: Duration) {}
 }
 
 /// What an acceptor is told.
@@ -166,7 +172,7 @@ impl<D: Door> Acceptor<D> {
         match event {
             Event::Knock(place) if self.paused_at.is_none() => self.answer(place),
             Event::Knock(place) => self.unfinished.push(place),
-            Event::Resume => self.paused_at = None,
+            Event::Resume => self.resume(),
             Event::Order(Order::Stop) => self.is_over = true,
             Event::Order(Order::Open(door, answer)) => {
                 let _ = answer.send(self.open(door));
@@ -177,7 +183,8 @@ impl<D: Door> Acceptor<D> {
         }
     }
 
-    fn open(&mut self, door: D) -> io::Result<()> {
+    /// Opens a door.
+    pub(crate) fn open(&mut self, door: D) -> io::Result<()> {
         let raw = door.listener().socket.as_raw_fd();
         let slot = self.doors.vacant_entry();
         let registry = self.poll.registry();
@@ -204,8 +211,8 @@ impl<D: Door> Acceptor<D> {
                 return;
             };
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-            match rustix::net::accept_with(&door.listener().socket, flags) {
-                Ok(socket) => door.welcome(socket),
+            match rustix::net::acceptfrom_with(&door.listener().socket, flags) {
+                Ok((socket, from)) => door.welcome(socket, from),
                 Err(Errno::AGAIN) => return,
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
                     self.pause(place);
@@ -218,15 +225,23 @@ impl<D: Door> Acceptor<D> {
         self.unfinished.push(place);
     }
 
+    fn resume(&mut self) {
+        let after = self.paused_at.take().map(|at| at.elapsed());
+        if let Some(after) = after {
+            self.doors.iter().for_each(|(_, door)| door.resumed(after));
+        }
+    }
+
     /// No descriptor or no memory left: all doors stay shut for a moment instead of spinning on them.
     fn pause(&mut self, place: usize) {
         let now = Instant::now();
         self.paused_at = Some(now);
         self.unfinished.push(place);
+        self.doors.iter().for_each(|(_, door)| door.paused());
         if self.logged_at.is_none_or(|at| now - at >= LOG_INTERVAL) {
             self.logged_at = Some(now);
             tracing::warn!(
-                "no file descriptors or memory left for new connections; raise `ulimit -n`"
+                "no file descriptors or memory left for new connections; raise `ulimit -n`, or allow fewer connections"
             );
         }
     }

@@ -50,6 +50,11 @@ impl Exports {
         self.0.write().remove(name)
     }
 
+    /// Whether a disk of that name is there.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.read().contains_key(name)
+    }
+
     /// The disk of that name; the empty one means the only disk.
     ///
     /// # Errors

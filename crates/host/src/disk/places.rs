@@ -33,7 +33,6 @@ struct Place {
     address: String,
     mode: u32,
     tls: Option<DiskTls>,
-    disks: Vec<String>,
 }
 
 impl Places {
@@ -110,7 +109,6 @@ impl Places {
             return match open.mode == settings.mode && open.tls == settings.tls {
                 true => {
                     open.group.exports.add(Arc::clone(disk))?;
-                    open.disks.push(disk.name().to_owned());
                     Ok(place.clone())
                 }
                 false => Err(DiskError::Place(place.clone())),
@@ -139,7 +137,6 @@ impl Places {
             address,
             mode: settings.mode,
             tls: settings.tls.clone(),
-            disks: vec![disk.name().to_owned()],
         };
         self.open.insert(bound.clone(), open);
         Ok(bound)
@@ -152,11 +149,11 @@ impl Places {
             .partition(|(disk, _)| disk == name);
         self.shared = others;
         for place in self.open.values_mut() {
-            place.disks.retain(|disk| disk != name);
+            place.group.exports.remove(name);
         }
         let (kept, left): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.open)
             .into_iter()
-            .partition(|(_, place)| !place.disks.is_empty());
+            .partition(|(_, place)| !place.group.exports.names().is_empty());
         self.open = kept;
         Parting {
             nbd: Arc::clone(&self.nbd),
@@ -171,7 +168,7 @@ impl Places {
         let its = self
             .open
             .values()
-            .filter(|place| place.disks.iter().any(|disk| disk == name));
+            .filter(|place| place.group.exports.has(name));
         let shared = self.shared.iter().filter(|(disk, _)| disk == name);
         its.map(|place| place.group.figures.connections.get())
             .chain(shared.map(|(_, running)| running.figures().connections.get()))

@@ -1,9 +1,9 @@
 //! The loop: sockets to sessions and back. One thread accepts; each worker has one epoll and many
 //! connections, and serves the listeners of all tenants.
 
-mod acceptor;
 mod buffers;
 mod connection;
+mod door;
 mod endpoints;
 mod floor;
 mod ports;
@@ -19,13 +19,14 @@ use std::thread::{self, JoinHandle};
 use sublet_store::{Store, TooManyWorkers};
 use sublet_types::TenantId;
 
-use self::acceptor::{Acceptor, Bell, Door};
+use self::door::GroupDoor;
 pub use self::endpoints::{EndpointsError, parse_endpoints};
 use self::floor::Floor;
 pub use self::ports::write_ports;
 pub use self::worker::HELD_MAX;
 use self::worker::{Message, Post, Worker};
 use super::face::Face;
+use crate::doors::{Acceptor, Bell, Rota};
 pub use crate::doors::{Endpoint, ListenError, Listener, Tls, TlsError, Transport, bind};
 use crate::tenancy::{Clock, Doorman, Ledger};
 
@@ -75,16 +76,16 @@ pub enum StartError {
 
 /// Threads that serve. Stop them, or they go on until the process ends.
 pub struct Running {
-    bell: Arc<Bell>,
-    workers: Vec<Arc<Post>>,
+    bell: Arc<Bell<GroupDoor>>,
+    workers: Arc<Rota<Post>>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Running {
     /// Stops accepting, then serving; returns when all threads have ended.
     pub fn stop(self, stop: Stop) {
-        self.bell.ring();
-        for worker in &self.workers {
+        self.bell.stop();
+        for worker in self.workers.all() {
             worker.send(Message::Stop(stop));
         }
         for thread in self.threads {
@@ -112,13 +113,13 @@ pub fn start(
         let figures = &group.face.figures;
         figures.ssl_certs_read_unix.store(read, Ordering::Relaxed);
     }
-    let doors = groups.into_iter().flat_map(|(group, listeners)| {
-        let group = Arc::new(group);
-        listeners
-            .into_iter()
-            .map(move |listener| Door::new(&group, listener, &premises.clock))
-    });
-    let (mut acceptor, bell) = Acceptor::new(doors.collect(), workers.clone(), premises.clock)?;
+    let workers = Arc::new(Rota::new(workers));
+    let (mut acceptor, bell) = Acceptor::new()?;
+    for (group, listeners) in groups {
+        for door in GroupDoor::each(group, listeners, &workers, premises.clock) {
+            acceptor.open(door)?;
+        }
+    }
     running.push(spawn("accept".to_owned(), move || {
         if let Err(error) = acceptor.run() {
             tracing::error!(%error, "accepting connections failed");

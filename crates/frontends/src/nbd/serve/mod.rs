@@ -8,12 +8,12 @@ mod worker;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use rustix::net::SocketAddrAny;
 use sublet_store::TooManyWorkers;
 
 use self::connection::Seat;
@@ -21,7 +21,7 @@ use self::post::{Message, Newcomer, Parting, Post};
 use self::worker::{PARTING_MAX, Worker};
 use super::metrics::Figures;
 use super::{Exports, Settings};
-use crate::doors::{Acceptor, Bell, Door, Tls};
+use crate::doors::{Acceptor, Bell, Door, Rota, Tls};
 pub use crate::doors::{Endpoint, ListenError, Listener};
 use crate::memcached::serve::Premises;
 use crate::tenancy::Doorman;
@@ -74,13 +74,7 @@ pub enum StartError {
 struct NbdDoor {
     listener: Listener,
     group: Arc<Group>,
-    workers: Arc<Workers>,
-}
-
-/// All workers, who take turns in getting newcomers.
-struct Workers {
-    posts: Vec<Arc<Post>>,
-    next: AtomicUsize,
+    workers: Arc<Rota<Post>>,
 }
 
 impl Door for NbdDoor {
@@ -89,11 +83,10 @@ impl Door for NbdDoor {
     }
 
     /// Who finds no seat is hung up on: before a greeting there is nothing that it could be told by.
-    fn welcome(&mut self, socket: OwnedFd) {
+    fn welcome(&mut self, socket: OwnedFd, _from: Option<SocketAddrAny>) {
         if let Some(seat) = Seat::take(&self.group) {
-            let next = self.workers.next.fetch_add(1, Ordering::Relaxed);
-            let post = &self.workers.posts[next % self.workers.posts.len()];
-            post.send(Message::Newcomer(Newcomer { socket, seat }));
+            let newcomer = Newcomer { socket, seat };
+            self.workers.next().send(Message::Newcomer(newcomer));
         }
     }
 }
@@ -101,7 +94,7 @@ impl Door for NbdDoor {
 /// Threads that serve. Stop them, or they go on until the process ends.
 pub struct Running {
     bell: Arc<Bell<NbdDoor>>,
-    workers: Arc<Workers>,
+    workers: Arc<Rota<Post>>,
     acceptor: JoinHandle<()>,
     threads: Vec<JoinHandle<()>>,
     open: Mutex<Vec<(String, Arc<Group>)>>,
@@ -160,9 +153,9 @@ impl Running {
 }
 
 /// Ends connections, and returns when they are gone.
-fn part(workers: &Workers, whose: impl Fn() -> Parting) {
+fn part(workers: &Rota<Post>, whose: impl Fn() -> Parting) {
     let (gone, all_gone) = mpsc::channel();
-    for post in &workers.posts {
+    for post in workers.all() {
         post.send(Message::Part(whose(), gone.clone()));
     }
     drop(gone);
@@ -197,10 +190,7 @@ pub fn start(
     Ok(Running {
         bell,
         acceptor,
-        workers: Arc::new(Workers {
-            posts,
-            next: AtomicUsize::new(0),
-        }),
+        workers: Arc::new(Rota::new(posts)),
         threads: running,
         open: Mutex::default(),
     })

@@ -1,8 +1,8 @@
 //! The loop: rings to tenancies and back. One thread accepts; each worker has one epoll and many rings, and
 //! serves the listeners of all tenants.
 
-mod acceptor;
 mod connection;
+mod door;
 mod worker;
 
 use std::io;
@@ -14,12 +14,12 @@ use std::thread::{self, JoinHandle};
 use sublet_store::TooManyWorkers;
 use sublet_types::TenantId;
 
-use self::acceptor::{Acceptor, Bell};
+use self::door::RingDoor;
 use self::worker::{Message, Post, Worker};
 use super::metrics::Figures;
 use super::pages::Desk;
 use super::{Names, Settings};
-use crate::doors::{self, Endpoint};
+use crate::doors::{self, Acceptor, Bell, Endpoint, Rota};
 pub use crate::doors::{ListenError, Listener};
 use crate::memcached::serve::Premises;
 use crate::tenancy::Doorman;
@@ -81,16 +81,16 @@ pub enum StartError {
 
 /// Threads that serve. Stop them, or they go on until the process ends.
 pub struct Running {
-    bell: Arc<Bell>,
-    workers: Vec<Arc<Post>>,
+    bell: Arc<Bell<RingDoor>>,
+    workers: Arc<Rota<Post>>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Running {
     /// Stops accepting, then serving; tells clients so. Returns when all threads have ended.
     pub fn stop(self) {
-        self.bell.ring();
-        for worker in &self.workers {
+        self.bell.stop();
+        for worker in self.workers.all() {
             worker.send(Message::Stop);
         }
         for thread in self.threads {
@@ -136,7 +136,15 @@ pub(super) fn start_at<D: Desk + 'static>(
         workers.push(post);
         running.push(thread);
     }
-    let (mut acceptor, bell) = Acceptor::new(doors, workers.clone())?;
+    let workers = Arc::new(Rota::new(workers));
+    let (mut acceptor, bell) = Acceptor::new()?;
+    for (group, listener) in doors {
+        acceptor.open(RingDoor {
+            group,
+            listener,
+            workers: Arc::clone(&workers),
+        })?;
+    }
     running.push(spawn("ring-accept".to_owned(), move || {
         if let Err(error) = acceptor.run() {
             tracing::error!(%error, "accepting ring connections failed");

@@ -1,0 +1,49 @@
+//! A ring's listener: asks the kernel whose a connection is before it gets a seat.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::net::SocketAddrAny;
+use sublet_client::ring::{Rejection, hello};
+
+use super::Group;
+use super::connection::Seat;
+use super::worker::{Message, Newcomer, Post};
+use crate::doors::{Door, Listener, Rota};
+
+/// A listener, whom it serves, and the workers behind it.
+pub(super) struct RingDoor {
+    pub(super) group: Arc<Group>,
+    pub(super) listener: Listener,
+    pub(super) workers: Arc<Rota<Post>>,
+}
+
+impl Door for RingDoor {
+    fn listener(&self) -> &Listener {
+        &self.listener
+    }
+
+    fn welcome(&mut self, socket: OwnedFd, _from: Option<SocketAddrAny>) {
+        match admit(&self.group, &socket) {
+            Ok(seat) => {
+                let newcomer = Newcomer { socket, seat };
+                self.workers.next().send(Message::Newcomer(newcomer));
+            }
+            Err(rejection) => {
+                let _ = hello::turn_away(&socket, rejection);
+            }
+        }
+    }
+}
+
+/// A seat for whom the kernel says is at the other end.
+fn admit(group: &Arc<Group>, socket: &OwnedFd) -> Result<Seat, Rejection> {
+    let peer = rustix::net::sockopt::socket_peercred(socket);
+    let uid = peer.map(|peer| peer.uid.as_raw());
+    let allowed = uid.is_ok_and(|uid| group.settings.allow_uids.contains(&uid));
+    if !allowed {
+        group.figures.refused_uid.bump();
+        return Err(Rejection::NotAllowed);
+    }
+    Seat::take(group).ok_or(Rejection::TooMany)
+}
