@@ -86,6 +86,8 @@ pub(super) struct Connection {
     enough: usize,
     readable: bool,
     hung_up: bool,
+    /// Something came since it was last [expected](Connection::expect_input).
+    heard: bool,
     pub(super) last_heard: Instant,
     pub(super) turn_is_due: bool,
     pub(super) was_blocked: bool,
@@ -113,6 +115,7 @@ impl Connection {
             enough: 1,
             readable: true,
             hung_up: false,
+            heard: false,
             last_heard: now,
             turn_is_due: false,
             was_blocked: false,
@@ -167,6 +170,20 @@ impl Connection {
     pub(super) fn notice(&mut self, readiness: Readiness) {
         self.readable |= readiness.readable | readiness.hung_up;
         self.hung_up |= readiness.hung_up;
+    }
+
+    /// Nobody said so, but there may be something to read; a turn follows.
+    pub(super) fn expect_input(&mut self) {
+        self.readable = true;
+        self.heard = false;
+    }
+
+    /// Whether what was expected had come, by `now`.
+    pub(super) fn has_heard(&mut self, now: Instant) -> bool {
+        if self.heard {
+            self.last_heard = now;
+        }
+        self.heard
     }
 
     /// Sends, reads and runs requests until the socket or fairness stops it.
@@ -267,6 +284,7 @@ impl Connection {
                 // a hang-up, which it told already, nor through TLS, which keeps bytes of its own.
                 let emptied = count < space.len() && !self.hung_up && self.veil.is_none();
                 self.readable = !emptied;
+                self.heard = true;
                 Ok(count)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

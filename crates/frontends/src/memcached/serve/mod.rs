@@ -6,6 +6,7 @@ mod connection;
 mod door;
 mod endpoints;
 mod floor;
+mod guesses;
 mod ports;
 mod seat;
 mod worker;

@@ -15,6 +15,7 @@ use sublet_pace::{Found, Look, Pace};
 use super::buffers::{Desk, READ_BYTES};
 use super::connection::{Connection, Readiness, Turn};
 use super::floor::Floor;
+use super::guesses::Guesses;
 use super::seat::Seat;
 use super::{Asked, Group, Stop};
 use crate::doors::{Transport, Veil};
@@ -81,6 +82,7 @@ pub(super) struct Worker {
     post: Arc<Post>,
     events: VecDeque<Event>,
     pace: Pace,
+    guesses: Guesses,
     desk: Desk,
     floor: Floor,
     connections: Slab<Connection>,
@@ -119,6 +121,7 @@ impl Worker {
             post: Arc::clone(&post),
             events: VecDeque::with_capacity(EVENTS_MAX),
             pace: Pace::default(),
+            guesses: Guesses::default(),
             desk: Desk::new(),
             floor,
             connections: Slab::new(),
@@ -138,6 +141,9 @@ impl Worker {
     /// Serves until it is told to stop and, if gracefully, all is said.
     pub(super) fn run(&mut self) -> io::Result<()> {
         while !self.is_over() {
+            if self.again.is_empty() && self.guess() {
+                continue;
+            }
             self.wait()?;
             while let Some(event) = self.events.pop_front() {
                 self.apply(event);
@@ -152,6 +158,25 @@ impl Worker {
             Ending::Finishing(until) => self.connections.is_empty() || self.now >= until,
             Ending::Ended => true,
         }
+    }
+
+    /// Serves who is expected to have asked again; says whether anybody had.
+    fn guess(&mut self) -> bool {
+        let mut guesses = std::mem::take(&mut self.guesses);
+        let any = guesses.round(|token| self.guess_at(token));
+        self.guesses = guesses;
+        any
+    }
+
+    /// Whether a connection's client has sent something.
+    fn guess_at(&mut self, token: Token) -> bool {
+        match self.connections.get_mut(token.0) {
+            Some(connection) if !connection.turn_is_due => connection.expect_input(),
+            _ => return false,
+        }
+        self.turn(token);
+        let connection = self.connections.get_mut(token.0);
+        connection.is_some_and(|connection| connection.has_heard(self.now))
     }
 
     /// Blocks until there is something to apply.
@@ -228,6 +253,7 @@ impl Worker {
         };
         connection.notice(readiness);
         connection.last_heard = self.now;
+        self.guesses.note(token);
         if !connection.turn_is_due {
             self.turn(token);
         }
