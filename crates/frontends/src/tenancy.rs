@@ -372,9 +372,29 @@ impl Tenancy {
         self.worker.put_page(self.tenant, key, self.now(), fill)
     }
 
+    /// Puts `count` pages of an object, from `key` on: `fill` writes the nth, if it is stored, and `told` hears what
+    /// became of it.
+    pub fn put_run(
+        &self,
+        key: PageKey,
+        count: u32,
+        fill: impl FnMut(u32, &mut [u8]),
+        told: impl FnMut(u32, Put),
+    ) {
+        self.worker
+            .put_run(self.tenant, key, count, self.now(), fill, told);
+    }
+
     /// Gets a page: `visit` sees its bytes, once, if it is there.
     pub fn get_page(&self, key: PageKey, visit: impl FnOnce(&[u8])) -> Get {
         self.worker.get_page(self.tenant, key, self.now(), visit)
+    }
+
+    /// Gets up to `count` pages of an object in their order, from `key` on, until one is not there; says how many it
+    /// got. `visit` sees the nth.
+    pub fn get_run(&self, key: PageKey, count: u32, visit: impl FnMut(u32, &[u8])) -> u32 {
+        self.worker
+            .get_run(self.tenant, key, count, self.now(), visit)
     }
 
     /// Whether a page is there. It does not count as a use.

@@ -11,7 +11,7 @@ use sublet_types::{Bytes, DiskSettings, Fill, PoolId, Slow, TenantId};
 
 use super::backing::Backing;
 use super::bell::Bell;
-use super::cover::{OBJECT_PAGES, by_object, key};
+use super::cover::{Cover, OBJECT_PAGES, PAGE, by_object, key};
 use super::desk::DiskDesk;
 use super::figures::Tallies;
 use super::inbox::Inbox;
@@ -78,6 +78,42 @@ impl Backed {
 
     pub(super) fn fill(&self) -> Fill {
         self.settings.fill.unwrap_or_default()
+    }
+
+    /// Copies pages to their places in the cover, from `page` on, up to the first that is neither in memory nor staged.
+    /// Says which that is.
+    pub(super) fn copy(
+        &self,
+        tenancy: &Tenancy,
+        cover: &Cover,
+        mut page: u64,
+        into: &mut [u8],
+    ) -> u64 {
+        for piece in by_object(page..cover.pages.end) {
+            while page < piece.end {
+                let from = page;
+                let count = (piece.end - from) as u32;
+                let got = tenancy.get_run(key(self.pool, from), count, |n, bytes| {
+                    let (in_page, in_range) = cover.piece(from + u64::from(n));
+                    into[in_range].copy_from_slice(&bytes[in_page]);
+                });
+                page += u64::from(got);
+                if page < piece.end {
+                    if !self.copy_staged(cover, page, into) {
+                        return page;
+                    }
+                    page += 1;
+                }
+            }
+        }
+        page
+    }
+
+    /// Copies a page that is staged; parts of one are left to the disk's thread.
+    fn copy_staged(&self, cover: &Cover, page: u64, into: &mut [u8]) -> bool {
+        let (in_page, in_range) = cover.piece(page);
+        let swap = self.swap.as_ref();
+        in_page.len() == PAGE && swap.is_some_and(|swap| swap.staged(page, &mut into[in_range]))
     }
 
     /// Forgets pages, wherever memory has them.

@@ -58,6 +58,11 @@ impl Cover {
         self.count() as usize * PAGE
     }
 
+    /// All bytes of its pages.
+    pub(super) fn widened(&self) -> Cover {
+        Cover::of(self.pages.start * PAGE_BYTES, self.bytes())
+    }
+
     /// Whether the range is these pages and nothing less.
     pub(super) fn is_exact(&self) -> bool {
         self.bytes() == self.len
@@ -111,6 +116,7 @@ mod tests {
         assert_eq!(cover.piece(0), (4000..4096, 0..96));
         assert_eq!(cover.piece(1), (0..104, 96..200));
         assert!(cover.whole().is_empty() && !cover.is_exact());
+        assert_eq!(cover.widened(), Cover::of(0, 8192));
         let exact = Cover::of(8192, 8192);
         assert!(exact.is_exact());
         assert_eq!((exact.whole(), exact.place(3)), (2..4, 4096..8192));

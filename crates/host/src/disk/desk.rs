@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use sublet_frontends::block::Desk;
 use sublet_frontends::tenancy::{Doorman, Tenancy};
-use sublet_store::Get;
 use sublet_types::Fill;
 
 use super::backed::Backed;
-use super::cover::{Cover, PAGE, key};
+use super::cover::{Cover, key};
 use super::figures::Tally;
 use super::swap::Swap;
 
@@ -29,20 +28,6 @@ impl DiskDesk {
             tally: disk.tallies.open(),
             disk,
         }
-    }
-
-    /// Copies a page's part of the range, if it is in memory or staged.
-    fn copy(&self, cover: &Cover, page: u64, into: &mut [u8]) -> bool {
-        let (in_page, in_range) = cover.piece(page);
-        let into = &mut into[in_range];
-        let key = key(self.disk.pool, page);
-        let copy = |bytes: &[u8]| into.copy_from_slice(&bytes[in_page.clone()]);
-        if self.tenancy.get_page(key, copy) == Get::Hit {
-            return true;
-        }
-        // What is staged is read as a whole page: parts of one are left to the disk's thread.
-        let swap = self.disk.swap.as_ref();
-        in_page.len() == PAGE && swap.is_some_and(|swap| swap.staged(page, into))
     }
 
     /// Whether a get leaves the page: then a read that finds only some of its pages would lose them.
@@ -87,10 +72,11 @@ impl Desk for DiskDesk {
         if self.takes_what_it_reads() && !self.has_all(&cover) {
             return false;
         }
-        let all = self.tenancy.pinned(|| {
-            let mut pages = cover.pages.clone();
-            pages.all(|page| self.copy(&cover, page, into))
-        });
+        let copy = || {
+            self.disk
+                .copy(&self.tenancy, &cover, cover.pages.start, into)
+        };
+        let all = self.tenancy.pinned(copy) == cover.pages.end;
         if all {
             self.tally.reads.add(1);
             self.tally.read_bytes.add(into.len() as u64);

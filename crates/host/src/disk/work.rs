@@ -4,11 +4,10 @@ use std::io;
 use std::ops::Range;
 
 use sublet_frontends::block::{Buffer, Extent, Fault};
-use sublet_store::Get;
 use sublet_store::disk::Coming;
 use sublet_types::PAGE_BYTES;
 
-use super::cover::{Cover, PAGE, key};
+use super::cover::{Cover, PAGE, by_object, key};
 use super::floor::Floor;
 use super::reading::Ahead;
 
@@ -104,9 +103,13 @@ impl Floor {
     /// Copies pages from memory, and says which ones have to be read next.
     fn next_run(&self, cover: &Cover, from: u64, room: &mut Buffer) -> Option<Range<u64>> {
         let end = cover.pages.end;
-        let first = (from..end).find(|page| !self.copy_page(*page, &mut room[cover.place(*page)]));
-        self.tally.hits.add(first.unwrap_or(end) - from);
-        let first = first?;
+        let first = self
+            .disk
+            .copy(&self.tenancy, &cover.widened(), from, &mut room[..]);
+        self.tally.hits.add(first - from);
+        if first == end {
+            return None;
+        }
         let most = end.min(first + RUN_MAX);
         let next = (first + 1..most).find(|page| self.has_page(*page));
         let run = first..next.unwrap_or(most);
@@ -118,19 +121,6 @@ impl Floor {
         let swap = self.disk.swap.as_ref();
         self.tenancy.has_page(key(self.disk.pool, page))
             || swap.is_some_and(|swap| swap.is_staged(page))
-    }
-
-    /// Copies a page that is in memory, or in the stage of what has yet to be written.
-    fn copy_page(&self, page: u64, into: &mut [u8]) -> bool {
-        let got = self.tenancy.get_page(key(self.disk.pool, page), |bytes| {
-            into.copy_from_slice(bytes)
-        });
-        got == Get::Hit
-            || self
-                .disk
-                .swap
-                .as_ref()
-                .is_some_and(|swap| swap.staged(page, into))
     }
 
     async fn read_backing(
@@ -151,9 +141,20 @@ impl Floor {
         if self.disk.swap.is_some() || !reading.came(run.clone(), position, Coming::Asked) {
             return;
         }
-        for page in run.clone() {
-            self.put(page, &room[cover.place(page)]);
+        for piece in by_object(run.clone()) {
+            self.put_run(cover, piece, room);
         }
+    }
+
+    /// Puts pages of one object.
+    fn put_run(&self, cover: &Cover, pages: Range<u64>, room: &Buffer) {
+        let first = pages.start;
+        let fill = |n, frame: &mut [u8]| {
+            frame.copy_from_slice(&room[cover.place(first + u64::from(n))]);
+        };
+        let count = (pages.end - first) as u32;
+        self.tenancy
+            .put_run(key(self.disk.pool, first), count, fill, |_, _| ());
     }
 
     fn put(&self, page: u64, bytes: &[u8]) {

@@ -1,5 +1,6 @@
 //! The verbs: put, get, flush.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::MutexGuard;
@@ -19,6 +20,11 @@ use crate::tenants::Tenant;
 
 /// Pages of an object that are flushed in one go.
 const FLUSHED_AT_ONCE: usize = 4096;
+
+/// Pages of a run that are copied while their shard stays locked, at the most: some microseconds for who waits.
+const LOCKED_RUN: u32 = 16;
+
+const NO_POOL: Put = Put::Refused(PutRefused::NoPool);
 
 /// One tenant's access to the page store, at one moment. Its worker is pinned.
 pub(crate) struct Desk<'a> {
@@ -111,7 +117,7 @@ impl<'a> Desk<'a> {
         fill: F,
     ) -> Tried<'a, F> {
         match self.open(key.pool, key.object, key.index) {
-            None => Tried::Done(Put::Refused(PutRefused::NoPool)),
+            None => Tried::Done(NO_POOL),
             Some(mut open) => {
                 let tried = open.put(displacing, fill);
                 if let Tried::Done(put) = &tried {
@@ -125,19 +131,93 @@ impl<'a> Desk<'a> {
         }
     }
 
+    /// Puts a part of a run of an object's pages under one lock, as far as frames can be had there. Says how far it
+    /// came; `told` hears what became of each.
+    pub(crate) fn put_part(
+        &self,
+        key: PageKey,
+        part: Range<u32>,
+        fill: &mut impl FnMut(u32, &mut [u8]),
+        told: &mut impl FnMut(u32, Put),
+    ) -> u32 {
+        let part = part.start..part.end.min(part.start + LOCKED_RUN);
+        let Some(mut open) = self.open(key.pool, key.object, key.index) else {
+            part.clone().for_each(|n| told(n, NO_POOL));
+            return part.end;
+        };
+        let pool = open.pool;
+        let mut stored = false;
+        let stopped = part.clone().find(|n| {
+            open.turn_to(key.index.0 + n);
+            let tried = open.put(Displacing::IfBound, |page| fill(*n, page));
+            let Tried::Done(put) = tried else {
+                return true;
+            };
+            open.count_put(put);
+            stored |= put.is_stored();
+            told(*n, put);
+            false
+        });
+        drop(open);
+        if stored {
+            self.note_toucher(key, pool);
+        }
+        stopped.unwrap_or(part.end)
+    }
+
     /// Gets a page.
     pub(crate) fn get(&self, key: PageKey, visit: impl FnOnce(&[u8])) -> Get {
         match self.open(key.pool, key.object, key.index) {
             None => Get::NoPool,
-            Some(open) => {
+            Some(mut open) => {
                 let pool = open.pool;
                 let got = open.get(visit);
+                drop(open);
                 if got == Get::Hit {
                     self.note_toucher(key, pool);
                 }
                 got
             }
         }
+    }
+
+    /// Gets `count` pages of an object in their order, from `key` on, up to the first that is not there. Says how many
+    /// it got; `visit` sees the nth.
+    pub(crate) fn get_run(
+        &self,
+        key: PageKey,
+        count: u32,
+        mut visit: impl FnMut(u32, &[u8]),
+    ) -> u32 {
+        let mut got = 0;
+        while got < count {
+            let part = got..count.min(got + LOCKED_RUN);
+            let end = part.end;
+            got = self.get_part(key, part, &mut visit);
+            if got < end {
+                break;
+            }
+        }
+        got
+    }
+
+    /// Gets a part of a run under one lock. Says how far it came.
+    fn get_part(&self, key: PageKey, part: Range<u32>, visit: &mut impl FnMut(u32, &[u8])) -> u32 {
+        let Some(mut open) = self.open(key.pool, key.object, key.index) else {
+            return part.start;
+        };
+        let pool = open.pool;
+        let mut here = part.clone();
+        let missed = here.find(|n| {
+            open.turn_to(key.index.0 + n);
+            open.get(|bytes| visit(*n, bytes)) != Get::Hit
+        });
+        drop(open);
+        let end = missed.unwrap_or(part.end);
+        if end > part.start {
+            self.note_toucher(key, pool);
+        }
+        end
     }
 
     /// Whether a get would find a page.
@@ -257,7 +337,7 @@ impl Open<'_> {
                 let owner = self.pages.tenants.get(self.owner.id);
                 return match owner {
                     Some(owner) => Tried::NeedsBlock(owner, self.pool.kind(), fill),
-                    None => Tried::Done(Put::Refused(PutRefused::NoPool)),
+                    None => Tried::Done(NO_POOL),
                 };
             }
             Found::Nowhere => {
@@ -428,7 +508,12 @@ impl Open<'_> {
         None
     }
 
-    fn get(mut self, visit: impl FnOnce(&[u8])) -> Get {
+    /// Goes on to another page of the object.
+    fn turn_to(&mut self, index: u32) {
+        self.key.index = PageIndex(index);
+    }
+
+    fn get(&mut self, visit: impl FnOnce(&[u8])) -> Get {
         let hash = self.hash();
         self.shard.tally.gets += 1;
         let what = match self.pool.is_exclusive() {
@@ -457,7 +542,7 @@ impl Open<'_> {
     }
 
     /// A page of an exclusive pool was asked for: it leaves.
-    fn take(mut self, hash: u64, visit: impl FnOnce(&[u8])) -> Get {
+    fn take(&mut self, hash: u64, visit: impl FnOnce(&[u8])) -> Get {
         let pages = self.pages;
         let (object, key) = (self.object, self.key);
         let Some(Whereabouts::Here(frame)) = self.shard.remove(&pages.frames, object, key) else {
@@ -495,7 +580,7 @@ impl Open<'_> {
 
     /// A persistent page that is on disk only was asked for. While the disk is read the shard is not locked, and no
     /// block is held back.
-    fn read(mut self, number: u32, visit: impl FnOnce(&[u8])) -> Get {
+    fn read(&mut self, number: u32, visit: impl FnOnce(&[u8])) -> Get {
         let Some(space) = self.space() else {
             return Get::Failed;
         };

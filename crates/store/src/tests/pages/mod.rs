@@ -168,6 +168,35 @@ impl Client {
         content
     }
 
+    /// Puts a run of pages, with contents from `content` on, each a thousand after the last.
+    pub(super) fn put_run(&self, object: u64, index: u32, count: u32, content: u64) -> Vec<Put> {
+        let mut puts = Vec::new();
+        let fill = |n: u32, page: &mut [u8]| {
+            page.copy_from_slice(&page_of(content + 1000 * u64::from(n)));
+        };
+        let told = |n, put| {
+            assert_eq!(n as usize, puts.len(), "told in order, and once");
+            puts.push(put);
+        };
+        let key = self.key(object, index);
+        self.worker
+            .put_run(self.tenant, key, count, NOW, fill, told);
+        puts
+    }
+
+    /// The contents of a run of pages up to the first that is not there.
+    pub(super) fn get_run(&self, object: u64, index: u32, count: u32) -> Vec<u64> {
+        let mut contents = Vec::new();
+        let key = self.key(object, index);
+        let visit = |n, page: &[u8]| {
+            assert_eq!(n as usize, contents.len(), "seen in order, and once");
+            contents.push(content_of(page));
+        };
+        let got = self.worker.get_run(self.tenant, key, count, NOW, visit);
+        assert_eq!(got as usize, contents.len());
+        contents
+    }
+
     pub(super) fn flush(&self, object: u64, index: u32) -> bool {
         let key = self.key(object, index);
         self.worker.flush_page(self.tenant, key, NOW)

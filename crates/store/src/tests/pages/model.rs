@@ -20,6 +20,18 @@ enum Step {
         object: u64,
         index: u32,
     },
+    PutRun {
+        pool: usize,
+        object: u64,
+        index: u32,
+        count: u32,
+    },
+    GetRun {
+        pool: usize,
+        object: u64,
+        index: u32,
+        count: u32,
+    },
     Flush {
         pool: usize,
         object: u64,
@@ -55,6 +67,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         12 => place().prop_map(move |(pool, object, at)| Step::Put { pool, object, index: index(at) }),
         8 => place().prop_map(move |(pool, object, at)| Step::Get { pool, object, index: index(at) }),
+        2 => (place(), 0..40u32).prop_map(move |((pool, object, at), count)| Step::PutRun { pool, object, index: index(at), count }),
+        2 => (place(), 0..40u32).prop_map(move |((pool, object, at), count)| Step::GetRun { pool, object, index: index(at), count }),
         3 => place().prop_map(move |(pool, object, at)| Step::Flush { pool, object, index: index(at) }),
         1 => place().prop_map(|(pool, object, _)| Step::FlushObject { pool, object }),
         1 => (0..POOLS.len()).prop_map(|pool| Step::Renew { pool }),
@@ -145,6 +159,18 @@ impl World {
                 object,
                 index,
             } => self.get(pool, object, index),
+            Step::PutRun {
+                pool,
+                object,
+                index,
+                count,
+            } => self.put_run(pool, object, index, count),
+            Step::GetRun {
+                pool,
+                object,
+                index,
+                count,
+            } => self.get_run(pool, object, index, count),
             Step::Flush {
                 pool,
                 object,
@@ -186,30 +212,67 @@ impl World {
     fn put(&mut self, pool: usize, object: u64, index: u32) {
         self.contents += 1000;
         let put = self.clients[pool].put(object, index, self.contents);
+        self.learn_put((pool, object, index), self.contents, put);
+    }
+
+    fn learn_put(&mut self, key: (usize, u64, u32), content: u64, put: Put) {
         match put.is_stored() {
-            true => self.model.insert((pool, object, index), self.contents),
+            true => self.model.insert(key, content),
             // R-P3: neither the new page nor the old one.
-            false => self.model.remove(&(pool, object, index)),
+            false => self.model.remove(&key),
         };
         if !put.is_stored() {
-            assert_eq!(self.clients[pool].get(object, index), None);
+            assert_eq!(self.clients[key.0].get(key.1, key.2), None);
         }
+    }
+
+    /// Later pages of a run may displace earlier ones, as if put one by one.
+    fn put_run(&mut self, pool: usize, object: u64, index: u32, count: u32) {
+        let first = self.contents + 1000;
+        self.contents += 1000 * u64::from(count);
+        let puts = self.clients[pool].put_run(object, index, count, first);
+        assert_eq!(puts.len(), count as usize);
+        for (n, put) in (0..).zip(puts) {
+            let content = first + 1000 * u64::from(n);
+            self.learn_put((pool, object, index + n), content, put);
+        }
+    }
+
+    fn get_run(&mut self, pool: usize, object: u64, index: u32, count: u32) {
+        let broken = self.disks[0].broken.load(Ordering::Relaxed);
+        let got = self.clients[pool].get_run(object, index, count);
+        for (n, content) in (0..).zip(&got) {
+            let known = self.learn_get((pool, object, index + n), true);
+            assert_eq!(Some(*content), known);
+        }
+        if got.len() < count as usize {
+            let known = self.learn_get((pool, object, index + got.len() as u32), false);
+            let may_miss = !World::is_persistent(pool) || broken;
+            assert!(may_miss || known.is_none(), "{known:?} was lost");
+        }
+    }
+
+    /// What the model knew of a page before it was asked for.
+    fn learn_get(&mut self, key: (usize, u64, u32), hit: bool) -> Option<u64> {
+        let known = self.model.get(&key).copied();
+        let persistent = World::is_persistent(key.0);
+        let leaves = !persistent && !POOLS[key.0].1.keeping;
+        // R-G4: who missed does not hit without a new put.
+        if leaves || (!hit && !persistent) {
+            self.model.remove(&key);
+        }
+        known
     }
 
     fn get(&mut self, pool: usize, object: u64, index: u32) {
         let key = (pool, object, index);
         let broken = self.disks[0].broken.load(Ordering::Relaxed);
         let got = self.clients[pool].get(object, index);
-        let known = self.model.get(&key).copied();
+        let known = self.learn_get(key, got.is_some());
         match got {
             Some(_) => assert_eq!(got, known),
             None if World::is_persistent(pool) && !broken => assert_eq!(known, None),
             None => {}
-        }
-        let leaves = !World::is_persistent(pool) && !POOLS[pool].1.keeping;
-        // R-G4: who missed does not hit without a new put.
-        if leaves || (got.is_none() && !World::is_persistent(pool)) {
-            self.model.remove(&key);
         }
     }
 

@@ -528,3 +528,41 @@ fn counts_add_up() {
     client.worker.destroy_pool(client.tenant, client.pool, NOW);
     assert_eq!(client.figures().used.0, 0);
 }
+
+#[test]
+fn a_run_is_as_many_single_verbs() {
+    let (store, _) = store(24, 3);
+    let client = Client::new(&store, tenant(&store, "ann", 100), KEEPING);
+    let puts = client.put_run(1, 10, 40, 5000);
+    assert!(puts.iter().all(|put| put.is_stored()), "{puts:?}");
+    assert_eq!(client.get(1, 49), Some(5000 + 39 * 1000));
+    assert!(client.flush(1, 30));
+    let expected: Vec<u64> = (0..20).map(|n| 5000 + n * 1000).collect();
+    assert_eq!(client.get_run(1, 10, 40), expected, "up to the gap");
+    assert_eq!(client.get_run(1, 31, 40).len(), 19, "up to the end");
+    assert_eq!(client.get_run(1, 30, 5), []);
+    assert_eq!(client.get_run(1, 10, 0), []);
+    assert_eq!(client.figures().tally.hits, 1 + 20 + 19);
+}
+
+#[test]
+fn a_run_ends_with_the_last_index() {
+    let (store, _) = store(24, 3);
+    let client = Client::new(&store, tenant(&store, "ann", 100), KEEPING);
+    let puts = client.put_run(1, u32::MAX - 1, 4, 5000);
+    let refused = Put::Refused(PutRefused::NoPool);
+    assert!(puts[..2].iter().all(|put| put.is_stored()));
+    assert_eq!(puts[2..], [refused, refused]);
+    assert_eq!(client.get_run(1, u32::MAX - 1, 4), [5000, 6000]);
+    assert_eq!(client.get(1, 0), None, "it does not wrap");
+}
+
+#[test]
+fn a_run_of_nobodys_pool_is_refused_page_by_page() {
+    let (store, _) = store(24, 3);
+    let client = Client::new(&store, tenant(&store, "ann", 100), EPHEMERAL);
+    assert!(client.worker.destroy_pool(client.tenant, client.pool, NOW));
+    let puts = client.put_run(1, 0, 20, 5000);
+    assert_eq!(puts, [Put::Refused(PutRefused::NoPool); 20]);
+    assert_eq!(client.get_run(1, 0, 20), []);
+}
