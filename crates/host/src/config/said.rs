@@ -178,6 +178,15 @@ impl Said {
         self.text().map(PathBuf::from)
     }
 
+    /// A Unix socket's path, with or without `unix:`.
+    pub fn socket(&self) -> Result<PathBuf, Unfit> {
+        let place = self.text()?;
+        match place.starts_with("tcp:") {
+            true => self.unfit("a path (the interface over TCP is `admin.tcp`)"),
+            false => Ok(place.strip_prefix("unix:").unwrap_or(&place).into()),
+        }
+    }
+
     /// An amount of memory.
     pub fn amount(&self) -> Result<Bytes, Unfit> {
         match self {

@@ -235,6 +235,10 @@ fn what_contradicts_itself_is_named() {
                 .into(),
         ),
         (
+            "[admin]\nsocket = \"tcp:127.0.0.1:1\"",
+            "t.toml:2: `admin.socket` wants a path (the interface over TCP is `admin.tcp`), not text".into(),
+        ),
+        (
             "[admin]\ntcp = \"unix:/x\"",
             "t.toml:2: `admin.tcp` must be tcp:HOST:PORT".into(),
         ),
