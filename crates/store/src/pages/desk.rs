@@ -209,6 +209,10 @@ impl<'a> Desk<'a> {
         let pool = open.pool;
         let mut here = part.clone();
         let missed = here.find(|n| {
+            if n + 1 < part.end {
+                open.turn_to(key.index.0 + n + 1);
+                open.expect();
+            }
             open.turn_to(key.index.0 + n);
             open.get(|bytes| visit(*n, bytes)) != Get::Hit
         });
@@ -511,6 +515,13 @@ impl Open<'_> {
     /// Goes on to another page of the object.
     fn turn_to(&mut self, index: u32) {
         self.key.index = PageIndex(index);
+    }
+
+    /// Has the processor fetch the page while another is copied: what it fetches by itself ends with each page.
+    fn expect(&self) {
+        if let Some(Whereabouts::Here(frame)) = self.shard.directory.guess(self.object, self.key) {
+            self.pages.frames.expect_next_page(frame);
+        }
     }
 
     fn get(&mut self, visit: impl FnOnce(&[u8])) -> Get {

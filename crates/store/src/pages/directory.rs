@@ -140,6 +140,15 @@ impl Directory {
         Some((Place::Leaf { at, leaf }, Whereabouts::unpacked(packed)))
     }
 
+    /// Where a page of a dense extent probably is: nobody has looked whether it is the page.
+    pub(crate) fn guess(&self, object: u64, key: Key) -> Option<Whereabouts> {
+        let tag = (self.seed.extent(object, key.extent()) >> 32) as u32;
+        let at = self.dense.find(tag, |_| true)?;
+        let leaf = LeafId::unpacked(self.dense.get(at).to());
+        let packed = self.leaves.get(leaf, key.place())?;
+        Some(Whereabouts::unpacked(packed))
+    }
+
     #[inline]
     fn find(&self, keys: &impl Keys, object: u64, key: Key) -> Option<(Place, Whereabouts)> {
         if let Some(found) = self.find_dense(keys, object, key) {

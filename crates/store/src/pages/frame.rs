@@ -213,9 +213,21 @@ impl Frames {
     #[inline]
     pub(crate) fn expect_page(&self, frame: FrameId) {
         const LINES: usize = 4;
+        self.expect_lines(frame, LINES);
+    }
+
+    /// The same a page's copy ahead of its use, so that more of it can come.
+    #[inline]
+    pub(crate) fn expect_next_page(&self, frame: FrameId) {
+        const LINES: usize = 32;
+        self.expect_lines(frame, LINES);
+    }
+
+    #[inline]
+    fn expect_lines(&self, frame: FrameId, lines: usize) {
         self.expect(frame);
         let at = self.first_page + frame.0 as usize * self.page_bytes;
-        prefetch(std::ptr::without_provenance::<u8>(at), LINES);
+        prefetch(std::ptr::without_provenance::<u8>(at), lines);
     }
 
     /// Has the processor fetch the facts of those that a frame is linked to.
