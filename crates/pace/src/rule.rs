@@ -15,12 +15,25 @@ pub enum Step {
 /// in a virtual machine whose cores have gone to sleep; polling for longer than about twice that can never pay.
 const POLL_MAX: Duration = Duration::from_micros(60);
 
-/// Polling has paid lately when at least this many of 256 recent waits would have ended within
-/// [`POLL_MAX`]: three in four.
+/// What being woken may have added to a wait that slept: such a wait might have ended within [`POLL_MAX`] if it ended
+/// within the sum. Only polling tells.
+const WAKE_MAX: Duration = Duration::from_micros(60);
+
+/// Polling may pay when at least this many of 256 recent waits were short: three in four. It has paid when it caught
+/// the end of as many of those that polled.
 const PAID_MIN: u32 = 192;
+
+/// What is believed of polling when it is tried again: two waits in vain, and it stops.
+const TRIAL: u32 = 224;
 
 /// Weight of the newest wait in the memory of recent waits: 1/8.
 const MEMORY_SHIFT: u32 = 3;
+
+/// Waits that sleep after polling has not paid; doubled each time, halved by each wait whose end was caught.
+const PAUSE_MIN: u32 = 8;
+
+/// The most waits that sleep before polling is tried again: what is polled in vain is next to nothing then.
+const PAUSE_MAX: u32 = 1024;
 
 /// Whoever is away from the core for longer than this gave it to somebody else.
 const AWAY_MIN: Duration = Duration::from_micros(30);
@@ -34,8 +47,16 @@ const CROWDED_MAX: Duration = Duration::from_millis(256);
 /// Decides whether a loop that has nothing to do polls or sleeps.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// Of 256 recent waits, those that polling would have caught.
-    paid: u32,
+    /// Recent waits that were short enough for polling to be tried.
+    short: Memory,
+    /// Recent waits that polled, and caught what came.
+    caught: Memory,
+    /// Waits that will still sleep because polling did not pay.
+    pause: u32,
+    /// How long the last pause was, less what was caught since.
+    paused: u32,
+    /// Whether this wait has polled.
+    polls: bool,
     wait_began: Duration,
     crowded_until: Duration,
     crowded_for: Duration,
@@ -44,7 +65,11 @@ pub struct Rule {
 impl Default for Rule {
     fn default() -> Rule {
         Rule {
-            paid: 0,
+            short: Memory(0),
+            caught: Memory(TRIAL),
+            pause: 0,
+            paused: 0,
+            polls: false,
             wait_began: Duration::ZERO,
             crowded_until: Duration::ZERO,
             crowded_for: CROWDED_MIN,
@@ -56,12 +81,16 @@ impl Rule {
     /// The loop ran out of work.
     pub fn begin(&mut self, now: Duration) {
         self.wait_began = now;
+        self.polls = false;
+        self.pause = self.pause.saturating_sub(1);
     }
 
     /// Whether to look once more or to sleep.
-    pub fn step(&self, now: Duration) -> Step {
+    pub fn step(&mut self, now: Duration) -> Step {
         let waited = now.saturating_sub(self.wait_began);
-        if self.paid >= PAID_MIN && waited < POLL_MAX && now >= self.crowded_until {
+        let may = self.short.0 >= PAID_MIN && self.pause == 0;
+        if may && waited < POLL_MAX && now >= self.crowded_until {
+            self.polls = true;
             Step::Poll
         } else {
             Step::Sleep
@@ -71,12 +100,28 @@ impl Rule {
     /// Work came, however the loop waited for it.
     pub fn came(&mut self, now: Duration) {
         let waited = now.saturating_sub(self.wait_began);
-        self.remember(waited < POLL_MAX);
+        self.learn(waited < POLL_MAX + WAKE_MAX, waited < POLL_MAX);
     }
 
     /// The loop's own time was up and no work had come.
     pub fn nothing_came(&mut self) {
-        self.remember(false);
+        self.learn(false, false);
+    }
+
+    fn learn(&mut self, was_short: bool, was_caught: bool) {
+        self.short.add(was_short);
+        if !self.polls {
+            return;
+        }
+        self.caught.add(was_caught);
+        if was_caught {
+            self.paused /= 2;
+        }
+        if self.caught.0 < PAID_MIN {
+            self.paused = (2 * self.paused).clamp(PAUSE_MIN, PAUSE_MAX);
+            self.pause = self.paused;
+            self.caught = Memory(TRIAL);
+        }
     }
 
     /// The loop offered its core to others and was `away` until `now`.
@@ -92,11 +137,17 @@ impl Rule {
         };
         self.crowded_until = now + self.crowded_for;
     }
+}
 
-    fn remember(&mut self, would_have_paid: bool) {
-        self.paid -= self.paid >> MEMORY_SHIFT;
-        if would_have_paid {
-            self.paid += 256 >> MEMORY_SHIFT;
+/// Of 256 recent waits, how many were of a kind.
+#[derive(Clone, Copy, Debug)]
+struct Memory(u32);
+
+impl Memory {
+    fn add(&mut self, one: bool) {
+        self.0 -= self.0 >> MEMORY_SHIFT;
+        if one {
+            self.0 += 256 >> MEMORY_SHIFT;
         }
     }
 }
@@ -111,13 +162,24 @@ mod tests {
 
     /// Waits that end after `gap`, one after the other, from `start` on; says when the last ended.
     fn waits(rule: &mut Rule, start: Duration, gap: Duration, count: u32) -> Duration {
-        let mut now = start;
+        polled(rule, start, gap, count).0
+    }
+
+    /// The same; says besides how long was polled.
+    fn polled(rule: &mut Rule, start: Duration, gap: Duration, count: u32) -> (Duration, Duration) {
+        let (mut now, mut polled) = (start, Duration::ZERO);
         for _ in 0..count {
             rule.begin(now);
-            now += gap;
+            let (came, mut look) = (now + gap, now);
+            while look < came && rule.step(look) == Step::Poll {
+                look += us(1);
+            }
+            polled += look - now;
+            // Who sleeps is woken a little late.
+            now = if look < came { came + us(30) } else { came };
             rule.came(now);
         }
-        now
+        (now, polled)
     }
 
     #[test]
@@ -141,9 +203,37 @@ mod tests {
     fn polling_ends_when_it_no_longer_pays() {
         let mut rule = Rule::default();
         let busy = waits(&mut rule, us(0), us(5), 1000);
-        let calm = waits(&mut rule, busy, us(100), 3);
+        let calm = waits(&mut rule, busy, us(200), 3);
         rule.begin(calm);
         assert_eq!(rule.step(calm), Step::Sleep);
+    }
+
+    #[test]
+    fn a_sleep_that_being_woken_made_long_does_not_hide_that_polling_would_pay() {
+        let mut rule = Rule::default();
+        let now = waits(&mut rule, us(0), us(50), 30);
+        let (_, polled) = polled(&mut rule, now, us(50), 1000);
+        assert!(polled > us(900 * 50), "{polled:?}");
+    }
+
+    #[test]
+    fn what_comes_just_too_late_is_hardly_polled_for() {
+        let mut rule = Rule::default();
+        let (_, polled) = polled(&mut rule, us(0), us(80), 100_000);
+        assert!(polled < us(100_000 * 80) / 200, "{polled:?}");
+    }
+
+    #[test]
+    fn one_late_request_in_six_is_no_reason_to_sleep() {
+        let mut rule = Rule::default();
+        let mut now = waits(&mut rule, us(0), us(10), 100);
+        let mut all = Duration::ZERO;
+        for _ in 0..1000 {
+            let (late, _) = polled(&mut rule, now, us(300), 1);
+            let (then, some) = polled(&mut rule, late, us(10), 5);
+            (now, all) = (then, all + some);
+        }
+        assert!(all > us(1000 * 5 * 10) / 3, "{all:?}");
     }
 
     #[test]
