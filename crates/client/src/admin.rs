@@ -24,7 +24,8 @@ use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 use crate::door::Door;
 use crate::messages::{
     AddDisk, ChangePolicy, ChangeTenant, DiskStatus, Disks, Explained, Health, Lasts, Policies,
-    Refusal, ReleaseReport, ReleaseRequest, ResizeDisk, Settings, Status, TenantStatus, Tenants,
+    Refusal, ReleaseReport, ReleaseRequest, RemoveDisk, RemovedDisk, ResizeDisk, Settings, Status,
+    TenantStatus, Tenants,
 };
 
 /// A handle on a daemon's admin interface.
@@ -153,17 +154,14 @@ impl Admin {
         self.call(Method::POST, "/v1/disks", Some(disk))
     }
 
-    /// Ends a disk; returns when the backing has everything. What remains is the answer.
-    pub fn remove_disk(&self, name: &DiskName, lasts: Lasts) -> Result<Disks, CallError> {
-        let temporary = match lasts {
-            Lasts::Always => "",
-            Lasts::UntilRestart => "?lasts=until-restart",
+    /// Ends a disk; returns when the backing has everything, or when what it does not take is given up.
+    pub fn remove_disk(&self, name: &DiskName, how: RemoveDisk) -> Result<RemovedDisk, CallError> {
+        let lasts = match how.lasts {
+            Lasts::Always => "always",
+            Lasts::UntilRestart => "until-restart",
         };
-        self.call::<(), _>(
-            Method::DELETE,
-            &format!("/v1/disks/{name}{temporary}"),
-            None,
-        )
+        let path = format!("/v1/disks/{name}?lasts={lasts}&force={}", how.force);
+        self.call::<(), _>(Method::DELETE, &path, None)
     }
 
     /// Gives a disk another size.

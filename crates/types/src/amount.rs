@@ -32,6 +32,13 @@ impl Pages {
     }
 }
 
+impl fmt::Display for Pages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pages = if self.0 == 1 { "page" } else { "pages" };
+        write!(f, "{} {pages} ({})", self.0, self.bytes())
+    }
+}
+
 impl Sum for Pages {
     fn sum<I: Iterator<Item = Pages>>(amounts: I) -> Pages {
         Pages(amounts.map(|pages| pages.0).fold(0, u64::saturating_add))

@@ -122,6 +122,29 @@ pub struct AddDisk {
     pub said: BTreeMap<String, serde_json::Value>,
 }
 
+/// How a disk is removed (the query of `DELETE /v1/disks/NAME`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RemoveDisk {
+    /// Whether it stays removed after a restart.
+    #[serde(default)]
+    pub lasts: Lasts,
+    /// It goes although its backing does not take everything: what only memory has is given up.
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// What a disk left behind when it was removed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RemovedDisk {
+    /// [`VERSION`](super::VERSION).
+    pub version: u32,
+    /// Pages that only memory had; nobody has them any more.
+    pub given_up: u64,
+    /// The disks that remain, in order of names.
+    pub disks: Vec<DiskStatus>,
+}
+
 /// Another size of a disk (`POST /v1/disks/NAME/resize`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

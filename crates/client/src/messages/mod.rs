@@ -5,7 +5,7 @@ mod disks;
 use serde::{Deserialize, Serialize};
 use sublet_types::{Bytes, ReleaseMode, TenantName, Weight};
 
-pub use self::disks::{AddDisk, DiskState, DiskStatus, Disks, ResizeDisk};
+pub use self::disks::{AddDisk, DiskState, DiskStatus, Disks, RemoveDisk, RemovedDisk, ResizeDisk};
 
 /// The version of these messages. A field may be added under the same version; none is removed or
 /// changes its meaning.

@@ -9,7 +9,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Json};
 use axum::routing::{get, post};
-use sublet_client::messages::{AddDisk, Lasts, ResizeDisk};
+use sublet_client::messages::{AddDisk, RemoveDisk, ResizeDisk};
 use sublet_types::DiskName;
 
 use super::routes::{No, Shared, apart, heard};
@@ -49,25 +49,17 @@ async fn add(
     apart(move || daemon.add_disk(&disk)).await
 }
 
-/// For how long a disk is removed.
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Question {
-    #[serde(default)]
-    lasts: Lasts,
-}
-
 async fn remove(
     State(daemon): Shared,
     Path(name): Path<String>,
-    question: Result<Query<Question>, QueryRejection>,
+    how: Result<Query<RemoveDisk>, QueryRejection>,
 ) -> Result<impl IntoResponse, No> {
     let wrong = |rejection: QueryRejection| {
-        let hint = "say ?lasts=always or ?lasts=until-restart";
+        let hint = "say ?lasts=always or ?lasts=until-restart, and &force=true to give pages up";
         No::new(StatusCode::BAD_REQUEST, rejection.body_text(), hint)
     };
-    let (name, Query(question)) = (named(&name)?, question.map_err(wrong)?);
-    apart(move || daemon.remove_disk(&name, question.lasts)).await
+    let (name, Query(how)) = (named(&name)?, how.map_err(wrong)?);
+    apart(move || daemon.remove_disk(&name, how)).await
 }
 
 async fn resize(

@@ -153,6 +153,10 @@ fn of_disk(error: &DiskError) -> (StatusCode, &'static str) {
             StatusCode::INTERNAL_SERVER_ERROR,
             "what it could not take is still in memory",
         ),
+        DiskError::Unwritten { .. } => (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "mend its backing, or give them up: sublet disk remove NAME --force",
+        ),
         _ => (StatusCode::UNPROCESSABLE_ENTITY, ""),
     }
 }

@@ -14,6 +14,7 @@ mod engine;
 mod figures;
 mod floor;
 mod inbox;
+mod leaving;
 mod open;
 mod places;
 mod ranges;
@@ -31,9 +32,10 @@ use std::path::PathBuf;
 use sublet_frontends::doors::{ListenError, TlsError};
 use sublet_frontends::nbd::{ExportsFull, serve::StartError};
 use sublet_store::{PoolError, TenantError, TooManyWorkers};
-use sublet_types::{Bytes, DiskListen, DiskName};
+use sublet_types::{Bytes, DiskListen, DiskName, Pages};
 
 pub use self::backing::BackingError;
+pub use self::leaving::Unwritten;
 pub use self::shelf::{DiskGround, Disks, History};
 pub use self::stage::{KeeperError, keep};
 
@@ -123,6 +125,18 @@ pub enum DiskError {
         name: DiskName,
         /// Why.
         source: io::Error,
+    },
+    /// It cannot go: only memory has what its guest wrote.
+    #[error(
+        "the backing of disk {name} failed: {source}; {left} that only memory has would be lost"
+    )]
+    Unwritten {
+        /// Which disk.
+        name: DiskName,
+        /// Why.
+        source: io::Error,
+        /// What has no copy on the backing.
+        left: Pages,
     },
     /// The system refused.
     #[error("the system refused what the disk needs: {0}")]

@@ -1,17 +1,13 @@
 //! All disks of a daemon.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Sender, channel};
-use std::thread;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use sublet_client::messages::{DiskState, DiskStatus};
-use sublet_frontends::block::{Buffer, Disk, Outcome, Outcomes, Request, Verb};
+use sublet_frontends::block::Disk;
 use sublet_frontends::memcached::serve::Premises;
 use sublet_store::TenantError;
 use sublet_types::{
@@ -25,9 +21,6 @@ use super::places::Places;
 use super::stage::{KeeperError, Kept, Stage};
 use super::swap::Swap;
 use crate::headroom;
-
-/// How often it is looked whether everything is written.
-const LOOK: Duration = Duration::from_millis(5);
 
 /// What all disks share.
 #[derive(Clone, Debug)]
@@ -54,25 +47,26 @@ pub enum History {
 /// All disks of a daemon.
 pub struct Disks {
     premises: Premises,
-    ground: DiskGround,
+    pub(super) ground: DiskGround,
     /// Made with the first disk, as NBD's threads are.
-    places: Mutex<Option<Places>>,
+    pub(super) places: Mutex<Option<Places>>,
     /// Made with the first swap disk.
-    staging: Mutex<Option<Staging>>,
-    open: Mutex<BTreeMap<DiskName, Arc<Shelved>>>,
+    pub(super) staging: Mutex<Option<Staging>>,
+    pub(super) open: Mutex<BTreeMap<DiskName, Arc<Shelved>>>,
 }
 
-struct Staging {
-    stage: Arc<Stage>,
-    kept: Kept,
+/// The stage, and who keeps it.
+pub(super) struct Staging {
+    pub(super) stage: Arc<Stage>,
+    pub(super) kept: Kept,
 }
 
 /// A disk that is served.
-struct Shelved {
+pub(super) struct Shelved {
     /// What holds, with the backing that it was given and the ports that were taken.
-    settings: DiskSettings,
-    disk: Arc<Backed>,
-    running: Mutex<Option<OpenDisk>>,
+    pub(super) settings: DiskSettings,
+    pub(super) disk: Arc<Backed>,
+    pub(super) running: Mutex<Option<OpenDisk>>,
 }
 
 impl Disks {
@@ -127,7 +121,7 @@ impl Disks {
         Ok(())
     }
 
-    fn serve(
+    pub(super) fn serve(
         &self,
         disk: &Arc<Backed>,
         settings: &DiskSettings,
@@ -163,7 +157,10 @@ impl Disks {
         Ok(tenant.ok_or(TenantError::Unknown)?)
     }
 
-    fn stage_for(&self, settings: &DiskSettings) -> Result<Option<Arc<Stage>>, DiskError> {
+    pub(super) fn stage_for(
+        &self,
+        settings: &DiskSettings,
+    ) -> Result<Option<Arc<Stage>>, DiskError> {
         if settings.kind != DiskKind::Swap {
             return Ok(None);
         }
@@ -194,39 +191,8 @@ impl Disks {
         })
     }
 
-    /// Ends a disk when its backing has everything. Its clients are let go.
-    ///
-    /// # Errors
-    ///
-    /// The backing fails: then the disk stays, for only memory has what its guest wrote.
-    pub fn remove(&self, name: &DiskName) -> Result<(), DiskError> {
-        if self.find(name)?.disk.swap.is_some() {
-            self.flush(name)?;
-        }
-        let gone = self.open.lock().remove(name);
-        let gone = gone.ok_or_else(|| DiskError::NoDisk(name.clone()))?;
-        self.let_go(name);
-        let running = gone.running.lock().take();
-        if let Some(running) = running {
-            running.end();
-        }
-        self.forget(name);
-        Ok(())
-    }
-
-    /// Nobody is to find what is staged under that name again.
-    pub fn forget(&self, name: &DiskName) {
-        let staging = self.staging.lock();
-        let pages = staging
-            .as_ref()
-            .map(|staging| staging.stage.remove_all(name));
-        if let Some(pages) = pages.filter(|pages| *pages > 0) {
-            tracing::warn!(disk = %name, pages, "pages of swap that no backing has were given up with their disk");
-        }
-    }
-
     /// Serves a disk no more. Who waits for its clients keeps nobody else waiting.
-    fn let_go(&self, name: &DiskName) {
+    pub(super) fn let_go(&self, name: &DiskName) {
         let parting = self
             .places
             .lock()
@@ -258,7 +224,7 @@ impl Disks {
         })
     }
 
-    fn find(&self, name: &DiskName) -> Result<Arc<Shelved>, DiskError> {
+    pub(super) fn find(&self, name: &DiskName) -> Result<Arc<Shelved>, DiskError> {
         let found = self.open.lock().get(name).cloned();
         found.ok_or_else(|| DiskError::NoDisk(name.clone()))
     }
@@ -312,90 +278,10 @@ impl Disks {
         Ok(())
     }
 
-    /// Waits until everything that was written before lasts on the backing.
-    pub fn flush(&self, name: &DiskName) -> Result<(), DiskError> {
-        let disk = &self.find(name)?.disk;
-        let failed = |source| DiskError::Failed {
-            name: name.clone(),
-            source,
-        };
-        if let Some(swap) = &disk.swap {
-            let hurry = swap.hurry();
-            while hurry.has_some() {
-                if disk.ails() {
-                    return Err(failed(io::Error::other("it takes no writes")));
-                }
-                thread::sleep(LOOK);
-            }
-        }
-        let (asked, answer) = channel();
-        disk.start(Request {
-            verb: Verb::Flush,
-            at: 0,
-            len: 0,
-            buffer: Buffer::default(),
-            to: Arc::new(Waiter(Mutex::new(asked))),
-            token: 0,
-        });
-        let outcome = answer
-            .recv()
-            .map_err(|error| failed(io::Error::other(error)))?;
-        outcome
-            .result
-            .map_err(|fault| failed(io::Error::other(fault)))
-    }
-
     /// What the stage takes of the host's memory, beside the arena.
     pub fn stage_bytes(&self) -> Bytes {
         let staging = self.staging.lock();
         let bytes = staging.as_ref().map(|staging| staging.stage.bytes());
         bytes.unwrap_or_default()
-    }
-
-    /// Lets all clients go, writes what is staged, and ends every disk.
-    pub fn end(&self) {
-        let places = self.places.lock().take();
-        if let Some(places) = places {
-            places.end();
-        }
-        let all = std::mem::take(&mut *self.open.lock());
-        for disk in all.into_values() {
-            let running = disk.running.lock().take();
-            if let Some(running) = running {
-                running.end();
-            }
-        }
-        let staging = self.staging.lock().take();
-        if let Some(staging) = staging {
-            staging.end();
-        }
-    }
-}
-
-impl Drop for Disks {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-impl Staging {
-    /// What could not be written is kept for the next daemon.
-    fn end(self) {
-        let left = self.stage.disks();
-        for (disk, pages) in &left {
-            tracing::error!(%disk, pages, "pages of swap have no copy on their backing: they are kept in memory for the next start");
-        }
-        if left.is_empty() {
-            self.kept.end();
-        }
-    }
-}
-
-/// Who waits for one outcome.
-struct Waiter(Mutex<Sender<Outcome>>);
-
-impl Outcomes for Waiter {
-    fn done(&self, outcome: Outcome) {
-        let _ = self.0.lock().send(outcome);
     }
 }

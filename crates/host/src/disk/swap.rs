@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use parking_lot::{Mutex, MutexGuard};
@@ -28,6 +28,8 @@ pub(super) struct Swap {
     stripes: Vec<Mutex<()>>,
     /// The backing fails: nothing more is acknowledged that it does not have.
     failing: AtomicBool,
+    /// How often it failed.
+    failures: AtomicU64,
     /// How many wait until what is staged has been written.
     hurried: AtomicU32,
     /// Who writes behind, while there is nothing to write.
@@ -67,6 +69,7 @@ impl Swap {
             durability,
             stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
             failing: AtomicBool::new(false),
+            failures: AtomicU64::new(0),
             hurried: AtomicU32::new(0),
             sleeper: Mutex::new(None),
             bell,
@@ -134,6 +137,8 @@ impl Swap {
     /// Whether the backing takes what it is given. Says so where that changes.
     pub(super) fn note_backing(&self, works: bool) {
         let failed = self.failing.swap(!works, Ordering::Relaxed);
+        self.failures
+            .fetch_add(u64::from(!works), Ordering::Relaxed);
         if failed && works {
             tracing::info!("the backing of swap works again; writes are acknowledged from memory");
         }
@@ -146,6 +151,11 @@ impl Swap {
 
     pub(super) fn is_failing(&self) -> bool {
         self.failing.load(Ordering::Relaxed)
+    }
+
+    /// How often the backing failed to take what is staged.
+    pub(super) fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
     }
 
     /// Whether somebody waits until what is staged has been written.

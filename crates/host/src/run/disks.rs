@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use sublet_client::messages::{
-    self, AddDisk, Difference, DiskState, DiskStatus, Lasts, ResizeDisk,
+    self, AddDisk, Difference, DiskState, DiskStatus, Lasts, RemoveDisk, RemovedDisk, ResizeDisk,
 };
 use sublet_frontends::memcached::serve::Premises;
 use sublet_store::TenantError;
@@ -19,7 +20,7 @@ use super::daemon::{Daemon, Declined};
 use crate::config::{
     Config, DISKS_MAX, DiskChange, Live, Loaded, Said, check_disk_size, disk_asked, shown_disk,
 };
-use crate::disk::{DiskError, DiskGround, Disks, History};
+use crate::disk::{DiskError, DiskGround, Disks, History, Unwritten};
 
 /// The disks, and what was said of each.
 pub(super) struct Shelf {
@@ -115,19 +116,40 @@ impl Shelf {
         }
     }
 
-    /// Ends a disk; returns what was said of it.
-    fn remove(&self, name: &DiskName) -> Result<Named, DiskError> {
-        let missing = || DiskError::NoDisk(name.clone());
-        let is_open = self
-            .named
-            .lock()
-            .get(name)
-            .map(|named| named.closed.is_none());
-        match is_open.ok_or_else(missing)? {
-            true => self.disks.remove(name)?,
-            false => self.disks.forget(name),
+    /// Finds out whether a disk can go without a loss: brings everything to its backing.
+    fn clear(&self, name: &DiskName) -> Result<(), DiskError> {
+        let Some((said, why)) = self.closed(name)? else {
+            return self.disks.clear(name);
+        };
+        match self.disks.left_of(&said)? {
+            Pages(0) => Ok(()),
+            left => Err(DiskError::Unwritten {
+                name: name.clone(),
+                source: io::Error::other(why),
+                left,
+            }),
         }
-        self.named.lock().remove(name).ok_or_else(missing)
+    }
+
+    /// Ends a disk; says how much was given up.
+    fn remove(&self, name: &DiskName, unwritten: Unwritten) -> Result<Pages, DiskError> {
+        let given_up = match self.closed(name)? {
+            None => self.disks.remove(name, unwritten)?,
+            Some((said, _)) => {
+                self.disks.left_of(&said)?;
+                self.disks.forget(name)
+            }
+        };
+        self.named.lock().remove(name);
+        Ok(given_up)
+    }
+
+    /// What was said of a disk that is closed, and why it is; nothing of one that is open.
+    fn closed(&self, name: &DiskName) -> Result<Option<(DiskSettings, String)>, DiskError> {
+        let all = self.named.lock();
+        let named = all.get(name);
+        let named = named.ok_or_else(|| DiskError::NoDisk(name.clone()))?;
+        Ok(named.closed.clone().map(|why| (named.said.clone(), why)))
     }
 
     /// Brings everything to the backings, with a line now and then on how much is left.
@@ -272,7 +294,7 @@ impl Daemon {
             let added = DiskChange::Added(Box::new(disk));
             let kept = self.live.lock().keep_disk(name.clone(), Some(added));
             if let Err(error) = kept {
-                self.shelf.remove(&name)?;
+                self.shelf.remove(&name, Unwritten::Kept)?;
                 return Err(error.into());
             }
         }
@@ -280,21 +302,34 @@ impl Daemon {
         self.disk(&name)
     }
 
-    /// Ends a disk when its backing has everything, and writes that down where it lasts.
-    pub fn remove_disk(&self, name: &DiskName, lasts: Lasts) -> Result<messages::Disks, Declined> {
+    /// Ends a disk when its backing has everything, or what it does not take is given up, and writes that down where
+    /// it lasts.
+    pub fn remove_disk(&self, name: &DiskName, how: RemoveDisk) -> Result<RemovedDisk, Declined> {
         let _turn = self.shelf.turn(name)?;
-        let gone = self.shelf.remove(name)?;
-        if lasts == Lasts::Always {
-            let is_written = self.written_disk(name).is_some();
-            let change = is_written.then_some(DiskChange::Removed);
-            let kept = self.live.lock().keep_disk(name.clone(), change);
-            if let Err(error) = kept {
-                self.shelf.add(&gone.said)?;
-                return Err(error.into());
-            }
+        let unwritten = match how.force {
+            true => Unwritten::GivenUp,
+            false => Unwritten::Kept,
+        };
+        if unwritten == Unwritten::Kept {
+            self.shelf.clear(name)?;
         }
-        tracing::info!(disk = %name, "disk removed by its owner");
-        Ok(self.disks())
+        let before = self.live.lock().disk(name).cloned();
+        let is_written = self.written_disk(name).is_some();
+        if how.lasts == Lasts::Always {
+            let change = is_written.then_some(DiskChange::Removed);
+            self.live.lock().keep_disk(name.clone(), change)?;
+        }
+        let removed = self.shelf.remove(name, unwritten);
+        if removed.is_err() && how.lasts == Lasts::Always {
+            self.live.lock().keep_disk(name.clone(), before)?;
+        }
+        let given_up = removed?.0;
+        tracing::info!(disk = %name, given_up, "disk removed by its owner");
+        Ok(RemovedDisk {
+            version: messages::VERSION,
+            given_up,
+            disks: self.disk_statuses(),
+        })
     }
 
     /// Gives a disk another size, and writes it down where it lasts.

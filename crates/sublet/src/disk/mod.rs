@@ -6,7 +6,7 @@ mod paste;
 
 use std::io::{self, Write};
 
-use sublet_client::messages::{DiskStatus, Lasts, ResizeDisk};
+use sublet_client::messages::{DiskStatus, Lasts, RemoveDisk, RemovedDisk, ResizeDisk};
 use sublet_types::{Bytes, DiskName, Pages};
 
 use crate::exit::Exit;
@@ -46,6 +46,9 @@ enum Verb {
     Remove {
         /// Which one
         name: DiskName,
+        /// Give up what its backing does not take: those pages are lost
+        #[arg(long)]
+        force: bool,
         /// Only until the daemon ends
         #[arg(long)]
         temporary: bool,
@@ -105,11 +108,16 @@ fn said(verb: &Verb) -> Result<String, Exit> {
         }
         Verb::Remove {
             name,
+            force,
             temporary,
             reach,
         } => {
-            reach.ask(|admin| admin.remove_disk(name, lasts(*temporary)))?;
-            Ok(format!("{name}: removed\n"))
+            let how = RemoveDisk {
+                lasts: lasts(*temporary),
+                force: *force,
+            };
+            let gone = reach.ask(|admin| admin.remove_disk(name, how))?;
+            Ok(removed(name, &gone))
         }
         Verb::Resize {
             name,
@@ -137,6 +145,14 @@ fn lasts(temporary: bool) -> Lasts {
         true => Lasts::UntilRestart,
         false => Lasts::Always,
     }
+}
+
+fn removed(name: &DiskName, gone: &RemovedDisk) -> String {
+    let lost = match Pages(gone.given_up) {
+        Pages(0) => String::new(),
+        given_up => format!("; given up: {given_up} that its backing did not take"),
+    };
+    format!("{name}: removed{lost}\n")
 }
 
 fn list(disks: &[DiskStatus]) -> String {

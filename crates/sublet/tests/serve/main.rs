@@ -2,8 +2,10 @@
 
 mod admin;
 mod afar;
+mod ailing;
 mod daemon;
 mod disks;
+mod guest;
 mod life;
 mod metrics;
 mod packaging;

@@ -301,6 +301,13 @@ impl Stage {
         self.index.lock().counts[disk.0 as usize]
     }
 
+    /// Pages that are there under a name, whatever their backing.
+    pub(super) fn count_of(&self, name: &DiskName) -> u64 {
+        let disks = self.disks().into_iter();
+        let named = disks.filter(|(disk, _)| disk == name);
+        named.map(|(_, pages)| pages).sum()
+    }
+
     /// Whether more than half of it is taken.
     pub(super) fn is_filling(&self) -> bool {
         self.index.lock().free.len() < self.slots as usize / 2

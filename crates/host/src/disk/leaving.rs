@@ -1,0 +1,219 @@
+//! How disks end: everything goes to their backings first, or is given up by their owner's word.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use sublet_frontends::block::{Buffer, Disk, Outcome, Outcomes, Request, Verb};
+use sublet_types::{DiskKind, DiskName, DiskSettings, Pages};
+
+use super::DiskError;
+use super::shelf::{Disks, Shelved, Staging};
+use super::stage::Stage;
+
+/// How often it is looked whether everything is written.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// How long a backing may take for what is given up if it does not take it.
+const LAST_CHANCE: Duration = Duration::from_secs(10);
+
+/// What becomes of pages that a backing does not take when their disk goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unwritten {
+    /// They stay, and their disk with them.
+    Kept,
+    /// Nobody has them any more.
+    GivenUp,
+}
+
+impl Disks {
+    /// Waits until everything that was written before lasts on the backing.
+    pub fn flush(&self, name: &DiskName) -> Result<(), DiskError> {
+        self.find(name)?.flush(None)
+    }
+
+    /// Brings everything to the backing of a disk that is to be removed.
+    ///
+    /// # Errors
+    ///
+    /// The backing fails: only memory has what its guest wrote.
+    pub fn clear(&self, name: &DiskName) -> Result<(), DiskError> {
+        self.find(name)?.clear()
+    }
+
+    /// Ends a disk when its backing has everything, or what it does not take is given up. Its clients are let go. Says
+    /// how much was given up.
+    ///
+    /// # Errors
+    ///
+    /// The backing fails, and nothing may be given up: then the disk stays and is served.
+    pub fn remove(&self, name: &DiskName, unwritten: Unwritten) -> Result<Pages, DiskError> {
+        let leaving = self.find(name)?;
+        self.let_go(name);
+        // Clients may have written until now.
+        let cleared = match unwritten {
+            Unwritten::Kept => leaving.clear(),
+            Unwritten::GivenUp => {
+                leaving.try_to_clear();
+                Ok(())
+            }
+        };
+        if let Err(error) = cleared {
+            let disk = Arc::clone(&leaving.disk);
+            if let Err(error) = self.serve(&disk, &leaving.settings) {
+                tracing::error!(disk = %name, %error, "nobody reaches a disk that could not be removed");
+            }
+            return Err(error);
+        }
+        self.open.lock().remove(name);
+        let given_up = self.forget(name);
+        leaving.end();
+        Ok(given_up)
+    }
+
+    /// Pages of a disk that is not open, which an earlier daemon had yet to write.
+    pub fn left_of(&self, settings: &DiskSettings) -> Result<Pages, DiskError> {
+        let may_have_some = settings.kind == DiskKind::Swap && self.ground.keeper.exists();
+        let stage = match may_have_some {
+            true => self.stage_for(settings)?,
+            false => None,
+        };
+        let pages = stage.map_or(0, |stage| stage.count_of(&settings.name));
+        Ok(Pages(pages))
+    }
+
+    /// Nobody is to find what is staged under that name again. Says how much that was.
+    pub fn forget(&self, name: &DiskName) -> Pages {
+        let stage = self.stage();
+        let pages = Pages(stage.map_or(0, |stage| stage.remove_all(name)));
+        if pages.0 > 0 {
+            tracing::warn!(disk = %name, given_up = %pages, "what no backing has was given up with its disk");
+        }
+        pages
+    }
+
+    fn stage(&self) -> Option<Arc<Stage>> {
+        let staging = self.staging.lock();
+        staging.as_ref().map(|staging| Arc::clone(&staging.stage))
+    }
+
+    /// Lets all clients go, writes what is staged, and ends every disk.
+    pub fn end(&self) {
+        let places = self.places.lock().take();
+        if let Some(places) = places {
+            places.end();
+        }
+        let all = std::mem::take(&mut *self.open.lock());
+        all.into_values().for_each(|disk| disk.end());
+        let staging = self.staging.lock().take();
+        if let Some(staging) = staging {
+            staging.end();
+        }
+    }
+}
+
+impl Drop for Disks {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Shelved {
+    fn end(&self) {
+        let running = self.running.lock().take();
+        if let Some(running) = running {
+            running.end();
+        }
+    }
+
+    fn failed(&self, source: io::Error) -> DiskError {
+        let name = self.settings.name.clone();
+        DiskError::Failed { name, source }
+    }
+
+    /// Brings everything to the backing, until that fails or `until`.
+    fn flush(&self, until: Option<Instant>) -> Result<(), DiskError> {
+        self.write_staged(until)?;
+        let (asked, answer) = channel();
+        self.disk.start(Request {
+            verb: Verb::Flush,
+            at: 0,
+            len: 0,
+            buffer: Buffer::default(),
+            to: Arc::new(Waiter(Mutex::new(asked))),
+            token: 0,
+        });
+        let outcome = answer
+            .recv()
+            .map_err(|error| self.failed(io::Error::other(error)))?;
+        let result = outcome.result;
+        result.map_err(|fault| self.failed(io::Error::other(fault)))
+    }
+
+    /// Waits for who writes behind. A backing that failed before is tried once more.
+    fn write_staged(&self, until: Option<Instant>) -> Result<(), DiskError> {
+        let Some(swap) = &self.disk.swap else {
+            return Ok(());
+        };
+        let failures = swap.failures();
+        let hurry = swap.hurry();
+        while hurry.has_some() {
+            if swap.failures() > failures {
+                return Err(self.failed(io::Error::other("it takes no writes")));
+            }
+            if until.is_some_and(|until| Instant::now() > until) {
+                return Err(self.failed(io::ErrorKind::TimedOut.into()));
+            }
+            thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// Brings everything to the backing. What is written to a disk is there already.
+    fn clear(&self) -> Result<(), DiskError> {
+        let Some(swap) = &self.disk.swap else {
+            return Ok(());
+        };
+        self.flush(None).map_err(|error| match error {
+            DiskError::Failed { name, source } => DiskError::Unwritten {
+                name,
+                source,
+                left: Pages(swap.dirty()),
+            },
+            other => other,
+        })
+    }
+
+    fn try_to_clear(&self) {
+        if self.disk.swap.is_some()
+            && let Err(error) = self.flush(Some(Instant::now() + LAST_CHANCE))
+        {
+            tracing::warn!(disk = %self.settings.name, %error, "a disk goes by its owner's word before its backing has everything");
+        }
+    }
+}
+
+impl Staging {
+    /// What could not be written is kept for the next daemon.
+    fn end(self) {
+        let left = self.stage.disks();
+        for (disk, pages) in &left {
+            tracing::error!(%disk, pages, "pages of swap have no copy on their backing: they are kept in memory for the next start");
+        }
+        if left.is_empty() {
+            self.kept.end();
+        }
+    }
+}
+
+/// Who waits for one outcome.
+struct Waiter(Mutex<Sender<Outcome>>);
+
+impl Outcomes for Waiter {
+    fn done(&self, outcome: Outcome) {
+        let _ = self.0.lock().send(outcome);
+    }
+}

@@ -1,0 +1,45 @@
+//! A guest of one disk, over NBD: as much of the protocol as tests of the daemon need.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+const OPTION_MAGIC: &[u8; 8] = b"IHAVEOPT";
+const EXPORT_NAME: u32 = 1;
+const NO_ZEROES: u32 = 3;
+const REQUEST_MAGIC: u32 = 0x2560_9513;
+const WRITE: u16 = 1;
+
+/// A guest that has its disk.
+pub(crate) struct Guest(UnixStream);
+
+impl Guest {
+    /// Connects to the disk of that name at a Unix socket.
+    pub(crate) fn of(socket: &Path, disk: &str) -> Guest {
+        let mut stream = UnixStream::connect(socket).expect("connected");
+        stream.read_exact(&mut [0; 18]).expect("a greeting");
+        let mut asked = NO_ZEROES.to_be_bytes().to_vec();
+        asked.extend(OPTION_MAGIC);
+        asked.extend(EXPORT_NAME.to_be_bytes());
+        asked.extend((disk.len() as u32).to_be_bytes());
+        asked.extend(disk.as_bytes());
+        stream.write_all(&asked).expect("sent");
+        stream.read_exact(&mut [0; 10]).expect("size and flags");
+        Guest(stream)
+    }
+
+    /// Writes a page; the errno that came back.
+    pub(crate) fn write_page(&mut self, page: u64, byte: u8) -> u32 {
+        let mut request = REQUEST_MAGIC.to_be_bytes().to_vec();
+        request.extend(0u16.to_be_bytes());
+        request.extend(WRITE.to_be_bytes());
+        request.extend(page.to_be_bytes());
+        request.extend((page * 4096).to_be_bytes());
+        request.extend(4096u32.to_be_bytes());
+        request.extend([byte; 4096]);
+        self.0.write_all(&request).expect("sent");
+        let mut reply = [0; 16];
+        self.0.read_exact(&mut reply).expect("a reply");
+        u32::from_be_bytes(reply[4..8].try_into().expect("four bytes"))
+    }
+}
