@@ -78,6 +78,14 @@ impl Store {
         self.items.tenants.add(settings)
     }
 
+    /// Removes a tenant. It is found by its name no more, and what it holds goes back; one of that name that is added
+    /// later has its number. Its pools have to be ended before, and nobody may act for it any more.
+    pub fn remove_tenant(&self, id: TenantId) {
+        if let Some(tenant) = self.items.tenants.get(id) {
+            tenant.go();
+        }
+    }
+
     /// The tenant of that name.
     pub fn tenant(&self, name: &TenantName) -> Option<TenantId> {
         self.items.tenants.by_name(name).map(|tenant| tenant.id)
@@ -97,7 +105,7 @@ impl Store {
         let live = self.live();
         self.items
             .tenants
-            .iter()
+            .present()
             .map(|tenant| self.figures_of(tenant, &live))
             .collect()
     }

@@ -1,7 +1,7 @@
 //! Who owns blocks, and who must give way (Mortar §5.2).
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use sublet_types::{Bytes, TenantId, TenantName, TenantSettings, Weight};
@@ -33,6 +33,8 @@ pub(crate) struct Tenant {
     target: AtomicU64,
     /// Blocks it owns.
     held: AtomicU32,
+    /// It was removed; what it still holds goes, and its place waits for one of its name.
+    is_gone: AtomicBool,
     pub(crate) pages: OnceLock<Holdings>,
     pub(crate) segments: Segments,
     pub(crate) tally: Tally,
@@ -51,8 +53,12 @@ impl Tenants {
     pub(crate) fn add(&self, settings: TenantSettings) -> Result<TenantId, TenantError> {
         check(&settings)?;
         let _adding = self.adding.lock();
-        if self.by_name(&settings.name).is_some() {
-            return Err(TenantError::Exists);
+        let same = self.iter().find(|tenant| tenant.name == settings.name);
+        if let Some(tenant) = same {
+            return match tenant.is_gone() {
+                true => Ok(tenant.come_back(&settings)),
+                false => Err(TenantError::Exists),
+            };
         }
         let place = self.count.load(Ordering::Acquire);
         let free = self
@@ -70,7 +76,12 @@ impl Tenants {
     }
 
     pub(crate) fn by_name(&self, name: &TenantName) -> Option<&Tenant> {
-        self.iter().find(|tenant| tenant.name == *name)
+        self.present().find(|tenant| tenant.name == *name)
+    }
+
+    /// Those that were not removed.
+    pub(crate) fn present(&self) -> impl Iterator<Item = &Tenant> {
+        self.iter().filter(|tenant| !tenant.is_gone())
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Tenant> {
@@ -79,7 +90,8 @@ impl Tenants {
     }
 
     fn weights(&self) -> u64 {
-        self.iter().map(|tenant| u64::from(tenant.weight().0)).sum()
+        let present = self.present();
+        present.map(|tenant| u64::from(tenant.weight().0)).sum()
     }
 
     /// Mortar's fairness of a tenant: (held ÷ capacity) ÷ (weight ÷ sum of weights). Over 1, it holds
@@ -137,6 +149,7 @@ impl Tenant {
             ceiling: AtomicU64::new(0),
             target: AtomicU64::new(u64::MAX),
             held: AtomicU32::new(0),
+            is_gone: AtomicBool::new(false),
             pages: OnceLock::new(),
             segments: Segments::default(),
             tally: Tally::default(),
@@ -144,6 +157,24 @@ impl Tenant {
         };
         tenant.grant(&settings);
         tenant
+    }
+
+    fn is_gone(&self) -> bool {
+        self.is_gone.load(Ordering::Acquire)
+    }
+
+    /// Nobody finds it any more, and it may hold nothing.
+    pub(crate) fn go(&self) {
+        self.is_gone.store(true, Ordering::Release);
+        self.floor.store(0, Ordering::Relaxed);
+        self.set_target(Some(Bytes::ZERO));
+    }
+
+    fn come_back(&self, settings: &TenantSettings) -> TenantId {
+        self.grant(settings);
+        self.set_target(None);
+        self.is_gone.store(false, Ordering::Release);
+        self.id
     }
 
     fn grant(&self, settings: &TenantSettings) {
@@ -325,6 +356,27 @@ mod tests {
         hold(&tenants, other, 0);
         let giver = tenants.gives_back(Tenant::held, BLOCK).expect("somebody");
         assert_eq!(giver.id, floored);
+    }
+
+    #[test]
+    fn a_tenant_that_went_is_found_by_nobody_until_it_comes_back() {
+        let tenants = Tenants::new();
+        let stays = tenants.add(settings("stays", 100)).expect("added");
+        let goes = tenants.add(settings("goes", 300)).expect("added");
+        let (stays, gone) = (
+            tenants.get(stays).expect("there"),
+            tenants.get(goes).expect("there"),
+        );
+        hold(&tenants, goes, 3);
+        gone.go();
+        assert!(tenants.by_name(&settings("goes", 1).name).is_none());
+        assert_eq!(tenants.present().count(), 1);
+        assert_eq!(tenants.weights(), 100);
+        assert_eq!(gone.blocks_over_limit(BLOCK), 3, "all that it held goes");
+        assert_eq!(tenants.gives_way(stays, BLOCK).id, goes);
+        assert_eq!(tenants.add(settings("goes", 7)), Ok(goes));
+        assert_eq!((gone.weight(), gone.target()), (Weight(7), None));
+        assert_eq!(tenants.weights(), 107);
     }
 
     #[test]

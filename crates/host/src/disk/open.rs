@@ -2,7 +2,8 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc;
@@ -58,39 +59,55 @@ impl OpenDisk {
         opening: &Opening<'_>,
     ) -> Result<OpenDisk, DiskError> {
         let backing = open_backing(settings, opening)?;
+        let (path, is_new) = (backing.path().to_owned(), backing.is_new());
+        let opened = OpenDisk::start_on(backing, settings, opening);
+        if opened.is_err() && is_new {
+            undo(&path);
+        }
+        opened
+    }
+
+    fn start_on(
+        backing: Backing,
+        settings: &DiskSettings,
+        opening: &Opening<'_>,
+    ) -> Result<OpenDisk, DiskError> {
         let has = backing.bytes().map_err(DiskError::System)?;
         // It may have been larger for a while.
         let bytes = settings.size.map_or(has, |said| said.0.min(has));
         let mark = backing.mark().map_err(DiskError::System)?;
         let bell = Arc::new(Bell::new().map_err(DiskError::System)?);
-        let store = &opening.premises.store;
-        let pool = store.create_pool(opening.tenant, pool_flags(settings), None);
-        let durability = settings.durability();
-        let swap = opening.stage.as_ref().map(|stage| {
-            let (stage, bell) = (Arc::clone(stage), Arc::clone(&bell));
-            Swap::new(stage, (&settings.name, mark), durability, bell)
-        });
-        let disk = Arc::new(Backed {
-            tenant: opening.tenant,
-            pool: pool?,
-            inbox: Inbox::new(Arc::clone(&bell)),
-            slow: settings.slow,
-            settings: settings.clone(),
-            reading: Reading::new(
-                bytes / PAGE_BYTES,
-                settings.fill.unwrap_or_default(),
-                settings.sequential_max,
-                RandomState::new().hash_one(&settings.name),
-            ),
-            tallies: Tallies::default(),
-            bytes: AtomicU64::new(bytes),
-            failing: Seldom::new(),
-            backing,
-            bell,
-            swap,
-        });
-        let thread = employ(Arc::clone(&disk), opening.premises.clone())?;
-        Ok(OpenDisk { disk, thread })
+        let (settings, tenant) = (settings.clone(), opening.tenant);
+        let stage = opening.stage.clone();
+        let store = Arc::clone(&opening.premises.store);
+        let make = move || {
+            let pool = store.create_pool(tenant, pool_flags(&settings), None)?;
+            let durability = settings.durability();
+            let swap = stage.map(|stage| {
+                let bell = Arc::clone(&bell);
+                Swap::new(stage, (&settings.name, mark), durability, bell)
+            });
+            Ok(Backed {
+                tenant,
+                pool,
+                inbox: Inbox::new(Arc::clone(&bell)),
+                slow: settings.slow,
+                reading: Reading::new(
+                    bytes / PAGE_BYTES,
+                    settings.fill.unwrap_or_default(),
+                    settings.sequential_max,
+                    RandomState::new().hash_one(&settings.name),
+                ),
+                settings,
+                tallies: Tallies::default(),
+                bytes: AtomicU64::new(bytes),
+                failing: Seldom::new(),
+                backing,
+                bell,
+                swap,
+            })
+        };
+        employ(opening.premises.clone(), make)
     }
 
     /// Answers what was asked, writes what is staged, and ends. Nobody asks any more.
@@ -131,43 +148,62 @@ fn open_backing(settings: &DiskSettings, opening: &Opening<'_>) -> Result<Backin
     }
 }
 
+/// A file that was made for a disk which was not added after all.
+pub(super) fn undo(path: &Path) {
+    if let Err(error) = std::fs::remove_file(path) {
+        tracing::warn!(path = %path.display(), %error, "a backing that was made for nothing stays");
+    }
+}
+
 /// Starts the disk's thread. What belongs to it is made there.
-fn employ(disk: Arc<Backed>, premises: Premises) -> Result<JoinHandle<()>, DiskError> {
+fn employ(
+    premises: Premises,
+    make: impl FnOnce() -> Result<Backed, DiskError> + Send + 'static,
+) -> Result<OpenDisk, DiskError> {
     let (ready, made) = mpsc::channel();
     let body = move || {
-        let Premises {
-            store,
-            clock,
-            ledger,
-        } = &premises;
-        let (tenant, pool) = (disk.tenant, disk.pool);
-        let doorman = match Doorman::new(store, *clock, ledger) {
-            Ok(doorman) => doorman,
+        let (doorman, floor) = match begin(&premises, make) {
+            Ok(begun) => begun,
             Err(error) => {
-                let _ = ready.send(Err(DiskError::TooManyWorkers(error)));
+                let _ = ready.send(Err(error));
                 return;
             }
         };
-        let floor = Floor::new(disk, &doorman);
-        let floor = match floor {
-            Ok(floor) => floor,
-            Err(error) => {
-                let _ = ready.send(Err(DiskError::System(error)));
-                return;
-            }
-        };
-        let _ = ready.send(Ok(()));
+        let disk = Arc::clone(&floor.disk);
+        let _ = ready.send(Ok(Arc::clone(&disk)));
         if let Err(error) = floor.run() {
             tracing::error!(%error, "a disk's thread failed: the daemon ends, so that guests find the next one");
             std::process::abort();
         }
-        doorman.open(tenant).destroy_pool(pool);
+        doorman.open(disk.tenant).destroy_pool(disk.pool);
     };
     let thread = thread::Builder::new()
         .name("disk".to_owned())
         .spawn(body)
         .map_err(DiskError::System)?;
     let began = made.recv();
-    began.map_err(|_| DiskError::System(io::Error::other("the disk's thread did not begin")))??;
-    Ok(thread)
+    let disk = began
+        .map_err(|_| DiskError::System(io::Error::other("the disk's thread did not begin")))??;
+    Ok(OpenDisk { disk, thread })
+}
+
+/// Makes a disk and its floor on this thread; of one that cannot begin nothing stays.
+fn begin(
+    premises: &Premises,
+    make: impl FnOnce() -> Result<Backed, DiskError>,
+) -> Result<(Doorman, Rc<Floor>), DiskError> {
+    let Premises {
+        store,
+        clock,
+        ledger,
+    } = premises;
+    let doorman = Doorman::new(store, *clock, ledger)?;
+    let disk = Arc::new(make()?);
+    match Floor::new(Arc::clone(&disk), &doorman) {
+        Ok(floor) => Ok((doorman, floor)),
+        Err(error) => {
+            doorman.open(disk.tenant).destroy_pool(disk.pool);
+            Err(DiskError::System(error))
+        }
+    }
 }

@@ -16,7 +16,7 @@ use sublet_types::{
 
 use super::DiskError;
 use super::backed::Backed;
-use super::open::{OpenDisk, Opening};
+use super::open::{OpenDisk, Opening, undo};
 use super::places::Places;
 use super::stage::{KeeperError, Kept, Stage};
 use super::swap::Swap;
@@ -107,6 +107,9 @@ impl Disks {
             Err(error) => {
                 self.let_go(&said.name);
                 running.end();
+                if disk.backing.is_new() {
+                    undo(disk.backing.path());
+                }
                 return Err(error);
             }
         }

@@ -13,7 +13,7 @@ use sublet_client::messages::{
 };
 use sublet_frontends::memcached::serve::Premises;
 use sublet_store::TenantError;
-use sublet_types::{Bytes, DiskName, DiskSettings, Pages, TenantName, TenantSettings};
+use sublet_types::{Bytes, DiskName, DiskSettings, Pages, TenantId, TenantName, TenantSettings};
 
 use super::RunError;
 use super::daemon::{Daemon, Declined};
@@ -28,6 +28,8 @@ pub(super) struct Shelf {
     named: Mutex<BTreeMap<DiskName, Named>>,
     /// Those that are being added, changed or removed.
     turns: Mutex<BTreeSet<DiskName>>,
+    /// Held while a disk is added, so that who made its tenant may undo that.
+    adding: Mutex<()>,
 }
 
 /// A disk by its owner's word.
@@ -52,6 +54,7 @@ impl Shelf {
             disks: Disks::open(premises, ground),
             named: Mutex::default(),
             turns: Mutex::default(),
+            adding: Mutex::default(),
         };
         for said in &config.disks {
             let name = said.name.clone();
@@ -287,19 +290,31 @@ impl Daemon {
             return Err(Declined::TooManyDisks);
         }
         check_allowed(&disk, &self.config)?;
-        self.enter_tenant(&disk.tenant)?;
-        self.shelf.add(&disk)?;
+        let _adding = self.shelf.adding.lock();
+        let made = self.enter_tenant(&disk.tenant)?;
         let name = disk.name.clone();
-        if asked.lasts == Lasts::Always {
-            let added = DiskChange::Added(Box::new(disk));
-            let kept = self.live.lock().keep_disk(name.clone(), Some(added));
-            if let Err(error) = kept {
-                self.shelf.remove(&name, Unwritten::Kept)?;
-                return Err(error.into());
+        if let Err(declined) = self.open_and_keep(disk, asked.lasts) {
+            if let Some(tenant) = made {
+                self.premises.store.remove_tenant(tenant);
             }
+            return Err(declined);
         }
         tracing::info!(disk = %name, "disk added by its owner");
         self.disk(&name)
+    }
+
+    fn open_and_keep(&self, disk: DiskSettings, lasts: Lasts) -> Result<(), Declined> {
+        self.shelf.add(&disk)?;
+        if lasts == Lasts::UntilRestart {
+            return Ok(());
+        }
+        let name = disk.name.clone();
+        let added = DiskChange::Added(Box::new(disk));
+        let kept = self.live.lock().keep_disk(name.clone(), Some(added));
+        if kept.is_err() {
+            self.shelf.remove(&name, Unwritten::Kept)?;
+        }
+        Ok(kept?)
     }
 
     /// Ends a disk when its backing has everything, or what it does not take is given up, and writes that down where
@@ -379,8 +394,8 @@ impl Daemon {
         }
     }
 
-    /// Makes a tenant that is not there. What was changed of one of this name before holds again.
-    fn enter_tenant(&self, name: &TenantName) -> Result<(), Declined> {
+    /// Makes a tenant that is not there; says which. What was changed of one of this name before holds again.
+    fn enter_tenant(&self, name: &TenantName) -> Result<Option<TenantId>, Declined> {
         let change = self.live.lock().change(name);
         let store = &self.premises.store;
         let added = store.add_tenant(TenantSettings {
@@ -390,11 +405,11 @@ impl Daemon {
             ceiling: change.ceiling.flatten(),
         });
         match added {
-            Ok(_) => {
+            Ok(id) => {
                 tracing::info!(tenant = %name, "tenant made for a disk");
-                Ok(())
+                Ok(Some(id))
             }
-            Err(TenantError::Exists) => Ok(()),
+            Err(TenantError::Exists) => Ok(None),
             Err(source) => Err(Declined::Change {
                 name: name.clone(),
                 source,

@@ -327,5 +327,37 @@ fn a_disk_that_cannot_be_kept_is_not_added() {
     assert_eq!(refused.status.code(), Some(1));
     assert!(text(&refused.stderr).contains("--temporary"), "{refused:?}");
     assert_eq!(names(&folder), Vec::<String>::new());
+    assert_eq!(tenants(&folder), ["web"]);
     assert!(add_db(&folder, &backing, &["--temporary"]).status.success());
+}
+
+fn tenants(folder: &Folder) -> Vec<String> {
+    let all = folder.admin().tenants().expect("answered").tenants;
+    all.iter().map(|tenant| tenant.name.to_string()).collect()
+}
+
+#[test]
+fn of_a_disk_that_could_not_be_added_nothing_stays() {
+    let folder = Folder::new();
+    let _daemon = serve(&folder, "");
+    // A file in the way of the second listener, and a size that no file system has.
+    folder.write("taken.sock", "");
+    let (first, taken) = (listen(&folder, "a.sock"), listen(&folder, "taken.sock"));
+    let swap = |size: &str, more: &[&str]| {
+        let mut args = vec!["disk", "add", "s", "--kind", "swap", "--tenant", "new"];
+        args.extend(["--size", size, "--listen", &first]);
+        args.extend(more);
+        folder.sublet(&args)
+    };
+    for refused in [swap("1MiB", &["--listen", &taken]), swap("16TiB", &[])] {
+        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+        assert_eq!(tenants(&folder), ["web"]);
+        assert_eq!(names(&folder), Vec::<String>::new());
+        assert!(!folder.path("a.sock").exists());
+        assert!(!folder.path("state/disks/s.swap").exists());
+    }
+    folder.ask(&["tenants", "set", "web", "--weight", "3"]);
+    assert!(swap("1MiB", &[]).status.success());
+    let new = folder.admin().tenant(&"new".parse().expect("a name"));
+    assert_eq!(new.expect("made anew").pages.pools, 1);
 }

@@ -79,6 +79,8 @@ pub(super) struct Backing {
     plain: Arc<File>,
     is_device: bool,
     is_direct: bool,
+    /// Its file was made for this.
+    is_new: bool,
 }
 
 impl Backing {
@@ -115,6 +117,7 @@ impl Backing {
             plain: Arc::new(plain),
             path: path.to_owned(),
             is_device: kind.is_block_device(),
+            is_new: false,
         };
         let bytes = backing.bytes().map_err(failed)?;
         match bytes % SECTOR_BYTES == 0 && bytes >= PAGE_BYTES {
@@ -133,7 +136,8 @@ impl Backing {
             path: path.to_owned(),
             source,
         };
-        if !path.exists() {
+        let is_new = !path.exists();
+        if is_new {
             let file = options(false)
                 .create_new(true)
                 .mode(0o600)
@@ -145,7 +149,15 @@ impl Backing {
                 return Err(failed(error.into()));
             }
         }
-        Backing::open(path, false)
+        Ok(Backing {
+            is_new,
+            ..Backing::open(path, false)?
+        })
+    }
+
+    /// Whether its file was made for this.
+    pub(super) fn is_new(&self) -> bool {
+        self.is_new
     }
 
     /// Whether writes pass the page cache by.
