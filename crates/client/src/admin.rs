@@ -160,7 +160,8 @@ impl Admin {
             Lasts::Always => "always",
             Lasts::UntilRestart => "until-restart",
         };
-        let path = format!("/v1/disks/{name}?lasts={lasts}&force={}", how.force);
+        let RemoveDisk { force, delete, .. } = how;
+        let path = format!("/v1/disks/{name}?lasts={lasts}&force={force}&delete={delete}");
         self.call::<(), _>(Method::DELETE, &path, None)
     }
 

@@ -132,6 +132,9 @@ pub struct RemoveDisk {
     /// It goes although its backing does not take everything: what only memory has is given up.
     #[serde(default)]
     pub force: bool,
+    /// The file that was made for it goes too.
+    #[serde(default)]
+    pub delete: bool,
 }
 
 /// What a disk left behind when it was removed.
@@ -141,6 +144,12 @@ pub struct RemovedDisk {
     pub version: u32,
     /// Pages that only memory had; nobody has them any more.
     pub given_up: u64,
+    /// What was behind it.
+    pub backing: Option<String>,
+    /// Nobody had named that: Sublet made it for the disk.
+    pub made: bool,
+    /// It is gone with its disk.
+    pub deleted: bool,
     /// The disks that remain, in order of names.
     pub disks: Vec<DiskStatus>,
 }

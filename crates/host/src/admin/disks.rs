@@ -55,7 +55,7 @@ async fn remove(
     how: Result<Query<RemoveDisk>, QueryRejection>,
 ) -> Result<impl IntoResponse, No> {
     let wrong = |rejection: QueryRejection| {
-        let hint = "say ?lasts=always or ?lasts=until-restart, and &force=true to give pages up";
+        let hint = "say ?lasts=always or ?lasts=until-restart, and &force=true to give pages up, and &delete=true";
         No::new(StatusCode::BAD_REQUEST, rejection.body_text(), hint)
     };
     let (name, Query(how)) = (named(&name)?, how.map_err(wrong)?);

@@ -118,6 +118,19 @@ pub enum DiskError {
         /// Its size.
         has: Bytes,
     },
+    /// It is to go with its disk, and is not ours to delete.
+    #[error(
+        "{} was named by its owner, and only a file that Sublet made is deleted with its disk: leave --delete away", path.display()
+    )]
+    NotOurs {
+        /// The backing.
+        path: PathBuf,
+    },
+    /// It is to go with a disk that comes back.
+    #[error(
+        "disk {0} comes back with the next start and needs its file then: leave --delete or --temporary away"
+    )]
+    NeedsFile(DiskName),
     /// The backing failed while it was changed or everything was brought to it.
     #[error("the backing of disk {name} failed: {source}")]
     Failed {

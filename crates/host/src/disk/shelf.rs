@@ -144,13 +144,19 @@ impl Disks {
         if settings.backing.is_none() {
             let none = || DiskError::NoBacking(said.name.clone());
             let makes = said.kind == DiskKind::Swap && said.size.is_some();
-            let folder = self.ground.folder.as_ref().filter(|_| makes);
-            let folder = folder.ok_or_else(none)?.join("disks");
-            std::fs::create_dir_all(&folder).map_err(DiskError::System)?;
-            let file = folder.join(format!("{}.swap", said.name));
+            let file = self.own_file(&said.name).filter(|_| makes);
+            let file = file.ok_or_else(none)?;
+            let folder = file.parent().unwrap_or(&file);
+            std::fs::create_dir_all(folder).map_err(DiskError::System)?;
             settings.backing = Some(file.display().to_string());
         }
         Ok(settings)
+    }
+
+    /// The file that a swap disk is given where nobody named one.
+    pub fn own_file(&self, name: &DiskName) -> Option<PathBuf> {
+        let folder = self.ground.folder.as_ref()?;
+        Some(folder.join("disks").join(format!("{name}.swap")))
     }
 
     fn tenant(&self, settings: &DiskSettings) -> Result<TenantId, DiskError> {

@@ -2,14 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use sublet_client::messages::{
-    self, AddDisk, Difference, DiskState, DiskStatus, Lasts, RemoveDisk, RemovedDisk, ResizeDisk,
+    self, AddDisk, Difference, DiskState, DiskStatus, Lasts, ResizeDisk,
 };
 use sublet_frontends::memcached::serve::Premises;
 use sublet_store::TenantError;
@@ -24,8 +23,8 @@ use crate::disk::{DiskError, DiskGround, Disks, History, Unwritten};
 
 /// The disks, and what was said of each.
 pub(super) struct Shelf {
-    disks: Disks,
-    named: Mutex<BTreeMap<DiskName, Named>>,
+    pub(super) disks: Disks,
+    pub(super) named: Mutex<BTreeMap<DiskName, Named>>,
     /// Those that are being added, changed or removed.
     turns: Mutex<BTreeSet<DiskName>>,
     /// Held while a disk is added, so that who made its tenant may undo that.
@@ -33,10 +32,10 @@ pub(super) struct Shelf {
 }
 
 /// A disk by its owner's word.
-struct Named {
-    said: DiskSettings,
+pub(super) struct Named {
+    pub(super) said: DiskSettings,
     /// Why it could not be opened at the start, if it could not.
-    closed: Option<String>,
+    pub(super) closed: Option<String>,
 }
 
 impl Shelf {
@@ -89,7 +88,7 @@ impl Shelf {
     }
 
     /// Takes the turn to do something with a disk.
-    fn turn(&self, name: &DiskName) -> Result<Turn<'_>, DiskError> {
+    pub(super) fn turn(&self, name: &DiskName) -> Result<Turn<'_>, DiskError> {
         match self.turns.lock().insert(name.clone()) {
             true => Ok(Turn(self, name.clone())),
             false => Err(DiskError::Busy(name.clone())),
@@ -117,42 +116,6 @@ impl Shelf {
             }),
             None => Ok(()),
         }
-    }
-
-    /// Finds out whether a disk can go without a loss: brings everything to its backing.
-    fn clear(&self, name: &DiskName) -> Result<(), DiskError> {
-        let Some((said, why)) = self.closed(name)? else {
-            return self.disks.clear(name);
-        };
-        match self.disks.left_of(&said)? {
-            Pages(0) => Ok(()),
-            left => Err(DiskError::Unwritten {
-                name: name.clone(),
-                source: io::Error::other(why),
-                left,
-            }),
-        }
-    }
-
-    /// Ends a disk; says how much was given up.
-    fn remove(&self, name: &DiskName, unwritten: Unwritten) -> Result<Pages, DiskError> {
-        let given_up = match self.closed(name)? {
-            None => self.disks.remove(name, unwritten)?,
-            Some((said, _)) => {
-                self.disks.left_of(&said)?;
-                self.disks.forget(name)
-            }
-        };
-        self.named.lock().remove(name);
-        Ok(given_up)
-    }
-
-    /// What was said of a disk that is closed, and why it is; nothing of one that is open.
-    fn closed(&self, name: &DiskName) -> Result<Option<(DiskSettings, String)>, DiskError> {
-        let all = self.named.lock();
-        let named = all.get(name);
-        let named = named.ok_or_else(|| DiskError::NoDisk(name.clone()))?;
-        Ok(named.closed.clone().map(|why| (named.said.clone(), why)))
     }
 
     /// Brings everything to the backings, with a line now and then on how much is left.
@@ -228,7 +191,7 @@ impl Named {
 }
 
 /// The right to do something with a disk.
-struct Turn<'a>(&'a Shelf, DiskName);
+pub(super) struct Turn<'a>(&'a Shelf, DiskName);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
@@ -317,36 +280,6 @@ impl Daemon {
         Ok(kept?)
     }
 
-    /// Ends a disk when its backing has everything, or what it does not take is given up, and writes that down where
-    /// it lasts.
-    pub fn remove_disk(&self, name: &DiskName, how: RemoveDisk) -> Result<RemovedDisk, Declined> {
-        let _turn = self.shelf.turn(name)?;
-        let unwritten = match how.force {
-            true => Unwritten::GivenUp,
-            false => Unwritten::Kept,
-        };
-        if unwritten == Unwritten::Kept {
-            self.shelf.clear(name)?;
-        }
-        let before = self.live.lock().disk(name).cloned();
-        let is_written = self.written_disk(name).is_some();
-        if how.lasts == Lasts::Always {
-            let change = is_written.then_some(DiskChange::Removed);
-            self.live.lock().keep_disk(name.clone(), change)?;
-        }
-        let removed = self.shelf.remove(name, unwritten);
-        if removed.is_err() && how.lasts == Lasts::Always {
-            self.live.lock().keep_disk(name.clone(), before)?;
-        }
-        let given_up = removed?.0;
-        tracing::info!(disk = %name, given_up, "disk removed by its owner");
-        Ok(RemovedDisk {
-            version: messages::VERSION,
-            given_up,
-            disks: self.disk_statuses(),
-        })
-    }
-
     /// Gives a disk another size, and writes it down where it lasts.
     pub fn resize_disk(&self, name: &DiskName, asked: &ResizeDisk) -> Result<DiskStatus, Declined> {
         check_disk_size(name, asked.size)?;
@@ -417,7 +350,7 @@ impl Daemon {
         }
     }
 
-    fn written_disk(&self, name: &DiskName) -> Option<&DiskSettings> {
+    pub(super) fn written_disk(&self, name: &DiskName) -> Option<&DiskSettings> {
         self.written.disks.iter().find(|disk| disk.name == *name)
     }
 

@@ -6,6 +6,7 @@ mod daemon;
 mod disks;
 mod greeting;
 mod owner;
+mod removal;
 mod rings;
 mod rule;
 mod service;

@@ -49,6 +49,9 @@ enum Verb {
         /// Give up what its backing does not take: those pages are lost
         #[arg(long)]
         force: bool,
+        /// Delete the file that was made for it because nobody named a backing
+        #[arg(long, conflicts_with = "temporary")]
+        delete: bool,
         /// Only until the daemon ends
         #[arg(long)]
         temporary: bool,
@@ -109,12 +112,14 @@ fn said(verb: &Verb) -> Result<String, Exit> {
         Verb::Remove {
             name,
             force,
+            delete,
             temporary,
             reach,
         } => {
             let how = RemoveDisk {
                 lasts: lasts(*temporary),
                 force: *force,
+                delete: *delete,
             };
             let gone = reach.ask(|admin| admin.remove_disk(name, how))?;
             Ok(removed(name, &gone))
@@ -152,7 +157,13 @@ fn removed(name: &DiskName, gone: &RemovedDisk) -> String {
         Pages(0) => String::new(),
         given_up => format!("; given up: {given_up} that its backing did not take"),
     };
-    format!("{name}: removed{lost}\n")
+    let left = match (&gone.backing, gone.made) {
+        (Some(file), true) if gone.deleted => format!("; its file {file} is deleted"),
+        (Some(file), true) => format!("; its file {file} stays, and may be deleted"),
+        (Some(backing), false) => format!("; its backing {backing} stays"),
+        (None, _) => String::new(),
+    };
+    format!("{name}: removed{lost}{left}\n")
 }
 
 fn list(disks: &[DiskStatus]) -> String {

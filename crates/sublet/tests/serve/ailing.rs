@@ -75,7 +75,10 @@ fn what_a_backing_does_not_take_is_given_up_by_that_word_only() {
     let said = folder.ask(&["disk", "remove", "swap", "--force"]);
     assert_eq!(
         said,
-        "swap: removed; given up: 3 pages (12.0 KiB) that its backing did not take\n"
+        format!(
+            "swap: removed; given up: 3 pages (12.0 KiB) that its backing did not take; its backing {} stays\n",
+            backing.path()
+        )
     );
     assert!(folder.admin().disks().expect("answered").disks.is_empty());
     drop(guest);

@@ -337,6 +337,47 @@ fn tenants(folder: &Folder) -> Vec<String> {
 }
 
 #[test]
+fn the_file_of_a_swap_disk_is_named_when_it_goes_and_deleted_by_that_word() {
+    let folder = Folder::new();
+    let _daemon = serve(&folder, "");
+    let place = listen(&folder, "s.sock");
+    let add = [
+        "disk", "add", "s", "--kind", "swap", "--tenant", "t", "--size", "1MiB", "--listen", &place,
+    ];
+    let file = folder.path("state/disks/s.swap");
+    folder.ask(&add);
+    assert_eq!(
+        folder.ask(&["disk", "remove", "s"]),
+        format!(
+            "s: removed; its file {} stays, and may be deleted\n",
+            file.display()
+        )
+    );
+    assert!(file.exists());
+    folder.ask(&add);
+    let both = folder.sublet(&["disk", "remove", "s", "--delete", "--temporary"]);
+    assert_eq!(both.status.code(), Some(2), "{both:?}");
+    let (head, _) = folder.http("DELETE /v1/disks/s?lasts=until-restart&delete=true", "");
+    assert!(head.contains("422"), "{head}");
+    assert_eq!(
+        folder.ask(&["disk", "remove", "s", "--delete"]),
+        format!("s: removed; its file {} is deleted\n", file.display())
+    );
+    assert!(!file.exists());
+
+    let backing = image(&folder, "vm/db.img");
+    assert!(add_db(&folder, &backing, &[]).status.success());
+    let refused = folder.sublet(&["disk", "remove", "db", "--delete"]);
+    assert!(
+        text(&refused.stderr).contains("was named by its owner"),
+        "{refused:?}"
+    );
+    assert_eq!(names(&folder), ["db"], "nothing was done");
+    folder.ask(&["disk", "remove", "db"]);
+    assert!(Path::new(&backing).exists());
+}
+
+#[test]
 fn of_a_disk_that_could_not_be_added_nothing_stays() {
     let folder = Folder::new();
     let _daemon = serve(&folder, "");

@@ -1,0 +1,144 @@
+//! Disks that their owner removes.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use sublet_client::messages::{self, Lasts, RemoveDisk, RemovedDisk};
+use sublet_types::{DiskKind, DiskName, DiskSettings, Pages};
+
+use super::daemon::{Daemon, Declined};
+use super::disks::Shelf;
+use crate::config::DiskChange;
+use crate::disk::{DiskError, Unwritten};
+
+/// The backing of a disk that goes.
+struct Behind {
+    path: Option<PathBuf>,
+    /// Nobody named it: it was made for the disk.
+    is_ours: bool,
+}
+
+impl Behind {
+    /// That it may go with its disk.
+    fn check_deletable(&self, name: &DiskName, lasts: Lasts) -> Result<(), DiskError> {
+        if lasts == Lasts::UntilRestart {
+            return Err(DiskError::NeedsFile(name.clone()));
+        }
+        match (&self.path, self.is_ours) {
+            (Some(path), false) => Err(DiskError::NotOurs { path: path.clone() }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Deletes it. Says whether it is gone.
+    fn delete(&self) -> bool {
+        let Some(path) = &self.path else {
+            return false;
+        };
+        let deleted = fs::remove_file(path);
+        if let Err(error) = &deleted {
+            tracing::warn!(path = %path.display(), %error, "the file of a disk that was removed stays");
+        }
+        deleted.is_ok()
+    }
+}
+
+impl Shelf {
+    fn behind(&self, name: &DiskName) -> Result<Behind, DiskError> {
+        let all = self.named.lock();
+        let named = all.get(name);
+        let said = &named.ok_or_else(|| DiskError::NoDisk(name.clone()))?.said;
+        let ours = match said.kind {
+            DiskKind::Swap => self.disks.own_file(name),
+            DiskKind::Disk => None,
+        };
+        Ok(Behind {
+            path: said.backing.as_ref().map(PathBuf::from).or(ours),
+            is_ours: said.backing.is_none(),
+        })
+    }
+
+    /// Finds out whether a disk can go without a loss: brings everything to its backing.
+    fn clear(&self, name: &DiskName) -> Result<(), DiskError> {
+        let Some((said, why)) = self.closed(name)? else {
+            return self.disks.clear(name);
+        };
+        match self.disks.left_of(&said)? {
+            Pages(0) => Ok(()),
+            left => Err(DiskError::Unwritten {
+                name: name.clone(),
+                source: io::Error::other(why),
+                left,
+            }),
+        }
+    }
+
+    /// Ends a disk; says how much was given up.
+    pub(super) fn remove(&self, name: &DiskName, unwritten: Unwritten) -> Result<Pages, DiskError> {
+        let given_up = match self.closed(name)? {
+            None => self.disks.remove(name, unwritten)?,
+            Some((said, _)) => {
+                self.disks.left_of(&said)?;
+                self.disks.forget(name)
+            }
+        };
+        self.named.lock().remove(name);
+        Ok(given_up)
+    }
+
+    /// What was said of a disk that is closed, and why it is; nothing of one that is open.
+    fn closed(&self, name: &DiskName) -> Result<Option<(DiskSettings, String)>, DiskError> {
+        let all = self.named.lock();
+        let named = all.get(name);
+        let named = named.ok_or_else(|| DiskError::NoDisk(name.clone()))?;
+        Ok(named.closed.clone().map(|why| (named.said.clone(), why)))
+    }
+}
+
+impl Daemon {
+    /// Ends a disk when its backing has everything, or what it does not take is given up, and writes that down where
+    /// it lasts.
+    pub fn remove_disk(&self, name: &DiskName, how: RemoveDisk) -> Result<RemovedDisk, Declined> {
+        let _turn = self.shelf.turn(name)?;
+        let behind = self.shelf.behind(name)?;
+        if how.delete {
+            behind.check_deletable(name, how.lasts)?;
+        }
+        let given_up = match how.force {
+            true => self.remove_and_keep(name, Unwritten::GivenUp, how.lasts)?,
+            false => {
+                self.shelf.clear(name)?;
+                self.remove_and_keep(name, Unwritten::Kept, how.lasts)?
+            }
+        };
+        tracing::info!(disk = %name, given_up = given_up.0, "disk removed by its owner");
+        Ok(RemovedDisk {
+            version: messages::VERSION,
+            given_up: given_up.0,
+            deleted: how.delete && behind.delete(),
+            made: behind.is_ours,
+            backing: behind.path.map(|path| path.display().to_string()),
+            disks: self.disk_statuses(),
+        })
+    }
+
+    fn remove_and_keep(
+        &self,
+        name: &DiskName,
+        unwritten: Unwritten,
+        lasts: Lasts,
+    ) -> Result<Pages, Declined> {
+        if lasts == Lasts::UntilRestart {
+            return Ok(self.shelf.remove(name, unwritten)?);
+        }
+        let before = self.live.lock().disk(name).cloned();
+        let change = self.written_disk(name).map(|_| DiskChange::Removed);
+        self.live.lock().keep_disk(name.clone(), change)?;
+        let removed = self.shelf.remove(name, unwritten);
+        if removed.is_err() {
+            self.live.lock().keep_disk(name.clone(), before)?;
+        }
+        Ok(removed?)
+    }
+}
