@@ -4,6 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use sublet_frontends::block::{self, Desk, Request, Shape};
 use sublet_frontends::tenancy::{Doorman, Tenancy};
@@ -17,7 +18,7 @@ use super::figures::Tallies;
 use super::inbox::Inbox;
 use super::reading::Reading;
 use super::swap::Swap;
-use crate::observe::Seldom;
+use crate::observe::Ailment;
 
 /// What the threads of a disk share.
 pub(super) struct Backed {
@@ -32,7 +33,26 @@ pub(super) struct Backed {
     pub(super) reading: Reading,
     pub(super) tallies: Tallies,
     pub(super) bytes: AtomicU64,
-    pub(super) failing: Seldom,
+    /// By what it does with its backing.
+    pub(super) ailments: [Ailment; 3],
+}
+
+/// What a disk does with its backing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Errand {
+    Read,
+    Write,
+    Sync,
+}
+
+impl Errand {
+    fn name(self) -> &'static str {
+        match self {
+            Errand::Read => "read",
+            Errand::Write => "write",
+            Errand::Sync => "sync",
+        }
+    }
 }
 
 impl Backed {
@@ -139,17 +159,39 @@ impl Backed {
         }
     }
 
-    /// Tells the log that the backing failed, but not for each request.
-    pub(super) fn tell(&self, deed: &str, error: &io::Error) {
-        if let Some(swallowed) = self.failing.may_speak() {
-            tracing::error!(
-                disk = %self.settings.name,
-                backing = %self.backing.path().display(),
-                %error,
-                swallowed,
-                "the backing failed to {deed}"
-            );
+    /// Tells the log that the backing failed, but not each time.
+    pub(super) fn tell(&self, errand: Errand, error: &io::Error) {
+        let ailment = &self.ailments[errand as usize];
+        let Some(times) = ailment.fails(&error.to_string(), Instant::now()) else {
+            return;
+        };
+        let consequence = match (self.swap.is_some(), errand) {
+            (true, Errand::Write) => {
+                "; its pages stay in memory, and nothing more is acknowledged that it does not have"
+            }
+            _ => "",
+        };
+        tracing::error!(
+            disk = %self.settings.name,
+            backing = %self.backing.path().display(),
+            %error,
+            times,
+            "the backing failed to {}{consequence}",
+            errand.name()
+        );
+    }
+
+    /// Tells the log that the backing does it again, where it did not.
+    pub(super) fn tell_works(&self, errand: Errand) {
+        if let Some(failures) = self.ailments[errand as usize].works(Instant::now()) {
+            tracing::info!(disk = %self.settings.name, failures, "the backing does {} again", errand.name());
         }
+    }
+
+    /// Why its backing takes no writes, if it takes none.
+    pub(super) fn ails_of(&self) -> Option<String> {
+        let cause = self.ailments[Errand::Write as usize].cause();
+        self.ails().then(|| cause.unwrap_or_default())
     }
 }
 

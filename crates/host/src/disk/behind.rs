@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use sublet_frontends::block::Buffer;
 use sublet_types::{Durability, PAGE_BYTES};
 
+use super::backed::Errand;
 use super::cover::PAGE;
 use super::floor::Floor;
 use super::stage::Staged;
@@ -82,12 +83,15 @@ impl Floor {
             let run = run_from(&desk.batch, from);
             // A bad place keeps no other from being written.
             if let Err(error) = self.write_run(swap, desk, run.clone()).await {
-                self.disk.tell("write", &error);
+                self.disk.tell(Errand::Write, &error);
                 failed = true;
             }
             from = run.end;
         }
         swap.note_backing(!failed);
+        if !failed {
+            self.disk.tell_works(Errand::Write);
+        }
         match failed {
             true => {
                 desk.failures += 1;

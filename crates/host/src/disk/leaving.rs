@@ -162,7 +162,8 @@ impl Shelved {
         let hurry = swap.hurry();
         while hurry.has_some() {
             if swap.failures() > failures {
-                return Err(self.failed(io::Error::other("it takes no writes")));
+                let why = self.disk.ails_of().unwrap_or_default();
+                return Err(self.failed(io::Error::other(format!("it takes no writes: {why}"))));
             }
             if until.is_some_and(|until| Instant::now() > until) {
                 return Err(self.failed(io::ErrorKind::TimedOut.into()));

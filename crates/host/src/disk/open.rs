@@ -23,7 +23,6 @@ use super::reading::Reading;
 use super::stage::Stage;
 use super::swap::Swap;
 use super::{DiskError, History};
-use crate::observe::Seldom;
 
 /// A disk whose thread runs.
 pub(super) struct OpenDisk {
@@ -101,7 +100,7 @@ impl OpenDisk {
                 settings,
                 tallies: Tallies::default(),
                 bytes: AtomicU64::new(bytes),
-                failing: Seldom::new(),
+                ailments: Default::default(),
                 backing,
                 bell,
                 swap,

@@ -243,15 +243,15 @@ impl Disks {
         let figures = disk.tallies.sum();
         let places = self.places.lock();
         let name = shelved.settings.name.as_str();
-        let ails = disk.ails();
-        let why = "its backing fails: the log says how";
+        let ails = disk.ails_of();
         DiskStatus {
-            state: if ails {
-                DiskState::Ailing
-            } else {
-                DiskState::Serving
+            state: match ails {
+                Some(_) => DiskState::Ailing,
+                None => DiskState::Serving,
             },
-            why: if ails { why.to_owned() } else { String::new() },
+            why: ails.map_or(String::new(), |why| {
+                format!("its backing takes no writes: {why}")
+            }),
             connections: places.as_ref().map_or(0, |places| places.connections(name)),
             reads: figures.reads,
             writes: figures.writes + figures.trims,

@@ -134,19 +134,11 @@ impl Swap {
         self.stage.some(self.disk, from, found);
     }
 
-    /// Whether the backing takes what it is given. Says so where that changes.
+    /// Whether the backing takes what it is given.
     pub(super) fn note_backing(&self, works: bool) {
-        let failed = self.failing.swap(!works, Ordering::Relaxed);
+        self.failing.store(!works, Ordering::Relaxed);
         self.failures
             .fetch_add(u64::from(!works), Ordering::Relaxed);
-        if failed && works {
-            tracing::info!("the backing of swap works again; writes are acknowledged from memory");
-        }
-        if !failed && !works {
-            tracing::error!(
-                "the backing of swap fails: its pages stay in memory, and nothing more is acknowledged that it does not have"
-            );
-        }
     }
 
     pub(super) fn is_failing(&self) -> bool {

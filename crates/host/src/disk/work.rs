@@ -7,6 +7,7 @@ use sublet_frontends::block::{Buffer, Extent, Fault};
 use sublet_store::disk::Coming;
 use sublet_types::PAGE_BYTES;
 
+use super::backed::Errand;
 use super::cover::{Cover, PAGE, by_object, key};
 use super::floor::Floor;
 use super::reading::Ahead;
@@ -86,9 +87,10 @@ impl Floor {
             let (result, back) = self.read_backing(at, room, part).await;
             room = back;
             if let Err(error) = result {
-                self.disk.tell("read", &error);
+                self.disk.tell(Errand::Read, &error);
                 return (Err(error), room);
             }
+            self.disk.tell_works(Errand::Read);
             self.keep_read(
                 cover,
                 &run,
@@ -205,17 +207,26 @@ impl Floor {
         match &result {
             Ok(()) => {
                 self.follow(cover, &room);
-                self.disk
-                    .swap
-                    .iter()
-                    .for_each(|swap| swap.note_backing(true));
+                self.note_written();
             }
             Err(error) => {
-                self.disk.tell("write", error);
+                self.disk.tell(Errand::Write, error);
                 self.distrust(cover.pages.clone());
             }
         }
         (result, room)
+    }
+
+    /// The backing took a write. A swap's works again only when it takes what waits for it, too.
+    fn note_written(&self) {
+        let swap = self.disk.swap.as_ref();
+        if let Some(swap) = swap.filter(|swap| swap.is_failing()) {
+            if swap.dirty() > 0 {
+                return;
+            }
+            swap.note_backing(true);
+        }
+        self.disk.tell_works(Errand::Write);
     }
 
     /// Memory has what the backing has now.
@@ -242,8 +253,9 @@ impl Floor {
     pub(super) async fn flush(&self, buffer: Buffer) -> Answer {
         self.tally.flushes.add(1);
         let synced = self.disk.backing.sync(&self.engine).await;
-        if let Err(error) = &synced {
-            self.disk.tell("sync", error);
+        match &synced {
+            Ok(()) => self.disk.tell_works(Errand::Sync),
+            Err(error) => self.disk.tell(Errand::Sync, error),
         }
         Answer::of_io(synced, buffer)
     }
@@ -295,7 +307,7 @@ impl Floor {
             (result, _) => result,
         };
         if let Err(error) = &result {
-            self.disk.tell("write", error);
+            self.disk.tell(Errand::Write, error);
         }
         Answer::of_io(result, buffer)
     }

@@ -84,6 +84,7 @@ fn what_a_backing_does_not_take_is_given_up_by_that_word_only() {
     drop(guest);
     let (code, log) = daemon.end();
     assert_eq!(code, Some(0), "{log}");
+    assert_eq!(log.matches("failed to write").count(), 1, "{log}");
     assert!(!folder.path("admin.stage").exists(), "nothing is kept");
 }
 
