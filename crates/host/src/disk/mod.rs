@@ -131,6 +131,11 @@ pub enum DiskError {
         "disk {0} comes back with the next start and needs its file then: leave --delete or --temporary away"
     )]
     NeedsFile(DiskName),
+    /// It would not open again.
+    #[error(
+        "the backing of disk {0} stays as large after a restart, and the config says another size: leave --temporary away"
+    )]
+    Outgrows(DiskName),
     /// The backing failed while it was changed or everything was brought to it.
     #[error("the backing of disk {name} failed: {source}")]
     Failed {

@@ -132,19 +132,33 @@ fn open_backing(settings: &DiskSettings, opening: &Opening<'_>) -> Result<Backin
         path: path.clone(),
         source,
     })?;
-    match settings.size {
-        Some(said) if opening.is_own && said.0 > has => {
-            backing.grow(said, true).map_err(DiskError::System)?;
-            Ok(backing)
-        }
-        // One that is larger was made so while its disk ran; no more is served than was said.
-        Some(said) if said.0 > has => Err(DiskError::Backing(BackingError::OtherSize {
-            path,
+    fit(backing, has, settings, opening)
+}
+
+/// A backing has the size that was said. A file that is ours grows to it. One of a disk that was served before may be
+/// larger, and no more of it is served than was said.
+fn fit(
+    backing: Backing,
+    has: u64,
+    settings: &DiskSettings,
+    opening: &Opening<'_>,
+) -> Result<Backing, DiskError> {
+    let Some(said) = settings.size.filter(|said| said.0 != has) else {
+        return Ok(backing);
+    };
+    let may_be_larger = opening.is_own || opening.history == History::Served;
+    if opening.is_own && said.0 > has {
+        backing.grow(said, true).map_err(DiskError::System)?;
+    } else if said.0 < has && may_be_larger {
+        tracing::warn!(disk = %settings.name, has = %Bytes(has), size = %said, "the backing is larger than its disk");
+    } else {
+        return Err(DiskError::Backing(BackingError::OtherSize {
+            path: backing.path().to_owned(),
             has: Bytes(has),
             said,
-        })),
-        _ => Ok(backing),
+        }));
     }
+    Ok(backing)
 }
 
 /// A file that was made for a disk which was not added after all.

@@ -13,10 +13,10 @@ use sublet_frontends::tenancy::{Clock, Doorman, Ledger};
 use sublet_store::{PageSettings, Store, StoreSettings};
 use sublet_types::{Bytes, DiskKind, DiskSettings, Durability, Fill, Slow, TenantSettings, Weight};
 
-use super::History;
 use super::backing::Backing;
 use super::open::{OpenDisk, Opening};
 use super::stage::{Preface, Stage};
+use super::{DiskError, History};
 
 /// Somebody who waits for one outcome at a time.
 struct Asker(Mutex<Sender<Outcome>>);
@@ -103,6 +103,11 @@ impl Rig {
     }
 
     fn open(&mut self) {
+        let opened = self.try_open(History::Unknown);
+        self.open = Some(opened.expect("it opens"));
+    }
+
+    fn try_open(&self, history: History) -> Result<OpenDisk, DiskError> {
         let tenant = self
             .premises
             .store
@@ -123,9 +128,9 @@ impl Rig {
             tenant,
             stage: self.stage.clone(),
             is_own: false,
-            history: History::Unknown,
+            history,
         };
-        self.open = Some(OpenDisk::start(&self.settings, &opening).expect("it opens"));
+        OpenDisk::start(&self.settings, &opening)
     }
 
     fn disk(&self) -> Arc<dyn Disk> {
@@ -374,6 +379,30 @@ fn a_disk_ends_with_everything_done() {
     rig.end();
     assert_eq!(answers.try_iter().count(), 200);
     assert!(staged.disks().is_empty(), "all is on the backing");
+}
+
+/// A part of a file is nobody's disk; one that was served as so large before still is.
+#[test]
+fn a_backing_has_the_size_that_was_said() {
+    for kind in [DiskKind::Disk, DiskKind::Swap] {
+        let mut rig = Rig::new(kind, |_| {});
+        rig.end();
+        for wrong in [DISK_BYTES / 2, DISK_BYTES * 2] {
+            rig.settings.size = Some(Bytes(wrong));
+            let refused = rig.try_open(History::Unknown).err();
+            let refused = refused.expect("refused").to_string();
+            for bytes in [DISK_BYTES, wrong] {
+                assert!(refused.contains(&format!("({bytes} bytes)")), "{refused}");
+            }
+        }
+        assert!(rig.try_open(History::Served).is_err(), "it is shorter now");
+        rig.settings.size = Some(Bytes(DISK_BYTES / 2));
+        let served = rig.try_open(History::Served).expect("it opens");
+        assert_eq!(served.disk.size(), Bytes(DISK_BYTES / 2));
+        served.end();
+        rig.settings.size = Some(Bytes(DISK_BYTES));
+        rig.open();
+    }
 }
 
 #[test]

@@ -285,6 +285,9 @@ impl Daemon {
         check_disk_size(name, asked.size)?;
         let _turn = self.shelf.turn(name)?;
         self.shelf.check_open(name)?;
+        if asked.lasts == Lasts::UntilRestart && self.says_size(name) {
+            return Err(DiskError::Outgrows(name.clone()).into());
+        }
         let before = self.shelf.disks.show(name);
         let before = before.ok_or_else(|| DiskError::NoDisk(name.clone()))?.size;
         if asked.lasts == Lasts::Always {
@@ -308,6 +311,12 @@ impl Daemon {
         self.shelf.check_open(name)?;
         self.shelf.disks.flush(name)?;
         self.disk(name)
+    }
+
+    /// Whether the config says how large a backing is that its owner named: then no other size opens.
+    fn says_size(&self, name: &DiskName) -> bool {
+        let written = self.written_disk(name);
+        written.is_some_and(|disk| disk.backing.is_some() && disk.size.is_some())
     }
 
     /// A disk that ends with the daemon has nothing to keep.

@@ -58,7 +58,10 @@ pub enum BackingError {
         bytes: u64,
     },
     /// It has another size than was said.
-    #[error("the backing {path} has {has}, not {said}: leave `--size` away, or resize the disk")]
+    #[error(
+        "the backing {path} has {has} ({} bytes), and the size that was said is {said} ({} bytes): leave the size away to serve all of it, or give both the same",
+        has.0, said.0
+    )]
     OtherSize {
         /// The file.
         path: PathBuf,
