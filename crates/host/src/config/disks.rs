@@ -9,6 +9,7 @@ use sublet_types::{
 
 use super::faults::{Fault, Faults, Place, Wrong};
 use super::knobs::DISK_KNOBS;
+use super::listen::Listen;
 use super::live::DiskChange;
 use super::said::Said;
 use super::written::{Written, set_defaults, unknown_key};
@@ -49,6 +50,7 @@ pub fn disk_asked(
     }
     if wrongs.is_empty() {
         wrongs.extend(disk.wrongs(name).into_iter().map(|(_, wrong)| wrong));
+        wrongs.extend(disk.doubles(name));
     }
     let at_request = |wrong| Place::Request.wrong(wrong);
     Faults::of(wrongs.into_iter().map(at_request).collect())?;
@@ -131,6 +133,18 @@ impl WrittenDisk {
         wrongs
     }
 
+    /// Places that it names twice, as which of the protocols ever.
+    fn doubles(&self, name: &DiskName) -> Vec<Wrong> {
+        let mut named = BTreeSet::new();
+        let places = self.listen.iter().filter(|listen| !is_any_port(listen));
+        let twice = places.filter(|listen| !named.insert(socket_of(listen)));
+        let wrong = |listen: &DiskListen| Wrong::SaidTwice {
+            key: format!("disks.{name}.listen"),
+            listen: listen.to_string(),
+        };
+        twice.map(wrong).collect()
+    }
+
     /// What it must have and has not.
     fn lacks(&self, name: &DiskName) -> Vec<(Option<&'static str>, Wrong)> {
         let is_disk = self.kind == DiskKind::Disk;
@@ -205,13 +219,13 @@ impl Written {
         for (name, tenant) in &self.tenants {
             let place = self.place(&format!("tenants.{name}.listen"));
             let places = tenant.listen.iter();
-            listed.extend(places.map(|listen| (listen.to_string(), place.clone())));
+            listed.extend(places.map(|listen| (socket_of_tenant(listen), place.clone())));
         }
         let mut backings = BTreeMap::new();
         for (name, disk) in self.served() {
             let place = self.disk_place(name, Some("listen"));
             for listen in disk.listen.iter().filter(|listen| !is_any_port(listen)) {
-                if let Some(first) = listed.insert(listen.to_string(), place.clone()) {
+                if let Some(first) = listed.insert(socket_of(listen), place.clone()) {
                     let (key, listen) = (format!("disks.{name}.listen"), listen.to_string());
                     let wrong = Wrong::ListedTwice { key, listen, first };
                     faults.push(place.clone().wrong(wrong));
@@ -266,6 +280,21 @@ impl Written {
         let lost: Vec<DiskName> = lost.map(|(name, _)| name.clone()).collect();
         self.disks.retain(|name, _| !lost.contains(name));
         Ok(lost)
+    }
+}
+
+/// What can be listened at once only.
+fn socket_of(listen: &DiskListen) -> String {
+    match listen {
+        DiskListen::Unix(path) | DiskListen::VhostUser(path) => path.clone(),
+        DiskListen::Tcp(..) => listen.to_string(),
+    }
+}
+
+fn socket_of_tenant(listen: &Listen) -> String {
+    match listen {
+        Listen::Unix(path) | Listen::Ring(path) => path.display().to_string(),
+        Listen::Tcp(..) => listen.to_string(),
     }
 }
 

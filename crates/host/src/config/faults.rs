@@ -186,6 +186,14 @@ pub enum Wrong {
         /// The first.
         first: Place,
     },
+    /// One place, twice in one breath.
+    #[error("`{key}`: {listen} is said twice")]
+    SaidTwice {
+        /// The key.
+        key: String,
+        /// The place.
+        listen: String,
+    },
     /// A user of two tenants.
     #[error("`{key}`: {user} is somebody's user already, at {first}")]
     NamedTwice {

@@ -166,6 +166,14 @@ fn what_is_wrong_with_a_disk_is_named_with_its_line() {
             "t.toml:9: `disks.web.listen`: unix:/run/db.sock is listed already, at t.toml:4",
         ),
         (
+            DB.replace("sock\"", "sock\", \"unix:/run/db.sock\""),
+            "t.toml:4: `disks.db.listen`: unix:/run/db.sock is listed already, at t.toml:4",
+        ),
+        (
+            DB.replace("sock\"", "sock\", \"vhost-user:/run/db.sock\""),
+            "t.toml:4: `disks.db.listen`: vhost-user:/run/db.sock is listed already, at t.toml:4",
+        ),
+        (
             format!(
                 "{DB}{}",
                 DB.replace("disks.db", "disks.dd")
@@ -195,6 +203,17 @@ fn a_request_is_told_all_that_is_wrong_with_it() {
     );
     assert!(lines[2].starts_with("unknown key `removed`"), "{wrong}");
     assert_eq!(ask(&[]).expect_err("empty").lines().count(), 3);
+    let twice = ["unix:/a", "tcp:[::1]:0", "vhost-user:/a", "tcp:[::1]:0"];
+    let twice = Said::List(twice.map(str::to_owned).to_vec());
+    let said = [("tenant", "t"), ("backing", "/b")];
+    let said = said.map(|(key, text)| (key.to_owned(), Said::Text(text.to_owned())));
+    let said = said.into_iter().chain([("listen".to_owned(), twice)]);
+    assert_eq!(
+        disk_asked(&disk("db"), said)
+            .expect_err("wrong")
+            .to_string(),
+        "`disks.db.listen`: vhost-user:/a is said twice"
+    );
 }
 
 #[test]
