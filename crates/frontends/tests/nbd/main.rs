@@ -6,6 +6,7 @@ mod fake_disk;
 mod many;
 mod node;
 mod parting;
+mod queue;
 mod tls;
 
 use sublet_frontends::{block, tenancy};

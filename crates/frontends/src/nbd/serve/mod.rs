@@ -26,8 +26,9 @@ pub use crate::doors::{Endpoint, ListenError, Listener};
 use crate::memcached::serve::Premises;
 use crate::tenancy::Doorman;
 
-/// Connections that wait to be accepted.
-pub const BACKLOG: u32 = 128;
+/// Connections that wait to be accepted; the kernel lowers it to `net.core.somaxconn`. As memcached's: after a restart
+/// all guests of a host come at once.
+pub const BACKLOG: u32 = 1024;
 
 /// What a busy worker may take longer than it should for seeing connections off.
 const PARTING_SLACK: Duration = Duration::from_secs(5);
