@@ -187,9 +187,8 @@ impl Disks {
             source,
         };
         headroom::stay_alive();
-        let program = std::env::current_exe().map_err(failed)?;
         let slots = Stage::slots_within(self.ground.dirty_max);
-        let kept = Kept::take(path, slots, &program)?;
+        let kept = Kept::take(path, slots)?;
         let stage = Stage::open(kept.file().map_err(failed)?).map_err(failed)?;
         for (disk, pages) in stage.disks() {
             tracing::info!(%disk, pages, "pages of swap that a daemon before this one had yet to write");

@@ -6,6 +6,7 @@ mod ailing;
 mod daemon;
 mod disks;
 mod guest;
+mod keeper;
 mod life;
 mod metrics;
 mod packaging;

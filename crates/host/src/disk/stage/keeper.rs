@@ -25,6 +25,9 @@ use super::{Preface, Stage};
 const GIVE: u8 = b'g';
 const END: u8 = b'e';
 
+/// The very program that runs, whatever became of its file: an upgrade replaces it under a running daemon.
+const THIS_PROGRAM: &str = "/proc/self/exe";
+
 /// How long a new keeper may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -55,19 +58,15 @@ pub(in super::super) struct Kept {
 
 impl Kept {
     /// The memfd that the keeper at `socket` has; where there is none, a new one with so many slots and a keeper for
-    /// it, started as `program` with `sublet keep SOCKET`.
-    pub(in super::super) fn take(
-        socket: &Path,
-        slots: u32,
-        program: &Path,
-    ) -> Result<Kept, KeeperError> {
+    /// it, this program as `sublet keep SOCKET`.
+    pub(in super::super) fn take(socket: &Path, slots: u32) -> Result<Kept, KeeperError> {
         let failed = |source| KeeperError::System {
             path: socket.to_owned(),
             source,
         };
         let fd = match ask_for(socket) {
             Ok(fd) => fd,
-            Err(error) if is_nobody(&error) => make(socket, slots, program).map_err(failed)?,
+            Err(error) if is_nobody(&error) => make(socket, slots).map_err(failed)?,
             Err(error) => return Err(failed(error)),
         };
         // Opened anew, so that the lock is this process's.
@@ -137,14 +136,15 @@ fn ask_for(socket: &Path) -> io::Result<OwnedFd> {
 }
 
 /// A new memfd, and a keeper for it.
-fn make(socket: &Path, slots: u32, program: &Path) -> io::Result<OwnedFd> {
+fn make(socket: &Path, slots: u32) -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let memfd = File::from(memfd_create("sublet-stage", flags)?);
     memfd.set_len(Stage::file_bytes(slots))?;
     fcntl_add_seals(&memfd, SealFlags::SHRINK | SealFlags::GROW)?;
     Preface::write(&memfd, slots)?;
     // In a group of its own: what ends the daemon, be it Ctrl-C, does not end the keeper.
-    Command::new(program)
+    Command::new(THIS_PROGRAM)
+        .arg0("sublet")
         .arg("keep")
         .arg(socket)
         .stdin(Stdio::from(memfd.try_clone()?))
