@@ -65,8 +65,9 @@ fn page(args: &Args, status: &Status, since: Option<(Duration, &Status)>) -> Str
 /// The page for people. Operations a second are over the time since the last look, if there was one,
 /// else since the start.
 pub(crate) fn text(status: &Status, since: Option<(Duration, &Status)>) -> String {
-    let mut page = lines(status)
+    let mut page = ending(status)
         .into_iter()
+        .chain(lines(status))
         .map(|(name, text)| format!("{name:<9} {text}\n"))
         .collect::<String>();
     page.push('\n');
@@ -88,6 +89,13 @@ pub(crate) fn text(status: &Status, since: Option<(Duration, &Status)>) -> Strin
         ));
     }
     page
+}
+
+/// That it ends, and what it waits for.
+fn ending(status: &Status) -> Option<(&'static str, String)> {
+    let left: Pages = status.disks.iter().map(|disk| Pages(disk.dirty)).sum();
+    let said = format!("its disks are brought to their backings; {left} left");
+    status.daemon.ending.then_some(("ending", said))
 }
 
 fn lines(status: &Status) -> Vec<(&'static str, String)> {

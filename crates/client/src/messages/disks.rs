@@ -91,7 +91,7 @@ pub enum DiskState {
     Serving,
     /// Its backing fails; what it cannot take stays in memory.
     Ailing,
-    /// It is being removed: what is dirty goes to the backing.
+    /// It is being removed, or its daemon ends: what is dirty goes to the backing.
     Leaving,
     /// It was kept from an earlier run and could not be opened; nobody reaches it.
     Closed,

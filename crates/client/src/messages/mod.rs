@@ -55,6 +55,9 @@ pub struct DaemonStatus {
     pub resident: Bytes,
     /// Of that, what is not arena: program, threads, buffers, tables.
     pub overhead: Bytes,
+    /// Whether it ends: its disks are brought to their backings, and nothing is changed any more.
+    #[serde(default)]
+    pub ending: bool,
 }
 
 /// The host's memory.

@@ -51,7 +51,24 @@ pub(super) fn admin(daemon: Arc<Daemon>) -> Router {
         .fallback(nothing_there)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
+        .layer(middleware::from_fn_with_state(
+            Arc::clone(&daemon),
+            only_look,
+        ))
         .with_state(daemon)
+}
+
+/// A daemon that ends is looked at, and changed no more.
+async fn only_look(State(daemon): Shared, request: Request, next: Next) -> Response {
+    if daemon.is_ending() && !request.method().is_safe() {
+        return No::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the daemon ends: nothing is changed any more",
+            "`sublet disk list` shows what its disks have yet to write; then start it again: sublet serve",
+        )
+        .into_response();
+    }
+    next.run(request).await
 }
 
 /// Everything, for who shows the token.

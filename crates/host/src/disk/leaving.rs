@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -52,6 +53,7 @@ impl Disks {
     /// The backing fails, and nothing may be given up: then the disk stays and is served.
     pub fn remove(&self, name: &DiskName, unwritten: Unwritten) -> Result<Pages, DiskError> {
         let leaving = self.find(name)?;
+        leaving.is_leaving.store(true, Ordering::Relaxed);
         self.let_go(name);
         // Clients may have written until now.
         let cleared = match unwritten {
@@ -62,6 +64,7 @@ impl Disks {
             }
         };
         if let Err(error) = cleared {
+            leaving.is_leaving.store(false, Ordering::Relaxed);
             let disk = Arc::clone(&leaving.disk);
             if let Err(error) = self.serve(&disk, &leaving.settings) {
                 tracing::error!(disk = %name, %error, "nobody reaches a disk that could not be removed");
@@ -100,14 +103,22 @@ impl Disks {
         staging.as_ref().map(|staging| Arc::clone(&staging.stage))
     }
 
-    /// Lets all clients go, writes what is staged, and ends every disk.
+    /// Every disk is shown as one that leaves.
+    pub fn begin_ending(&self) {
+        for disk in self.open.lock().values() {
+            disk.is_leaving.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Lets all clients go, writes what is staged, and ends every disk. They are shown until then.
     pub fn end(&self) {
         let places = self.places.lock().take();
         if let Some(places) = places {
             places.end();
         }
-        let all = std::mem::take(&mut *self.open.lock());
-        all.into_values().for_each(|disk| disk.end());
+        let all: Vec<Arc<Shelved>> = self.open.lock().values().cloned().collect();
+        all.iter().for_each(|disk| disk.end());
+        self.open.lock().clear();
         let staging = self.staging.lock().take();
         if let Some(staging) = staging {
             staging.end();

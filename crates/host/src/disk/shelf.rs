@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use sublet_client::messages::{DiskState, DiskStatus};
@@ -11,7 +11,7 @@ use sublet_frontends::block::Disk;
 use sublet_frontends::memcached::serve::Premises;
 use sublet_store::TenantError;
 use sublet_types::{
-    Bytes, DiskKind, DiskListen, DiskName, DiskSettings, PAGE_BYTES, PoolId, TenantId,
+    Bytes, DiskKind, DiskListen, DiskName, DiskSettings, PAGE_BYTES, Pages, PoolId, TenantId,
 };
 
 use super::DiskError;
@@ -67,6 +67,7 @@ pub(super) struct Shelved {
     pub(super) settings: DiskSettings,
     pub(super) disk: Arc<Backed>,
     pub(super) running: Mutex<Option<OpenDisk>>,
+    pub(super) is_leaving: AtomicBool,
 }
 
 impl Disks {
@@ -116,6 +117,7 @@ impl Disks {
         let shelved = Shelved {
             disk,
             running: Mutex::new(Some(running)),
+            is_leaving: AtomicBool::new(false),
             settings,
         };
         self.open
@@ -242,15 +244,22 @@ impl Disks {
         let figures = disk.tallies.sum();
         let places = self.places.lock();
         let name = shelved.settings.name.as_str();
-        let ails = disk.ails_of();
+        let dirty = disk.swap.as_ref().map_or(0, Swap::dirty);
+        let is_leaving = shelved.is_leaving.load(Ordering::Relaxed);
+        let (state, why) = match (disk.ails_of(), is_leaving) {
+            (Some(cause), _) => (
+                DiskState::Ailing,
+                format!("its backing takes no writes: {cause}"),
+            ),
+            (None, true) => (
+                DiskState::Leaving,
+                format!("{} are on the way to its backing", Pages(dirty)),
+            ),
+            (None, false) => (DiskState::Serving, String::new()),
+        };
         DiskStatus {
-            state: match ails {
-                Some(_) => DiskState::Ailing,
-                None => DiskState::Serving,
-            },
-            why: ails.map_or(String::new(), |why| {
-                format!("its backing takes no writes: {why}")
-            }),
+            state,
+            why,
             connections: places.as_ref().map_or(0, |places| places.connections(name)),
             reads: figures.reads,
             writes: figures.writes + figures.trims,
@@ -259,7 +268,7 @@ impl Disks {
             hits: figures.hits,
             misses: figures.misses,
             pages: pages.get(&disk.pool).copied().unwrap_or(0),
-            dirty: disk.swap.as_ref().map_or(0, Swap::dirty),
+            dirty,
             prefetched: figures.read_ahead,
             faults: figures.faults,
             ..DiskStatus::idle(shelved.settings.clone(), disk.size())

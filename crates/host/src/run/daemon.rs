@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -36,6 +37,7 @@ pub struct Daemon {
     pub(super) written: Config,
     file: Option<PathBuf>,
     pub(super) live: Mutex<Live>,
+    is_ending: AtomicBool,
 }
 
 /// Why the daemon did not do what it was asked.
@@ -113,7 +115,19 @@ impl Daemon {
             written: loaded.written,
             file: loaded.file,
             live: Mutex::new(loaded.live),
+            is_ending: AtomicBool::new(false),
         }
+    }
+
+    /// From now on it only answers, and changes nothing.
+    pub(super) fn begin_ending(&self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+        self.shelf.begin_ending();
+    }
+
+    /// Whether it changes nothing any more.
+    pub fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::Relaxed)
     }
 
     /// Everything, now.
@@ -271,11 +285,11 @@ impl Daemon {
         }
     }
 
-    /// It is well.
+    /// Whether it is well.
     pub fn health(&self) -> Health {
         Health {
             version: VERSION,
-            serving: true,
+            serving: !self.is_ending(),
             uptime_secs: self.premises.clock.uptime_secs(),
         }
     }
@@ -330,6 +344,7 @@ impl Daemon {
             admin: self.config.admin.socket.display().to_string(),
             resident: process::resident().unwrap_or_default(),
             overhead: self.overhead + self.shelf.stage_bytes(),
+            ending: self.is_ending(),
         }
     }
 

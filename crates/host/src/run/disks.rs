@@ -118,6 +118,11 @@ impl Shelf {
         }
     }
 
+    /// Every disk is shown as one that leaves.
+    pub(super) fn begin_ending(&self) {
+        self.disks.begin_ending();
+    }
+
     /// Brings everything to the backings, with a line now and then on how much is left.
     pub(super) fn drain(&self) {
         let all = self.disks.list();

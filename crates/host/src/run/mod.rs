@@ -143,9 +143,11 @@ pub fn run(loaded: Loaded) -> Result<(), RunError> {
     });
     impatience.store(true, Ordering::Relaxed);
     tracing::info!(signal, "ending");
-    drop(admin);
+    // Who asks is answered until the last page is on its backing.
+    daemon.begin_ending();
     daemon.shelf.drain();
     daemon.shelf.end();
+    drop(admin);
     if let Some(ringing) = ringing {
         ringing.stop();
     }

@@ -132,9 +132,19 @@ impl Daemon {
         signal(self.pid(), rustix::process::Signal::HUP);
     }
 
-    /// Ends it as a service manager would; its exit code, and what it logged.
-    pub(crate) fn end(mut self) -> (Option<i32>, String) {
+    /// Has it end as a service manager would.
+    pub(crate) fn terminate(&self) {
         signal(self.pid(), rustix::process::Signal::TERM);
+    }
+
+    /// Ends it as a service manager would; its exit code, and what it logged.
+    pub(crate) fn end(self) -> (Option<i32>, String) {
+        self.terminate();
+        self.ended()
+    }
+
+    /// Waits for its end; its exit code, and what it logged.
+    pub(crate) fn ended(mut self) -> (Option<i32>, String) {
         let status = self.child.wait().expect("ended");
         let mut log = String::new();
         let _ = self

@@ -5,6 +5,7 @@ mod afar;
 mod ailing;
 mod daemon;
 mod disks;
+mod draining;
 mod guest;
 mod keeper;
 mod life;
