@@ -176,6 +176,8 @@ pub struct Ledger(Mutex<Pages>);
 #[derive(Debug, Default)]
 struct Pages {
     threads: Vec<(TenantId, Arc<Counters>)>,
+    /// What tenancies counted that have ended.
+    past: HashMap<TenantId, Counters>,
     zeros: HashMap<TenantId, Counters>,
 }
 
@@ -185,6 +187,15 @@ impl Ledger {
         let entry = (tenant, Arc::clone(&counters));
         self.0.lock().threads.push(entry);
         counters
+    }
+
+    /// Keeps what was counted, and lets the page itself go: disks come and go, each with tenancies of its own.
+    fn close(&self, tenant: TenantId, counters: &Arc<Counters>) {
+        let mut pages = self.0.lock();
+        pages
+            .threads
+            .retain(|(_, open)| !Arc::ptr_eq(open, counters));
+        pages.past.entry(tenant).or_default().add(counters);
     }
 
     /// The sum of all threads' counters for a tenant, since the start.
@@ -213,6 +224,9 @@ impl Ledger {
 impl Pages {
     fn total(&self, tenant: TenantId) -> Counters {
         let total = Counters::default();
+        if let Some(past) = self.past.get(&tenant) {
+            total.add(past);
+        }
         for (_, counters) in self.threads.iter().filter(|(t, _)| *t == tenant) {
             total.add(counters);
         }
@@ -268,6 +282,12 @@ pub struct Tenancy {
     tenant: TenantId,
     /// This second, while a batch runs: reading the clock costs as much as a lookup.
     second: Cell<Option<Second>>,
+}
+
+impl Drop for Tenancy {
+    fn drop(&mut self) {
+        self.ledger.close(self.tenant, &self.counters);
+    }
 }
 
 impl Tenancy {
@@ -427,5 +447,30 @@ impl Tenancy {
     /// Visits a part of the tenant's items; see [`Worker::scan`].
     pub fn scan(&self, cursor: u64, visit: impl FnMut(&Item<'_>)) -> Option<u64> {
         self.worker.scan(self.tenant, cursor, self.now(), visit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ended_tenancies_counted_stays_and_they_do_not() {
+        let ledger = Ledger::default();
+        let (tenant, other) = (TenantId(1), TenantId(2));
+        let stays = ledger.open(tenant);
+        stays.cmd_get.bump();
+        for _ in 0..1000 {
+            for whose in [tenant, other] {
+                let counters = ledger.open(whose);
+                counters.cmd_get.bump();
+                ledger.close(whose, &counters);
+            }
+        }
+        assert_eq!(ledger.0.lock().threads.len(), 1);
+        assert_eq!(ledger.total(tenant).cmd_get.get(), 1001);
+        assert_eq!(ledger.total(other).cmd_get.get(), 1000);
+        ledger.reset(other);
+        assert_eq!(ledger.since_reset(other).cmd_get.get(), 0);
     }
 }

@@ -56,6 +56,12 @@ impl Drop for Hurry<'_> {
     }
 }
 
+impl Drop for Swap {
+    fn drop(&mut self) {
+        self.stage.leave(self.disk);
+    }
+}
+
 impl Swap {
     pub(super) fn new(
         stage: Arc<Stage>,

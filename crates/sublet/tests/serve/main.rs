@@ -11,4 +11,5 @@ mod keeper;
 mod life;
 mod metrics;
 mod packaging;
+mod turnover;
 mod users;

@@ -7,7 +7,7 @@
 mod head;
 mod keeper;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -21,8 +21,8 @@ use self::head::{HEAD_BYTES, Head, PREFACE_BYTES};
 pub(super) use self::keeper::Kept;
 pub use self::keeper::{KeeperError, keep};
 
-/// A disk's number on the stage, for as long as the daemon runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// A disk's number on the stage. No other ever has it while the daemon runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct StageDisk(u32);
 
 /// A page on the stage, as it was when somebody looked.
@@ -46,14 +46,21 @@ pub(super) struct Stage {
 }
 
 struct Index {
-    /// Each with the mark of its backing.
-    disks: Vec<(DiskName, u64)>,
+    disks: BTreeMap<StageDisk, Known>,
+    next: u32,
     of_page: HashMap<(StageDisk, u64), u32>,
     slots: Vec<Option<Occupied>>,
     free: Vec<u32>,
-    /// Pages of each disk.
-    counts: Vec<u64>,
     sequence: u64,
+}
+
+/// A disk that has pages there, or may put some.
+struct Known {
+    /// Its name, and the mark of its backing.
+    whose: (DiskName, u64),
+    pages: u64,
+    /// How many serve it.
+    users: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -85,12 +92,12 @@ impl Stage {
         let stage = Stage {
             slots,
             index: Mutex::new(Index {
-                disks: Vec::new(),
+                disks: BTreeMap::new(),
+                next: 0,
                 // Twice as many: what comes and goes is then tidied in place, and nothing is ever allocated.
                 of_page: HashMap::with_capacity(2 * slots as usize),
                 slots: vec![None; slots as usize],
                 free: Vec::with_capacity(slots as usize),
-                counts: Vec::new(),
                 sequence: 0,
             }),
             _locked: lock_in_memory(&file),
@@ -115,32 +122,39 @@ impl Stage {
                 self.index.lock().free.push(slot);
                 continue;
             }
-            let disk = self.enter(&head.disk, head.mark);
+            let disk = self.index.lock().number(&head.disk, head.mark);
             self.publish(disk, head.page, head.sequence, slot);
         }
         Ok(())
     }
 
-    /// A disk's number; the same for the same name and backing.
+    /// A disk's number, for who serves it; the same for the same name and backing.
     pub(super) fn enter(&self, name: &DiskName, mark: u64) -> StageDisk {
         let mut index = self.index.lock();
-        let is_it = |disk: &(DiskName, u64)| disk.0 == *name && disk.1 == mark;
-        let known = index.disks.iter().position(is_it);
-        let number = known.unwrap_or_else(|| {
-            index.disks.push((name.clone(), mark));
-            index.counts.push(0);
-            index.disks.len() - 1
-        });
-        StageDisk(number as u32)
+        let disk = index.number(name, mark);
+        if let Some(known) = index.disks.get_mut(&disk) {
+            known.users += 1;
+        }
+        disk
+    }
+
+    /// One who served a disk does so no more. Without pages and users its number is nobody's.
+    pub(super) fn leave(&self, disk: StageDisk) {
+        let mut index = self.index.lock();
+        if let Some(known) = index.disks.get_mut(&disk) {
+            known.users -= 1;
+        }
+        index.count(disk, |pages| pages);
     }
 
     /// Puts a page. When this returns well the page outlives this process.
     pub(super) fn put(&self, disk: StageDisk, page: u64, bytes: &[u8]) -> Result<(), Full> {
         let mut index = self.index.lock();
+        let sequence = index.sequence + 1;
+        let known = index.disks.get(&disk).ok_or(Full)?;
+        let head = Head::bytes(&known.whose, page, sequence, bytes);
         let slot = index.free.pop().ok_or(Full)?;
-        index.sequence += 1;
-        let sequence = index.sequence;
-        let head = Head::bytes(&index.disks[disk.0 as usize], page, sequence, bytes);
+        index.sequence = sequence;
         drop(index);
         let written = self
             .file
@@ -167,7 +181,8 @@ impl Stage {
         index.sequence = index.sequence.max(sequence);
         let before = index.of_page.get(&(disk, page)).copied();
         let newer = before.and_then(|before| index.slots[before as usize]);
-        if newer.is_some_and(|newer| newer.sequence > sequence) {
+        let has_left = !index.disks.contains_key(&disk);
+        if has_left || newer.is_some_and(|newer| newer.sequence > sequence) {
             self.give_up(&mut index, slot);
             return;
         }
@@ -179,7 +194,7 @@ impl Stage {
         index.of_page.insert((disk, page), slot);
         match before {
             Some(before) => self.give_up(&mut index, before),
-            None => index.counts[disk.0 as usize] += 1,
+            None => index.count(disk, |pages| pages + 1),
         }
     }
 
@@ -234,9 +249,10 @@ impl Stage {
             let Some(page) = index.slots[slot as usize] else {
                 continue;
             };
-            if index.disks[page.disk.0 as usize].0 == *name {
+            let known = index.disks.get(&page.disk);
+            if known.is_some_and(|known| known.whose.0 == *name) {
                 index.of_page.remove(&(page.disk, page.page));
-                index.counts[page.disk.0 as usize] -= 1;
+                index.count(page.disk, |pages| pages - 1);
                 self.give_up(&mut index, slot);
                 removed += 1;
             }
@@ -258,7 +274,7 @@ impl Stage {
         let is_same = |sequence| occupied.is_some_and(|occupied| occupied.sequence == sequence);
         if same.is_none_or(is_same) {
             index.of_page.remove(&(disk, page));
-            index.counts[disk.0 as usize] -= 1;
+            index.count(disk, |pages| pages - 1);
             self.give_up(&mut index, slot);
         }
     }
@@ -298,7 +314,8 @@ impl Stage {
 
     /// Pages of a disk that are there.
     pub(super) fn count(&self, disk: StageDisk) -> u64 {
-        self.index.lock().counts[disk.0 as usize]
+        let index = self.index.lock();
+        index.disks.get(&disk).map_or(0, |known| known.pages)
     }
 
     /// Pages that are there under a name, whatever their backing.
@@ -316,9 +333,10 @@ impl Stage {
     /// Disks that have pages there.
     pub(super) fn disks(&self) -> Vec<(DiskName, u64)> {
         let index = self.index.lock();
-        let names = index.disks.iter().map(|(name, _)| name.clone());
-        let each = names.zip(index.counts.iter().copied());
-        each.filter(|(_, pages)| *pages > 0).collect()
+        let known = index.disks.values().filter(|known| known.pages > 0);
+        known
+            .map(|known| (known.whose.0.clone(), known.pages))
+            .collect()
     }
 
     /// What it takes of the host's memory.
@@ -328,6 +346,39 @@ impl Stage {
 
     fn place(&self, slot: u32) -> u64 {
         pages_from(self.slots) + u64::from(slot) * PAGE_BYTES
+    }
+}
+
+impl Index {
+    fn number(&mut self, name: &DiskName, mark: u64) -> StageDisk {
+        let whose = (name.clone(), mark);
+        let known = self.disks.iter().find(|(_, known)| known.whose == whose);
+        if let Some((disk, _)) = known {
+            return *disk;
+        }
+        let disk = StageDisk(self.next);
+        self.next += 1;
+        let (pages, users) = (0, 0);
+        self.disks.insert(
+            disk,
+            Known {
+                whose,
+                pages,
+                users,
+            },
+        );
+        disk
+    }
+
+    /// Counts a disk's pages anew; one without pages and users is forgotten.
+    fn count(&mut self, disk: StageDisk, now: impl FnOnce(u64) -> u64) {
+        let Some(known) = self.disks.get_mut(&disk) else {
+            return;
+        };
+        known.pages = now(known.pages);
+        if known.pages == 0 && known.users == 0 {
+            self.disks.remove(&disk);
+        }
     }
 }
 

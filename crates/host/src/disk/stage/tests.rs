@@ -159,3 +159,26 @@ proptest! {
         }
     }
 }
+
+/// Disks come and go; what one left behind is nobody else's, and those without pages leave nothing.
+#[test]
+fn a_disk_that_left_is_forgotten_when_its_pages_are() {
+    let stage = Stage::open(fresh()).expect("opened");
+    for n in 0..1000 {
+        let disk = stage.enter(&name("goes"), n);
+        stage.put(disk, 1, &page(1)).expect("room");
+        stage.remove(disk, 1);
+        stage.leave(disk);
+        assert_eq!(stage.put(disk, 1, &page(1)), Err(Full), "it has left");
+        assert!(!stage.read(disk, 1, &mut page(0)));
+    }
+    assert!(stage.index.lock().disks.is_empty());
+    let first = stage.enter(&name("stays"), 1);
+    stage.put(first, 1, &page(1)).expect("room");
+    stage.leave(first);
+    assert_eq!(stage.disks(), [(name("stays"), 1)]);
+    assert_eq!(stage.enter(&name("stays"), 1), first);
+    assert_eq!(stage.remove_all(&name("stays")), 1);
+    stage.leave(first);
+    assert!(stage.index.lock().disks.is_empty());
+}
