@@ -23,9 +23,9 @@ use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 
 use crate::door::Door;
 use crate::messages::{
-    AddDisk, ChangePolicy, ChangeTenant, DiskStatus, Disks, Explained, Health, Lasts, Policies,
-    Refusal, ReleaseReport, ReleaseRequest, RemoveDisk, RemovedDisk, ResizeDisk, Settings, Status,
-    TenantStatus, Tenants,
+    AddDisk, AddTenant, ChangePolicy, ChangeTenant, DiskStatus, Disks, Explained, Health, Lasts,
+    Policies, Refusal, ReleaseReport, ReleaseRequest, RemoveDisk, RemovedDisk, ResizeDisk,
+    Settings, Status, TenantStatus, Tenants,
 };
 
 /// A handle on a daemon's admin interface.
@@ -118,6 +118,17 @@ impl Admin {
         self.call(Method::PATCH, &format!("/v1/tenants/{name}"), Some(change))
     }
 
+    /// Adds a tenant.
+    pub fn add_tenant(&self, tenant: &AddTenant) -> Result<TenantStatus, CallError> {
+        self.call(Method::POST, "/v1/tenants", Some(tenant))
+    }
+
+    /// Removes a tenant that nobody uses. Who remains is the answer.
+    pub fn remove_tenant(&self, name: &TenantName, lasts: Lasts) -> Result<Tenants, CallError> {
+        let path = format!("/v1/tenants/{name}?lasts={}", word(lasts));
+        self.call::<(), _>(Method::DELETE, &path, None)
+    }
+
     /// Gives memory back; returns when the last block has left.
     pub fn release(&self, release: &ReleaseRequest) -> Result<ReleaseReport, CallError> {
         self.call(Method::POST, "/v1/release", Some(release))
@@ -156,11 +167,12 @@ impl Admin {
 
     /// Ends a disk; returns when the backing has everything, or when what it does not take is given up.
     pub fn remove_disk(&self, name: &DiskName, how: RemoveDisk) -> Result<RemovedDisk, CallError> {
-        let lasts = match how.lasts {
-            Lasts::Always => "always",
-            Lasts::UntilRestart => "until-restart",
-        };
-        let RemoveDisk { force, delete, .. } = how;
+        let RemoveDisk {
+            lasts,
+            force,
+            delete,
+        } = how;
+        let lasts = word(lasts);
         let path = format!("/v1/disks/{name}?lasts={lasts}&force={force}&delete={delete}");
         self.call::<(), _>(Method::DELETE, &path, None)
     }
@@ -298,6 +310,13 @@ impl Admin {
             Ok(refusal) => Err(CallError::Refused(refusal)),
             Err(_) => Err(CallError::Garbled(self.door.clone())),
         }
+    }
+}
+
+fn word(lasts: Lasts) -> &'static str {
+    match lasts {
+        Lasts::Always => "always",
+        Lasts::UntilRestart => "until-restart",
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use sublet_client::messages::{ChangeTenant, Lasts, Limit, PagesStatus, TenantStatus};
+use sublet_client::messages::{AddTenant, ChangeTenant, Lasts, Limit, PagesStatus, TenantStatus};
 use sublet_types::{TenantName, Weight};
 
 use crate::exit::Exit;
@@ -36,15 +36,37 @@ enum Verb {
         #[command(flatten)]
         reach: Reach,
     },
+    /// Add a tenant for disks to come
+    Add(Add),
+    /// Remove a tenant that nobody uses
+    Remove {
+        /// Which one
+        name: TenantName,
+        /// Only until the daemon ends
+        #[arg(long)]
+        temporary: bool,
+        #[command(flatten)]
+        reach: Reach,
+    },
     /// Change what a tenant is granted
     Set(Set),
 }
 
 #[derive(clap::Args)]
-#[group(id = "what", required = true, multiple = true, args = ["weight", "floor", "ceiling"])]
-struct Set {
-    /// Which one
+struct Add {
+    /// Its name
     name: TenantName,
+    #[command(flatten)]
+    grants: Grants,
+    /// Only until the daemon ends
+    #[arg(long)]
+    temporary: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+#[derive(clap::Args)]
+struct Grants {
     /// Its share relative to the others' (100 unless said otherwise)
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     weight: Option<u32>,
@@ -54,6 +76,15 @@ struct Set {
     /// What it never holds more than, such as 2GiB, or none
     #[arg(long)]
     ceiling: Option<Limit>,
+}
+
+#[derive(clap::Args)]
+#[group(id = "what", required = true, multiple = true, args = ["weight", "floor", "ceiling"])]
+struct Set {
+    /// Which one
+    name: TenantName,
+    #[command(flatten)]
+    grants: Grants,
     /// Only until the daemon ends
     #[arg(long)]
     temporary: bool,
@@ -80,6 +111,17 @@ pub(crate) fn run(args: &Args) -> Exit {
             json: false,
             reach,
         } => reach.ask(|admin| admin.tenant(name)).map(|one| page(&one)),
+        Verb::Add(add) => add
+            .reach
+            .ask(|admin| admin.add_tenant(&add.tenant()))
+            .map(|one| grants(&one)),
+        Verb::Remove {
+            name,
+            temporary,
+            reach,
+        } => reach
+            .ask(|admin| admin.remove_tenant(name, lasts(*temporary)))
+            .map(|_| format!("{name}: removed\n")),
         Verb::Set(set) => set
             .reach
             .ask(|admin| admin.change_tenant(&set.name, &set.change()))
@@ -94,15 +136,30 @@ pub(crate) fn run(args: &Args) -> Exit {
 impl Set {
     fn change(&self) -> ChangeTenant {
         ChangeTenant {
-            weight: self.weight.map(Weight),
-            floor: self.floor,
-            ceiling: self.ceiling,
-            lasts: if self.temporary {
-                Lasts::UntilRestart
-            } else {
-                Lasts::Always
-            },
+            weight: self.grants.weight.map(Weight),
+            floor: self.grants.floor,
+            ceiling: self.grants.ceiling,
+            lasts: lasts(self.temporary),
         }
+    }
+}
+
+impl Add {
+    fn tenant(&self) -> AddTenant {
+        AddTenant {
+            name: self.name.clone(),
+            weight: self.grants.weight.map(Weight),
+            floor: self.grants.floor,
+            ceiling: self.grants.ceiling,
+            lasts: lasts(self.temporary),
+        }
+    }
+}
+
+fn lasts(temporary: bool) -> Lasts {
+    match temporary {
+        true => Lasts::UntilRestart,
+        false => Lasts::Always,
     }
 }
 

@@ -214,6 +214,35 @@ pub struct Tenants {
     pub tenants: Vec<TenantStatus>,
 }
 
+/// A new tenant (`POST /v1/tenants`): memory for disks to come.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AddTenant {
+    /// Its name.
+    pub name: TenantName,
+    /// Its share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<Weight>,
+    /// What the others never take from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<Limit>,
+    /// What it never holds more than.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling: Option<Limit>,
+    /// Whether it ends with the daemon.
+    #[serde(default)]
+    pub lasts: Lasts,
+}
+
+/// How a tenant is removed (the query of `DELETE /v1/tenants/NAME`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RemoveTenant {
+    /// Whether it stays removed after a restart.
+    #[serde(default)]
+    pub lasts: Lasts,
+}
+
 /// A change of a tenant (`PATCH /v1/tenants/NAME`). What is left out stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -13,7 +13,7 @@ use axum::routing::{get, post};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sublet_client::messages::{
-    ChangePolicy, ChangeTenant, REQUEST_BYTES_MAX, Refusal, ReleaseRequest,
+    AddTenant, ChangePolicy, ChangeTenant, REQUEST_BYTES_MAX, Refusal, ReleaseRequest, RemoveTenant,
 };
 use sublet_types::TenantName;
 
@@ -36,9 +36,12 @@ pub(super) fn admin(daemon: Arc<Daemon>) -> Router {
         )
         .route(
             "/v1/tenants",
-            get(async |State(d): Shared| Json(d.tenants())),
+            get(async |State(d): Shared| Json(d.tenants())).post(add_tenant),
         )
-        .route("/v1/tenants/{name}", get(tenant).patch(change_tenant))
+        .route(
+            "/v1/tenants/{name}",
+            get(tenant).patch(change_tenant).delete(remove_tenant),
+        )
         .route(
             "/v1/policies",
             get(async |State(d): Shared| Json(d.policies())),
@@ -116,6 +119,10 @@ impl From<Declined> for No {
             Declined::NoTenant(_) => (
                 StatusCode::NOT_FOUND,
                 "`sublet tenants list` shows them all",
+            ),
+            Declined::TenantInUse { .. } => (
+                StatusCode::CONFLICT,
+                "end that first; `sublet tenants show NAME` and `sublet disk list` show it",
             ),
             Declined::Change { .. }
             | Declined::Floor { .. }
@@ -218,6 +225,27 @@ async fn change_tenant(
 ) -> Result<impl IntoResponse, No> {
     let (name, change) = (named(&name)?, heard::<ChangeTenant>(body)?);
     apart(move || daemon.change_tenant(&name, &change)).await
+}
+
+async fn add_tenant(
+    State(daemon): Shared,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<impl IntoResponse, No> {
+    let tenant = heard::<AddTenant>(body)?;
+    apart(move || daemon.add_tenant(&tenant)).await
+}
+
+async fn remove_tenant(
+    State(daemon): Shared,
+    Path(name): Path<String>,
+    how: Result<Query<RemoveTenant>, QueryRejection>,
+) -> Result<impl IntoResponse, No> {
+    let wrong = |rejection: QueryRejection| {
+        let hint = "say ?lasts=always or ?lasts=until-restart";
+        No::new(StatusCode::BAD_REQUEST, rejection.body_text(), hint)
+    };
+    let (name, Query(how)) = (named(&name)?, how.map_err(wrong)?);
+    apart(move || daemon.remove_tenant(&name, how.lasts)).await
 }
 
 async fn change_policy(

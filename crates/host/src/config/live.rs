@@ -18,6 +18,8 @@ use super::written::Written;
 /// What was changed of one tenant; `None` where the config's word holds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TenantChange {
+    /// It was added, and is there without a listener.
+    pub added: bool,
     /// Its weight.
     pub weight: Option<Weight>,
     /// Its floor, or that it has none.
@@ -101,6 +103,24 @@ impl Live {
         let mut next = self.clone();
         next.changes.entry(name).or_default().take(change);
         next.write()?;
+        *self = next;
+        Ok(())
+    }
+
+    /// Notes all that is said of a tenant, or nothing, and writes everything down; either both happen or neither.
+    pub fn keep_tenant(
+        &mut self,
+        name: TenantName,
+        change: Option<TenantChange>,
+    ) -> Result<(), KeepError> {
+        let mut next = self.clone();
+        match change {
+            Some(change) => next.changes.insert(name, change),
+            None => next.changes.remove(&name),
+        };
+        if next.changes != self.changes {
+            next.write()?;
+        }
         *self = next;
         Ok(())
     }
@@ -224,6 +244,7 @@ impl DiskChange {
 impl TenantChange {
     /// Takes what `other` says over what this says.
     pub fn take(&mut self, other: &TenantChange) {
+        self.added |= other.added;
         self.weight = other.weight.or(self.weight);
         self.floor = other.floor.or(self.floor);
         self.ceiling = other.ceiling.or(self.ceiling);
@@ -241,6 +262,7 @@ impl TenantChange {
             format!("[{}]", quoted.join(", "))
         };
         let lines = [
+            ("added", self.added.then(|| "true".to_owned())),
             ("weight", self.weight.map(|weight| weight.0.to_string())),
             ("floor", self.floor.map(amount)),
             ("ceiling", self.ceiling.map(amount)),

@@ -282,7 +282,7 @@ impl Written {
                 }
             }
             let reached = !tenant.listen.is_empty() || !tenant.users.is_empty();
-            if !reached && !of_disks.contains(name) {
+            if !reached && !tenant.added && !of_disks.contains(name) {
                 let place = self.place(&format!("tenants.{name}"));
                 faults.push(place.wrong(Wrong::NoListener(name.to_string())));
             }

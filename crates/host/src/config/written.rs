@@ -48,6 +48,7 @@ pub struct Written {
 /// Everything that was said of one tenant, over the defaults of the table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WrittenTenant {
+    pub(super) added: bool,
     pub(super) weight: Weight,
     pub(super) floor: Option<Bytes>,
     pub(super) ceiling: Option<Bytes>,
@@ -100,7 +101,8 @@ impl Written {
         let of_disks = self.disk_tenants();
         let unreachable = |(name, tenant): (&TenantName, &WrittenTenant)| {
             let reached = !tenant.listen.is_empty() || !tenant.users.is_empty();
-            (!reached && !of_disks.contains(name)).then(|| name.clone())
+            let is_there = reached || tenant.added || of_disks.contains(name);
+            (!is_there).then(|| name.clone())
         };
         let orphans: Vec<TenantName> = self.tenants.iter().filter_map(unreachable).collect();
         self.tenants.retain(|name, _| !orphans.contains(name));
@@ -121,6 +123,7 @@ impl Written {
         let change = |(name, tenant): (&TenantName, &WrittenTenant)| {
             let said = |key| self.places.contains_key(&format!("tenants.{name}.{key}"));
             let change = TenantChange {
+                added: tenant.added,
                 weight: said("weight").then_some(tenant.weight),
                 floor: said("floor").then_some(tenant.floor),
                 ceiling: said("ceiling").then_some(tenant.ceiling),

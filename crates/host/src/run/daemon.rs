@@ -46,6 +46,14 @@ pub enum Declined {
     /// No tenant of that name.
     #[error("no tenant is called {0}")]
     NoTenant(TenantName),
+    /// It is somebody's still.
+    #[error("tenant {name} cannot go: {by}")]
+    TenantInUse {
+        /// Which tenant.
+        name: TenantName,
+        /// What has it.
+        by: String,
+    },
     /// The change makes no sense.
     #[error("tenant {name}: {source}")]
     Change {
@@ -182,12 +190,6 @@ impl Daemon {
         name: &TenantName,
         change: &ChangeTenant,
     ) -> Result<TenantStatus, Declined> {
-        if change
-            .weight
-            .is_some_and(|weight| !(1..=WEIGHT_MAX).contains(&weight.0))
-        {
-            return Err(Declined::Weight);
-        }
         // Held over it all, so that what is kept is what holds.
         let mut live = self.live.lock();
         let TenantFigures {
@@ -201,10 +203,7 @@ impl Daemon {
             floor: change.floor.map_or(before.floor, Limit::amount),
             ceiling: change.ceiling.map_or(before.ceiling, Limit::amount),
         };
-        let arena = self.config.arena.ceiling.unwrap_or(Bytes(u64::MAX));
-        if after.floor.is_some_and(|floor| floor > arena) {
-            return Err(Declined::Floor { arena });
-        }
+        self.check_grants(&after)?;
         let store = &self.premises.store;
         let refused = |source| Declined::Change {
             name: name.clone(),
@@ -224,6 +223,18 @@ impl Daemon {
         tracing::info!(tenant = %name, weight = after.weight.0, "tenant changed by its owner");
         drop(live);
         self.tenant(name)
+    }
+
+    /// That a config could grant it.
+    pub(super) fn check_grants(&self, granted: &TenantSettings) -> Result<(), Declined> {
+        if !(1..=WEIGHT_MAX).contains(&granted.weight.0) {
+            return Err(Declined::Weight);
+        }
+        let arena = self.config.arena.ceiling.unwrap_or(Bytes(u64::MAX));
+        match granted.floor.is_some_and(|floor| floor > arena) {
+            true => Err(Declined::Floor { arena }),
+            false => Ok(()),
+        }
     }
 
     /// Reads passwords and certificates anew.
@@ -302,6 +313,7 @@ impl Daemon {
         change: &ChangeTenant,
     ) -> Result<(), Declined> {
         let change = TenantChange {
+            added: false,
             weight: change.weight,
             floor: change.floor.map(Limit::amount),
             ceiling: change.ceiling.map(Limit::amount),
@@ -370,7 +382,7 @@ impl Daemon {
         }
     }
 
-    fn find(&self, name: &TenantName) -> Result<TenantFigures, Declined> {
+    pub(super) fn find(&self, name: &TenantName) -> Result<TenantFigures, Declined> {
         let store = &self.premises.store;
         let id = store.tenant(name);
         let id = id.ok_or_else(|| Declined::NoTenant(name.clone()))?;
@@ -378,7 +390,7 @@ impl Daemon {
     }
 
     /// Its listeners and their face. A tenant that was made for a disk has none.
-    fn service(&self, id: TenantId) -> Option<&Service> {
+    pub(super) fn service(&self, id: TenantId) -> Option<&Service> {
         self.services.iter().find(|service| service.id == id)
     }
 
@@ -451,6 +463,7 @@ impl Daemon {
                 .iter()
                 .find(|t| t.settings.name == now.name);
             let Some(config) = config.map(|tenant| tenant_settings(&tenant.settings)) else {
+                all.extend(live.change(&now.name).added.then(|| added(&now.name)));
                 continue;
             };
             let kept = kept_settings(&now.name, &live.change(&now.name));
@@ -470,12 +483,23 @@ impl Daemon {
     }
 }
 
+/// A tenant that the config does not have.
+fn added(name: &TenantName) -> Difference {
+    Difference {
+        key: format!("tenants.{name}"),
+        config: "none".to_owned(),
+        now: "added".to_owned(),
+        kept: true,
+    }
+}
+
 fn shown(amount: Option<Bytes>) -> String {
     amount.map_or("none".to_owned(), |amount| amount.to_string())
 }
 
 fn tenant_settings(settings: &TenantSettings) -> BTreeMap<String, String> {
     let change = TenantChange {
+        added: false,
         weight: Some(settings.weight),
         floor: Some(settings.floor),
         ceiling: Some(settings.ceiling),

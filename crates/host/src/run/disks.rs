@@ -28,7 +28,7 @@ pub(super) struct Shelf {
     /// Those that are being added, changed or removed.
     turns: Mutex<BTreeSet<DiskName>>,
     /// Held while a disk is added, so that who made its tenant may undo that.
-    adding: Mutex<()>,
+    pub(super) adding: Mutex<()>,
 }
 
 /// A disk by its owner's word.
@@ -85,6 +85,15 @@ impl Shelf {
         let mut all: Vec<DiskStatus> = self.disks.list().into_iter().chain(closed).collect();
         all.sort_by(|a, b| a.settings.name.cmp(&b.settings.name));
         all
+    }
+
+    /// The names of a tenant's disks.
+    pub(super) fn disks_of(&self, tenant: &TenantName) -> Vec<String> {
+        let named = self.named.lock();
+        let its = named
+            .iter()
+            .filter(|(_, named)| named.said.tenant == *tenant);
+        its.map(|(name, _)| name.to_string()).collect()
     }
 
     /// Takes the turn to do something with a disk.
@@ -254,11 +263,11 @@ impl Daemon {
         let said = said.map(|(key, value)| (key.clone(), Said::from_json(value)));
         let disk = disk_asked(&asked.name, said)?;
         let _turn = self.shelf.turn(&disk.name)?;
+        let _adding = self.shelf.adding.lock();
         if self.shelf.named.lock().len() >= DISKS_MAX {
             return Err(Declined::TooManyDisks);
         }
         check_allowed(&disk, &self.config)?;
-        let _adding = self.shelf.adding.lock();
         let made = self.enter_tenant(&disk.tenant)?;
         let name = disk.name.clone();
         if let Err(declined) = self.open_and_keep(disk, asked.lasts) {

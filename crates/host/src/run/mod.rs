@@ -10,6 +10,7 @@ mod removal;
 mod rings;
 mod rule;
 mod service;
+mod tenants;
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;

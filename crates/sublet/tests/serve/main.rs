@@ -11,5 +11,6 @@ mod keeper;
 mod life;
 mod metrics;
 mod packaging;
+mod tenants;
 mod turnover;
 mod users;

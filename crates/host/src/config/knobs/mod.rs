@@ -308,6 +308,17 @@ pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
     },
     Knob {
         room: "tenants.NAME",
+        name: "added",
+        unit: "true or false",
+        default: Some("false"),
+        sample: "true",
+        why: "a tenant that nobody reaches is a mistake more often than not",
+        help: "It is there for disks to come, though nobody reaches it: how live.toml keeps that a tenant was added",
+        flag: None,
+        set: |w, said| said.truth().map(|added| w.added = added),
+    },
+    Knob {
+        room: "tenants.NAME",
         name: "weight",
         unit: "1 to 1000000",
         default: Some("100"),

@@ -1,0 +1,83 @@
+//! Tenants, as their owner adds and removes them.
+
+use crate::daemon::{Folder, text};
+
+fn names(folder: &Folder) -> Vec<String> {
+    let all = folder.admin().tenants().expect("answered").tenants;
+    all.iter().map(|tenant| tenant.name.to_string()).collect()
+}
+
+#[test]
+fn a_tenant_that_was_added_is_there_after_a_restart_until_it_is_removed() {
+    let folder = Folder::new();
+    let daemon = folder.serve();
+    let said = folder.ask(&["tenants", "add", "vm", "--weight", "7", "--ceiling", "8MiB"]);
+    assert_eq!(said, "vm: weight 7, floor none, ceiling 8.00 MiB\n");
+    folder.ask(&["tenants", "add", "brief", "--temporary"]);
+    assert_eq!(names(&folder), ["default", "vm", "brief"]);
+    assert!(
+        folder
+            .ask(&["status"])
+            .contains("tenants.vm is added; the config says none (kept)")
+    );
+    folder.ask(&["tenants", "set", "vm", "--weight", "9"]);
+    drop(daemon);
+
+    let again = folder.serve();
+    let vm = folder.admin().tenant(&"vm".parse().expect("a name"));
+    assert_eq!(vm.expect("there").weight.0, 9);
+    assert_eq!(names(&folder).len(), 2);
+    assert_eq!(folder.ask(&["tenants", "remove", "vm"]), "vm: removed\n");
+    assert_eq!(names(&folder), ["default"]);
+    drop(again);
+
+    let _last = folder.serve();
+    assert_eq!(names(&folder), ["default"]);
+}
+
+#[test]
+fn a_tenant_that_is_in_use_stays_and_one_is_not_added_twice() {
+    let folder = Folder::new();
+    let _daemon = folder.serve();
+    folder.ask(&["tenants", "add", "vm"]);
+    let place = format!("unix:{}", folder.path("s.sock").display());
+    folder.ask(&[
+        "disk", "add", "s", "--tenant", "vm", "--kind", "swap", "--size", "1MiB", "--listen",
+        &place,
+    ]);
+    let refused: [(&[&str], &str); 6] = [
+        (&["tenants", "remove", "vm"], "it has disks: s"),
+        (&["tenants", "remove", "default"], "it listens at unix:"),
+        (
+            &["tenants", "remove", "nobody"],
+            "no tenant is called nobody",
+        ),
+        (&["tenants", "add", "vm"], "exists already"),
+        (
+            &["tenants", "add", "x", "--floor", "2GiB"],
+            "above the arena's ceiling",
+        ),
+        (
+            &[
+                "tenants",
+                "add",
+                "x",
+                "--floor",
+                "8MiB",
+                "--ceiling",
+                "4MiB",
+            ],
+            "the floor is above the ceiling",
+        ),
+    ];
+    for (args, expected) in refused {
+        let output = folder.sublet(args);
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert!(text(&output.stderr).contains(expected), "{output:?}");
+    }
+    assert_eq!(names(&folder), ["default", "vm"]);
+    folder.ask(&["disk", "remove", "s"]);
+    folder.ask(&["tenants", "remove", "vm"]);
+    folder.ask(&["tenants", "add", "vm", "--weight", "3"]);
+    assert_eq!(names(&folder), ["default", "vm"]);
+}
