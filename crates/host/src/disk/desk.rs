@@ -56,7 +56,7 @@ impl DiskDesk {
             self.tenancy
                 .put_page(key, |frame| frame.copy_from_slice(bytes));
         };
-        swap.put(page, bytes, follow).is_ok()
+        swap.put(page, bytes, follow)
     }
 
     /// The swap that may take these bytes without waiting: whole pages of a disk that acknowledges from memory.

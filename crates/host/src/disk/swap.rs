@@ -3,6 +3,10 @@
 //! A page is put on the stage first and then in memory, and acknowledged; `behind` writes it to the backing later.
 //! So memory may drop any page at any time: what it had is on the stage, or on the backing. A get looks in
 //! memory, on the stage, and on the backing, in this order; a page leaves the stage only when the backing has it.
+//!
+//! Frontends' threads stage pages without asking the disk's thread what it is at work on. Only while that puts a part
+//! of a page together with the rest of it are they sent there, to wait their turn: else the rest would be older than
+//! what they staged, and take its place.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,9 +19,9 @@ use sublet_types::{DiskName, Durability};
 use super::bell::Bell;
 use super::cover::OBJECT_PAGES;
 use super::inbox::Inbox;
-use super::stage::{Full, Stage, StageDisk, Staged};
+use super::stage::{Stage, StageDisk, Staged};
 
-/// Locks that keep stage and memory in step, page by page.
+/// Locks that keep stage and memory in step, extent by extent.
 const STRIPES: usize = 64;
 
 /// A swap disk's part of the stage.
@@ -25,7 +29,8 @@ pub(super) struct Swap {
     pub(super) stage: Arc<Stage>,
     pub(super) disk: StageDisk,
     durability: Durability,
-    stripes: Vec<Mutex<()>>,
+    /// In each, how many writes of parts of pages are at work there.
+    stripes: Vec<Mutex<u32>>,
     /// The backing fails: nothing more is acknowledged that it does not have.
     failing: AtomicBool,
     /// How often it failed.
@@ -35,6 +40,21 @@ pub(super) struct Swap {
     /// Who writes behind, while there is nothing to write.
     sleeper: Mutex<Option<Waker>>,
     bell: Arc<Bell>,
+}
+
+/// A write of parts of pages is at work: nobody stages a page beside it.
+pub(super) struct Merging<'a> {
+    swap: &'a Swap,
+    /// The first and the last page: only these may be written in part.
+    ends: [u64; 2],
+}
+
+impl Drop for Merging<'_> {
+    fn drop(&mut self) {
+        self.ends
+            .iter()
+            .for_each(|page| *self.swap.stripe(*page) -= 1);
+    }
 }
 
 /// Somebody waits until what was staged at a moment has been written.
@@ -73,7 +93,7 @@ impl Swap {
             disk: stage.enter(name, mark),
             stage,
             durability,
-            stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
+            stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
             failing: AtomicBool::new(false),
             failures: AtomicU64::new(0),
             hurried: AtomicU32::new(0),
@@ -91,18 +111,28 @@ impl Swap {
         self.durability != Durability::WriteThrough && !self.failing.load(Ordering::Relaxed)
     }
 
-    fn stripe(&self, page: u64) -> MutexGuard<'_, ()> {
+    fn stripe(&self, page: u64) -> MutexGuard<'_, u32> {
         self.stripes[(page / OBJECT_PAGES) as usize % STRIPES].lock()
     }
 
-    /// Stages a page and has memory follow.
-    pub(super) fn put(&self, page: u64, bytes: &[u8], follow: impl FnOnce()) -> Result<(), Full> {
-        let stripe = self.stripe(page);
-        self.stage.put(self.disk, page, bytes)?;
+    /// Stages a page and has memory follow. Says whether it could: the stage may be full, or a part of the extent's
+    /// pages be under way to the backing.
+    pub(super) fn put(&self, page: u64, bytes: &[u8], follow: impl FnOnce()) -> bool {
+        let merging = self.stripe(page);
+        if *merging > 0 || self.stage.put(self.disk, page, bytes).is_err() {
+            return false;
+        }
         follow();
-        drop(stripe);
+        drop(merging);
         self.wake();
-        Ok(())
+        true
+    }
+
+    /// From now on until this goes nobody stages the first of these pages, nor the last.
+    pub(super) fn merge(&self, pages: &Range<u64>) -> Merging<'_> {
+        let ends = [pages.start, pages.end.saturating_sub(1)];
+        ends.iter().for_each(|page| *self.stripe(*page) += 1);
+        Merging { swap: self, ends }
     }
 
     /// The backing has a page now, newer than whatever is staged of it; memory follows.

@@ -351,6 +351,38 @@ fn swap_outlives_its_daemon() {
     assert!(written[19 * 4096..20 * 4096] == [20; 4096]);
 }
 
+/// A page is written as a whole while a part of it is on its way to the backing: whichever comes last, the rest of
+/// the page is what was written as a whole.
+#[test]
+fn a_part_of_a_page_takes_nothing_older_along() {
+    let rig = Rig::new(DiskKind::Swap, |settings| {
+        settings.slow = Some(Slow {
+            latency: Duration::from_millis(5),
+            bandwidth: None,
+        });
+    });
+    let desk = rig.desk();
+    for n in 0..40u8 {
+        rig.write(&*desk, 8192, &[1; 4096]);
+        let (to, answers) = channel();
+        rig.disk().start(Request {
+            verb: Verb::Write { lasting: false },
+            at: 8192,
+            len: 512,
+            buffer: Buffer::zeroed(512),
+            to: Arc::new(Asker(Mutex::new(to))),
+            token: 0,
+        });
+        std::thread::sleep(Duration::from_micros(u64::from(n) * 200));
+        rig.write(&*desk, 8192, &[2 + n; 4096]);
+        let outcome = answers.recv_timeout(Duration::from_secs(20));
+        assert_eq!(outcome.expect("answered").result, Ok(()));
+        let page = rig.read(&*desk, 8192, 4096);
+        assert!(page[512..].iter().all(|byte| *byte == 2 + n), "round {n}");
+        assert!(page[..512].iter().all(|byte| [0, 2 + n].contains(byte)));
+    }
+}
+
 /// The end comes while requests wait and pages are staged: each is answered, all is written, nothing hangs.
 #[test]
 fn a_disk_ends_with_everything_done() {

@@ -178,14 +178,25 @@ impl Floor {
             let (result, buffer) = self.write_pages(&cover, buffer, lasting).await;
             return Answer::of_io(result, buffer);
         }
-        // What is less than a page is put together with the rest of it.
-        let (filled, mut room) = self.fill(&cover, Buffer::zeroed(cover.bytes()), 0).await;
-        if let Err(error) = filled {
-            return Answer::of_io(Err(error), buffer);
-        }
-        room[cover.within()].copy_from_slice(&buffer);
-        let (result, _) = self.write_pages(&cover, room, lasting).await;
+        let change = |part: &mut [u8]| part.copy_from_slice(&buffer);
+        let result = self.write_part(&cover, lasting, change).await;
         Answer::of_io(result, buffer)
+    }
+
+    /// Writes what is less than its pages, together with the rest of them. Where frontends' threads stage pages they
+    /// wait meanwhile.
+    async fn write_part(
+        &self,
+        cover: &Cover,
+        lasting: bool,
+        change: impl FnOnce(&mut [u8]),
+    ) -> io::Result<()> {
+        let swap = self.disk.swap.as_ref();
+        let _merging = swap.map(|swap| swap.merge(&cover.pages));
+        let (filled, mut room) = self.fill(cover, Buffer::zeroed(cover.bytes()), 0).await;
+        filled?;
+        change(&mut room[cover.within()]);
+        self.write_pages(cover, room, lasting).await.0
     }
 
     /// Writes whole pages through to the backing, then has memory follow. If the backing fails nobody knows what
@@ -343,14 +354,13 @@ impl Floor {
         while at < range.end {
             let len = (range.end - at).min(ZEROES as u64) as usize;
             let cover = Cover::of(at, len);
-            let (filled, mut room) = match cover.is_exact() {
-                true => (Ok(()), Buffer::zeroed(cover.bytes())),
-                false => self.fill(&cover, Buffer::zeroed(cover.bytes()), 0).await,
-            };
-            filled?;
-            room[cover.within()].fill(0);
-            let (result, _) = self.write_pages(&cover, room, false).await;
-            result?;
+            match cover.is_exact() {
+                true => {
+                    let room = Buffer::zeroed(cover.bytes());
+                    self.write_pages(&cover, room, false).await.0?;
+                }
+                false => self.write_part(&cover, false, |part| part.fill(0)).await?,
+            }
             at += len as u64;
         }
         Ok(())
