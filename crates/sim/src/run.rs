@@ -5,7 +5,7 @@ use std::io::{self, Read};
 
 use sublet_policy::Policy;
 use sublet_policy::catalogue::ChoiceError;
-use sublet_types::{Bytes, Pages, PoolFlags, Snapshot, Target, TenantNameError};
+use sublet_types::{Bytes, Pages, PoolFlags, Snapshot, Target, TenantNameError, Windows};
 
 use crate::chance::Chance;
 use crate::judges::{Court, Judged};
@@ -175,6 +175,7 @@ fn store_tier(
         eviction: scenario.tier.eviction,
         shrinking: scenario.tier.shrink,
         files: PoolFlags::default(),
+        windows: Windows::default(),
         seed: scenario.seed,
     };
     Ok(StoreTier::of(&shape, &tenants?)?)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use sublet_types::{
     Bytes, EvictionKind, ObjectId, PageIndex, PoolFlags, PoolId, ReleaseMode, Second, SharedName,
-    TenantId,
+    TenantId, Windows,
 };
 
 use crate::api::*;
@@ -45,6 +45,11 @@ impl Store {
             (true, None) => return Err(PoolError::NoSpill),
         };
         self.pages.pools.add(tenant, flags, None, space)
+    }
+
+    /// Says what leaves with a page of a pool that is evicted: nothing, unless it is said.
+    pub fn set_windows(&self, pool: PoolId, windows: Windows) {
+        self.pages.pools.set_windows(pool, windows);
     }
 
     /// Allows `members`, and nobody else, to share a pool. Its pages are charged to the tenant `account`.

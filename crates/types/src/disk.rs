@@ -130,6 +130,29 @@ impl fmt::Display for Fill {
     }
 }
 
+/// What leaves memory with a page of a disk that is evicted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Windows {
+    /// Nothing.
+    #[default]
+    Pages,
+    /// The rest of its window.
+    Whole,
+}
+
+impl Windows {
+    /// Each, by its name.
+    pub const ALL: [(&'static str, Windows); 2] =
+        [("pages", Windows::Pages), ("whole", Windows::Whole)];
+}
+
+impl fmt::Display for Windows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(name_in(&Windows::ALL, self))
+    }
+}
+
 fn name_in<T: PartialEq>(all: &[(&'static str, T)], wanted: &T) -> &'static str {
     let named = all.iter().find(|(_, one)| one == wanted);
     named.map_or("", |(name, _)| name)
@@ -353,6 +376,8 @@ pub struct DiskSettings {
     pub durability: Option<Durability>,
     /// Which pages are kept.
     pub fill: Option<Fill>,
+    /// What leaves with a page that is evicted.
+    pub windows: Option<Windows>,
     /// Pages of a sequential run that are kept, at the most; none is passed by unless this is said (PUMA's filter).
     pub sequential_max: Option<u32>,
     /// For experiments.

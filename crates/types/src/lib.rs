@@ -14,7 +14,7 @@ mod time;
 pub use amount::{BLOCK_BYTES, Bytes, PAGE_BYTES, Pages, ParseBytesError};
 pub use disk::{
     DiskKind, DiskListen, DiskListenError, DiskName, DiskNameError, DiskSettings, DiskTls,
-    Durability, Fill, Slow, SlowError,
+    Durability, Fill, Slow, SlowError, Windows,
 };
 pub use host::{CgroupFigures, HostFigures, Pressure};
 pub use page::{ObjectId, PageIndex, PoolFlags, PoolId, SharedName, SharedNameError};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sublet_types::{
     Bytes, DiskKind, DiskListen, DiskName, DiskSettings, DiskTls, Durability, Fill, Slow,
-    TenantName,
+    TenantName, Windows,
 };
 
 use super::faults::{Fault, Faults, Place, Wrong};
@@ -30,6 +30,7 @@ pub struct WrittenDisk {
     pub(super) read_only: bool,
     pub(super) durability: Option<Durability>,
     pub(super) fill: Option<Fill>,
+    pub(super) windows: Option<Windows>,
     pub(super) sequential_max: Option<u32>,
     pub(super) slow: Option<Slow>,
     pub(super) tls_cert: Option<String>,
@@ -100,6 +101,7 @@ impl WrittenDisk {
             read_only: self.read_only,
             durability: self.durability,
             fill: self.fill,
+            windows: self.windows,
             sequential_max: self.sequential_max,
             slow: self.slow,
             tls: tls.map(|(cert, key)| DiskTls {
@@ -167,6 +169,7 @@ impl WrittenDisk {
             ("durability", is_disk && behind),
             ("read_only", !is_disk && self.read_only),
             ("fill", !is_disk && self.fill.is_some()),
+            ("windows", !is_disk && self.windows.is_some()),
             ("sequential_max", !is_disk && self.sequential_max.is_some()),
         ];
         let wrong = |(part, _)| {
@@ -318,6 +321,7 @@ pub(super) fn disk_lines(disk: &DiskSettings) -> Vec<(&'static str, toml::Value)
         ("read_only", Some(toml::Value::from(disk.read_only))),
         ("durability", disk.durability.map(|d| text(&d))),
         ("fill", disk.fill.map(|fill| text(&fill))),
+        ("windows", disk.windows.map(|windows| text(&windows))),
         (
             "sequential_max",
             disk.sequential_max.map(|n| toml::Value::from(i64::from(n))),

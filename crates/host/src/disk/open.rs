@@ -81,6 +81,7 @@ impl OpenDisk {
         let store = Arc::clone(&opening.premises.store);
         let make = move || {
             let pool = store.create_pool(tenant, pool_flags(&settings), None)?;
+            store.set_windows(pool, settings.windows.unwrap_or_default());
             let durability = settings.durability();
             let swap = stage.map(|stage| {
                 let bell = Arc::clone(&bell);

@@ -10,8 +10,11 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use sublet_frontends::block::{Buffer, Desk, Disk, Fault, Outcome, Outcomes, Request, Verb};
 use sublet_frontends::memcached::serve::Premises;
 use sublet_frontends::tenancy::{Clock, Doorman, Ledger};
-use sublet_store::{PageSettings, Store, StoreSettings};
-use sublet_types::{Bytes, DiskKind, DiskSettings, Durability, Fill, Slow, TenantSettings, Weight};
+use sublet_store::{PageSettings, Release, Store, StoreSettings};
+use sublet_types::{
+    Bytes, DiskKind, DiskSettings, Durability, Fill, ReleaseMode, Second, Slow, TenantSettings,
+    Weight, Windows,
+};
 
 use super::backing::Backing;
 use super::open::{OpenDisk, Opening};
@@ -70,6 +73,7 @@ fn settings(kind: DiskKind, backing: &Path) -> DiskSettings {
         read_only: false,
         durability: None,
         fill: None,
+        windows: None,
         sequential_max: None,
         slow: None,
     }
@@ -461,4 +465,35 @@ fn what_was_missed_twice_is_kept() {
     assert!(desk.read(8192 + 100, &mut [0; 1000]), "a part of it too");
     let figures = rig.open.as_ref().expect("open").disk.tallies.sum();
     assert_eq!((figures.hits, figures.misses), (2, 2));
+}
+
+/// Memory is taken from a disk whose windows leave whole: of each eight pages all are left, or none.
+#[test]
+fn windows_leave_whole_where_a_disk_is_told_to() {
+    let rig = Rig::new(DiskKind::Disk, |settings| {
+        settings.fill = Some(Fill::Miss);
+        settings.windows = Some(Windows::Whole);
+    });
+    let desk = rig.desk();
+    for at in (0..DISK_BYTES).step_by(64 << 10) {
+        rig.read(&*desk, at, 64 << 10);
+    }
+    // Pages are asked for alone now, so that some of each window are hotter than others.
+    for page in (0..DISK_BYTES / 4096).step_by(5) {
+        rig.read(&*desk, page * 4096, 4096);
+    }
+    let store = &rig.premises.store;
+    let release = Release {
+        amount: store.held() - Bytes::mib(2),
+        mode: ReleaseMode::Ordered,
+        tenant: None,
+    };
+    let worker = store.worker().expect("a worker");
+    let released = worker.release(release, Second(1));
+    assert!(released.pages_lost.0 > 0, "{released:?}");
+    let has = |page: &u64| desk.read(page * 4096, &mut [0; 4096]);
+    for window in 0..DISK_BYTES / 4096 / 8 {
+        let left = (window * 8..window * 8 + 8).filter(has).count();
+        assert!([0, 8].contains(&left), "{left} of window {window}");
+    }
 }

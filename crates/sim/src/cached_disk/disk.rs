@@ -228,6 +228,7 @@ fn tier(
             keeping,
             ..PoolFlags::default()
         },
+        windows: setup.windows,
         seed,
     };
     let tenant = StoreTenant {

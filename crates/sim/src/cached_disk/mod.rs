@@ -16,7 +16,7 @@ use std::fmt;
 
 use serde::Serialize;
 use sublet_store::disk::{STREAMS, Window};
-use sublet_types::{EvictionKind, Fill, Pages};
+use sublet_types::{EvictionKind, Fill, Pages, Windows};
 
 use crate::compare::{Shares, footprint};
 use crate::machine::tier_store::StoreTierError;
@@ -83,6 +83,8 @@ pub struct Setup {
     pub sequential_max: Option<u32>,
     /// What becomes of a written page.
     pub writes: Writes,
+    /// What leaves with a page that is evicted.
+    pub windows: Windows,
 }
 
 impl Setup {
@@ -95,6 +97,7 @@ impl Setup {
             read_ahead: ReadAhead::NONE,
             sequential_max: None,
             writes: Writes::Put,
+            windows: Windows::Pages,
         }
     }
 
@@ -137,11 +140,13 @@ impl Setup {
         };
         let runs = self.sequential_max.map(|most| format!("runs to {most}"));
         let dropped = self.writes == Writes::Drop;
+        let whole = self.windows == Windows::Whole;
         [
             Some(format!("{fill} {}", self.eviction)),
             self.read_ahead.label(),
             runs,
             dropped.then(|| "writes dropped".to_owned()),
+            whole.then(|| "whole".to_owned()),
         ]
     }
 }
@@ -158,7 +163,7 @@ impl ReadAhead {
 }
 
 /// Parts of a setup's name.
-const PARTS: usize = 4;
+const PARTS: usize = 5;
 
 /// What a disk came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

@@ -1,7 +1,7 @@
 //! What is asked of each trace.
 
 use sublet_store::disk::{STREAMS, Window};
-use sublet_types::{EvictionKind, Fill};
+use sublet_types::{EvictionKind, Fill, Windows};
 
 use super::{DiskCounts, ReadAhead, Sees, Setup, Writes};
 
@@ -59,16 +59,19 @@ const EVICTIONS: [EvictionKind; 3] = [EvictionKind::Lru, EvictionKind::S3Fifo, E
 /// The base of those questions that do not ask about admission.
 const BASE: Setup = Setup::plain(Fill::Miss, EvictionKind::XS3h);
 
-/// All of them.
-pub fn questions() -> Vec<Question> {
-    let ask = |title, figure, setups: &[Setup]| Question {
+fn ask(title: &'static str, figure: Figure, setups: &[Setup]) -> Question {
+    Question {
         title,
         figure,
         setups: setups.to_vec(),
-    };
+    }
+}
+
+/// All of them.
+pub fn questions() -> Vec<Question> {
     let (ahead, filtered) = (windows(), filters(BASE));
     let grown = filters(BASE_AHEAD);
-    vec![
+    let mut questions = vec![
         ask(
             "Misses by admission and eviction, nothing read ahead",
             Figure::Misses,
@@ -118,6 +121,30 @@ pub fn questions() -> Vec<Question> {
             "Misses by what becomes of written pages",
             Figure::Misses,
             &writes(),
+        ),
+    ];
+    questions.extend(leaving());
+    questions
+}
+
+/// What leaves together.
+fn leaving() -> Vec<Question> {
+    let whole = whole();
+    vec![
+        ask(
+            "Stalled reads by what leaves together, windows of 4 to 32 pages",
+            Figure::Stalled,
+            &whole,
+        ),
+        ask(
+            "Waiting by what leaves together, windows of 4 to 32 pages, µs a read",
+            Figure::Wait,
+            &whole,
+        ),
+        ask(
+            "Half hits by what leaves together, windows of 4 to 32 pages",
+            Figure::Halved,
+            &whole,
         ),
     ]
 }
@@ -184,4 +211,19 @@ fn writes() -> Vec<Setup> {
         })
     };
     FILLS.into_iter().flat_map(both).collect()
+}
+
+/// Pages that leave one by one, and windows that leave whole, as disks are and with the other admission.
+fn whole() -> Vec<Setup> {
+    let both = |fill| {
+        [Windows::Pages, Windows::Whole].map(|windows| Setup {
+            windows,
+            read_ahead: ReadAhead::GROWING,
+            ..Setup::plain(fill, EvictionKind::XS3h)
+        })
+    };
+    [Fill::SecondMiss, Fill::Miss]
+        .into_iter()
+        .flat_map(both)
+        .collect()
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::chance::mixed;
 use crate::traces::{Op, Space, TracePage};
 use crate::virtual_time::Moment;
 
@@ -106,6 +107,33 @@ fn a_filter_of_runs_leaves_their_first_pages_in_memory() {
     assert_eq!(misses(Some(256)), 10 * 8_000 - 9 * 256);
 }
 
+/// Records of eight pages, popular ones among them, of which now and then a page is read alone.
+#[test]
+fn windows_that_leave_whole_are_seldom_half_a_hit() {
+    let access = |n: u64| {
+        let (draw, alone) = (mixed(n), n.is_multiple_of(4));
+        let record = (draw % 3_000).min((draw >> 32) % 3_000);
+        let page = 8 * record + if alone { draw >> 20 & 7 } else { 0 };
+        Access {
+            at: Moment::START,
+            page: TracePage::of_device(page),
+            space: Space::Device,
+            count: if alone { 1 } else { 8 },
+            op: Op::Read,
+        }
+    };
+    let recording = recording((0..20_000).map(access).collect());
+    let halved = |windows| {
+        let setup = Setup {
+            windows,
+            ..Setup::plain(Fill::SecondMiss, EvictionKind::XS3h)
+        };
+        counts(&recording, SHARES, setup).halved
+    };
+    let (pages, whole) = (halved(Windows::Pages), halved(Windows::Whole));
+    assert!(whole * 2 < pages, "{whole} of {pages}");
+}
+
 #[test]
 fn each_question_has_its_table() {
     let mut comparison = Comparison::default();
@@ -127,7 +155,7 @@ fn each_question_has_its_table() {
     }
     assert_eq!(
         comparison.json()["questions"].as_array().map(Vec::len),
-        Some(10)
+        Some(13)
     );
     assert!(
         comparison

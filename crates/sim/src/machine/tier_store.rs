@@ -13,7 +13,7 @@ use sublet_store::{
 };
 use sublet_types::{
     Bytes, EvictionKind, ObjectId, PageIndex, Pages, PoolFlags, PoolId, ReleaseMode, Second,
-    Shrinking, Snapshot, TenantId, TenantSettings,
+    Shrinking, Snapshot, TenantId, TenantSettings, Windows,
 };
 
 use super::tier::{Census, Get, Pool, Put, Stamp, TenantCount, Tier, TierPage};
@@ -59,6 +59,8 @@ pub struct StoreShape {
     pub shrinking: Shrinking,
     /// What the pools of file pages promise.
     pub files: PoolFlags,
+    /// What leaves with a file page that is evicted.
+    pub windows: Windows,
     /// Seed of its hashes.
     pub seed: u64,
 }
@@ -162,11 +164,13 @@ impl StoreTier {
             persistent: true,
             ..PoolFlags::default()
         };
-        self.tenants.push(Pools {
+        let pools = Pools {
             swap: self.store.create_pool(id, persistent, Some(spill))?,
             file: self.store.create_pool(id, shape.files, None)?,
             target: None,
-        });
+        };
+        self.store.set_windows(pools.file, shape.windows);
+        self.tenants.push(pools);
         Ok(())
     }
 
@@ -377,6 +381,7 @@ mod tests {
             eviction,
             shrinking: Shrinking::Active,
             files: PoolFlags::default(),
+            windows: Windows::default(),
             seed: 1,
         };
         StoreTier::of(&shape, &tenants).expect("memory for a test")

@@ -182,6 +182,12 @@ impl Eviction for ByFile {
         victim
     }
 
+    fn go_along(&mut self, page: Page<'_>) {
+        self.change(ByFile::key(page), page.now, |file| {
+            file.pages.remove(page.frames, page.frame);
+        });
+    }
+
     fn moved(&mut self, page: Page<'_>, to: FrameId) {
         if let Some(file) = self.files.get_mut(&ByFile::key(page)) {
             file.pages.replace(page.frames, page.frame, to);

@@ -70,6 +70,11 @@ pub(crate) trait Eviction: Send {
     /// Chooses who goes next, and lets go of it. `None` if there is nobody.
     fn victim(&mut self, frames: &Frames, now: Second) -> Option<FrameId>;
 
+    /// A page goes along with the last victim, of whose window it is.
+    fn go_along(&mut self, page: Page<'_>) {
+        self.forget(page);
+    }
+
     /// A page was moved to the frame `to`.
     fn moved(&mut self, page: Page<'_>, to: FrameId) {
         let at = page.frames.get(page.frame).queue().0 - QueueId::OWN;

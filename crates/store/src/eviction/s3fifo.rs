@@ -32,9 +32,11 @@ impl Queues {
         self.0[at].push(page.frames, page.frame);
     }
 
-    pub(super) fn remove(&mut self, page: Page<'_>) {
+    /// Takes a page out; says whether it was a newcomer.
+    pub(super) fn remove(&mut self, page: Page<'_>) -> bool {
         let at = page.frames.get(page.frame).queue().0 - crate::pages::QueueId::OWN;
         self.0[at as usize].remove(page.frames, page.frame);
+        usize::from(at) == SMALL
     }
 
     /// Who goes next, and whether it was a newcomer.
@@ -86,6 +88,12 @@ impl S3Fifo {
             ghosts: Ghosts::default(),
         }
     }
+
+    /// Remembers a newcomer that went.
+    fn bury(&mut self, hash: u64) {
+        self.ghosts.shrink_to(self.queues.len());
+        self.ghosts.remember(hash, 0);
+    }
 }
 
 impl Eviction for S3Fifo {
@@ -110,10 +118,15 @@ impl Eviction for S3Fifo {
     fn victim(&mut self, frames: &Frames, _now: Second) -> Option<FrameId> {
         let (frame, newcomer) = self.queues.victim(frames)?;
         if newcomer {
-            self.ghosts.shrink_to(self.queues.len());
-            self.ghosts.remember(frames.hash(frame), 0);
+            self.bury(frames.hash(frame));
         }
         Some(frame)
+    }
+
+    fn go_along(&mut self, page: Page<'_>) {
+        if self.queues.remove(page) {
+            self.bury(page.hash);
+        }
     }
 
     fn queues(&mut self) -> &mut [Queue] {

@@ -33,6 +33,12 @@ impl XS3h {
             ghosts: Ghosts::default(),
         }
     }
+
+    /// Remembers a newcomer that went, with its uses.
+    fn bury(&mut self, hash: u64, hits: u8) {
+        self.ghosts.shrink_to(GHOSTS_PER_PAGE * self.queues.len());
+        self.ghosts.remember(hash, hits);
+    }
 }
 
 impl Eviction for XS3h {
@@ -61,11 +67,15 @@ impl Eviction for XS3h {
     fn victim(&mut self, frames: &Frames, _now: Second) -> Option<FrameId> {
         let (frame, newcomer) = self.queues.victim(frames)?;
         if newcomer {
-            let hits = frames.get(frame).hits();
-            self.ghosts.shrink_to(GHOSTS_PER_PAGE * self.queues.len());
-            self.ghosts.remember(frames.hash(frame), hits);
+            self.bury(frames.hash(frame), frames.get(frame).hits());
         }
         Some(frame)
+    }
+
+    fn go_along(&mut self, page: Page<'_>) {
+        if self.queues.remove(page) {
+            self.bury(page.hash, page.hits());
+        }
     }
 
     fn queues(&mut self) -> &mut [Queue] {

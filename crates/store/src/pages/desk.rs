@@ -7,6 +7,7 @@ use parking_lot::MutexGuard;
 use sublet_types::{ObjectId, PageIndex, PoolId, Second};
 
 use super::directory::Whereabouts;
+use super::evict::evict;
 use super::frame::{FrameId, QueueId};
 use super::holdings::Holdings;
 use super::key::Key;
@@ -699,28 +700,5 @@ fn page(pages: &Pages, frame: FrameId, hash: u64, now: Second) -> Page<'_> {
         frame,
         hash,
         now,
-    }
-}
-
-/// Evicts one of a shard's pages, for its frame. `None` if there is nobody to go.
-pub(super) fn evict(
-    pages: &Pages,
-    owner: &Tenant,
-    shard: &mut Shard,
-    now: Second,
-) -> Option<FrameId> {
-    loop {
-        let frame = shard.eviction.victim(&pages.frames, now)?;
-        let key = pages.frames.get(frame).key();
-        let object = pages.seed.object(key.pool, key.object);
-        shard.remove(&pages.frames, object, key);
-        let block = pages.arena.block(pages.frames.block(frame));
-        if block.is_of_pages(owner.id, PageKind::Ephemeral) {
-            block.lose_page();
-            shard.tally.evictions += 1;
-            if !pages.is_leaving(frame) {
-                return Some(frame);
-            }
-        }
     }
 }

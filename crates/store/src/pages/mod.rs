@@ -8,6 +8,7 @@
 mod desk;
 mod directory;
 mod disk;
+mod evict;
 mod frame;
 mod holdings;
 mod key;
@@ -31,6 +32,8 @@ use crate::api::{PageFigures, PageSettings, StoreSettings};
 use crate::arena::{Arena, BlockId, Claimant, PageKind};
 use crate::tenants::{Tenant, Tenants};
 pub(crate) use desk::{Desk, Displacing, Tried};
+#[cfg(test)]
+pub(crate) use evict::WINDOW_PAGES;
 pub(crate) use frame::{FrameId, Frames, HITS_MAX, Queue, QueueId};
 pub(crate) use holdings::Holdings;
 pub(crate) use key::{Seed, Seeded};

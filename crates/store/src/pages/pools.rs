@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
-use sublet_types::{PoolFlags, PoolId, TenantId};
+use sublet_types::{PoolFlags, PoolId, TenantId, Windows};
 
 use crate::api::{PoolError, Spill};
 use crate::arena::PageKind;
@@ -30,6 +30,8 @@ const ALIVE: u64 = 1;
 const PERSISTENT: u64 = 2;
 const SHARED: u64 = 4;
 const KEEPING: u64 = 8;
+/// Its windows leave whole.
+const WHOLE: u64 = 16;
 
 /// A pool that a handle leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +123,29 @@ impl Pools {
     pub(crate) fn is_alive(&self, id: PoolId) -> bool {
         let word = self.places[id.slot as usize].word.load(Ordering::Acquire);
         is_alive(word, id)
+    }
+
+    /// Says what leaves with a page of a pool that is evicted.
+    pub(crate) fn set_windows(&self, id: PoolId, windows: Windows) {
+        let Some(place) = self.places.get(id.slot as usize) else {
+            return;
+        };
+        let set = |word| match windows {
+            _ if !is_alive(word, id) => None,
+            Windows::Pages => Some(word & !WHOLE),
+            Windows::Whole => Some(word | WHOLE),
+        };
+        let _ = place
+            .word
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, set);
+    }
+
+    /// What leaves with a page of a pool that is evicted.
+    pub(crate) fn windows(&self, base: u32) -> Windows {
+        match self.places[base as usize].word.load(Ordering::Relaxed) & WHOLE {
+            0 => Windows::Pages,
+            _ => Windows::Whole,
+        }
     }
 
     /// Ends a handle: no use of it that begins from now on succeeds. Says whether it was alive.
@@ -245,6 +270,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_said_of_windows_holds_while_the_handle_is_good() {
+        let pools = Pools::new();
+        let id = pools.add(ANN, PoolFlags::default(), None, None);
+        let id = id.expect("a place");
+        assert_eq!(pools.windows(id.slot), Windows::Pages);
+        pools.set_windows(id, Windows::Whole);
+        assert_eq!(pools.windows(id.slot), Windows::Whole);
+        let pool = pools.check(id, ANN).expect("alive");
+        assert_eq!(pool.flags, PoolFlags::default());
+        pools.end(id);
+        assert_eq!(pools.windows(id.slot), Windows::Pages);
+        pools.set_windows(id, Windows::Whole);
+        assert_eq!(pools.windows(id.slot), Windows::Pages);
+    }
+
+    #[test]
     fn numbers_out_of_range_lead_nowhere() {
         let pools = Pools::new();
         for slot in [0, POOLS_MAX as u32, u32::MAX, 1 << 31] {
@@ -254,6 +295,7 @@ mod tests {
             };
             assert_eq!(pools.check(id, ANN), None);
             assert!(!pools.end(id));
+            pools.set_windows(id, Windows::Whole);
         }
     }
 

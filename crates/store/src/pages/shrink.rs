@@ -7,9 +7,9 @@ use parking_lot::MutexGuard;
 use sublet_types::{ReleaseMode, Second};
 
 use super::Pages;
-use super::desk::evict;
 use super::directory::Whereabouts;
 use super::disk::Written;
+use super::evict::evict;
 use super::frame::{FrameId, QueueId};
 use super::holdings::Holdings;
 use super::shard::Shard;

@@ -95,6 +95,11 @@ fn facts(disk: &DiskStatus) -> Vec<(&'static str, String)> {
     facts.extend(settings.fill.map(|fill| ("fill", fill.to_string())));
     facts.extend(
         settings
+            .windows
+            .map(|windows| ("windows", windows.to_string())),
+    );
+    facts.extend(
+        settings
             .slow
             .map(|slow| ("slow", format!("{slow}, for experiments"))),
     );

@@ -254,6 +254,7 @@ mod tests {
             read_only: false,
             durability: None,
             fill: None,
+            windows: None,
             sequential_max: None,
             slow: None,
             tls: None,

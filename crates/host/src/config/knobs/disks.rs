@@ -1,6 +1,6 @@
 //! The knobs of one disk.
 
-use sublet_types::{Bytes, DiskKind, Durability, Fill};
+use sublet_types::{Bytes, DiskKind, Durability, Fill, Windows};
 
 use super::Knob;
 use crate::config::disks::WrittenDisk;
@@ -118,6 +118,20 @@ pub const DISK_KNOBS: &[Knob<WrittenDisk>] = &[
         help: "Which pages of a disk that were read from the backing are kept in memory",
         flag: Some("fill"),
         set: |w, said| said.named(&Fill::ALL).map(|fill| w.fill = Some(fill)),
+    },
+    Knob {
+        room: "disks.NAME",
+        name: "windows",
+        unit: "pages or whole",
+        default: None,
+        sample: "\"whole\"",
+        why: "pages for disks: on five traces whole windows stall more reads in the mean (docs/decisions/2026-11-22-windows-whole.md); swap has none",
+        help: "What leaves memory together when a page of a disk is evicted: the page, or what is there of the 8 pages of its window",
+        flag: Some("windows"),
+        set: |w, said| {
+            said.named(&Windows::ALL)
+                .map(|windows| w.windows = Some(windows))
+        },
     },
     Knob {
         room: "disks.NAME",

@@ -155,6 +155,10 @@ fn what_is_wrong_with_a_disk_is_named_with_its_line() {
             "t.toml:6: `disks.web.fill` is for disks, and this one is swap",
         ),
         (
+            format!("{SWAP}windows = \"whole\""),
+            "t.toml:6: `disks.web.windows` is for disks, and this one is swap",
+        ),
+        (
             format!("{DB}tls_client_ca = \"/ca\""),
             "t.toml:5: `disks.db.tls_client_ca` needs `tls_cert` beside it",
         ),

@@ -5,6 +5,7 @@ mod rules;
 mod saved;
 mod shared;
 mod spilled;
+mod windows;
 
 use std::io;
 use std::sync::Arc;

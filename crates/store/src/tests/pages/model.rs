@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
 use proptest::prelude::*;
-use sublet_types::{EvictionKind, ReleaseMode};
+use sublet_types::{EvictionKind, ReleaseMode, Windows};
 
 use super::*;
 
@@ -56,6 +56,10 @@ enum Step {
         blocks: u64,
     },
     Evict(EvictionKind),
+    Windows {
+        pool: usize,
+        windows: Windows,
+    },
     Exhaust(bool),
     Break(bool),
     Chores,
@@ -77,6 +81,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             .prop_map(|(tenant, blocks)| Step::Target { tenant, blocks }),
         1 => (4..24u64).prop_map(|blocks| Step::Limit { blocks }),
         1 => (0..8usize).prop_map(|kind| Step::Evict(EvictionKind::ALL[kind].0)),
+        1 => (0..POOLS.len(), 0..2usize)
+            .prop_map(|(pool, at)| Step::Windows { pool, windows: Windows::ALL[at].1 }),
         1 => any::<bool>().prop_map(Step::Exhaust),
         1 => any::<bool>().prop_map(Step::Break),
         2 => Just(Step::Chores),
@@ -194,6 +200,9 @@ impl World {
                 for tenant in self.tenants {
                     self.store.set_eviction(tenant, kind, NOW);
                 }
+            }
+            Step::Windows { pool, windows } => {
+                self.store.set_windows(self.clients[pool].pool, windows);
             }
             Step::Exhaust(exhausted) => self.levers.exhausted.store(exhausted, Ordering::Relaxed),
             Step::Break(broken) => {
