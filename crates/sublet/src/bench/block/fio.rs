@@ -93,15 +93,9 @@ fn call(
     size: Bytes,
     time: Option<Duration>,
 ) -> Result<serde_json::Value, BlockError> {
-    let socket = served.nbd.as_ref().map(|path| path.display().to_string());
-    let uri = format!(
-        "nbd+unix:///{}?socket={}",
-        served.export,
-        socket.unwrap_or_default()
-    );
     let mut command = Command::new("fio");
     command.args(["--name=bench", "--ioengine=nbd", "--output-format=json"]);
-    command.arg(format!("--uri={uri}"));
+    command.arg(format!("--uri={}", served.uri()));
     command.arg(format!("--size={}", size.0)).args(options);
     if let Some(time) = time {
         command.arg("--time_based");

@@ -3,7 +3,10 @@
 
 mod drive;
 mod fio;
+pub(super) mod mounted;
+mod program;
 mod served;
+mod slow;
 
 use std::time::Duration;
 
@@ -14,7 +17,6 @@ use super::cores::Cores;
 use super::pair::Both;
 use super::progress::Progress;
 use super::report::{Goal, Report, Row};
-use fio::Pattern;
 use served::{Folder, Served};
 
 /// What is measured.
@@ -29,9 +31,22 @@ pub(super) struct Args {
     /// The disk's size; all of it is cached.
     #[arg(long, default_value = "256MiB")]
     size: Bytes,
-    /// What is measured: nbd, vhost-user and slow
-    #[arg(long, value_delimiter = ',', default_values_t = ["nbd".to_owned(), "vhost-user".to_owned(), "slow".to_owned()])]
-    what: Vec<String>,
+    /// What is measured.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [What::Nbd, What::VhostUser, What::Slow])]
+    what: Vec<What>,
+    #[command(flatten)]
+    slow: slow::Options,
+}
+
+/// What can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum What {
+    /// Reads of cached pages over NBD.
+    Nbd,
+    /// The same over vhost-user-blk.
+    VhostUser,
+    /// What memory before a slow disk is worth.
+    Slow,
 }
 
 /// Why disks could not be compared.
@@ -58,6 +73,18 @@ pub(crate) enum BlockError {
         /// Why.
         why: String,
     },
+    /// A daemon does not say what its disk did.
+    #[error("asking for what the disk did: {0}")]
+    Asked(#[from] sublet_client::CallError),
+    /// What is above the disk answered everything.
+    #[error("{0}: no read reached the disk, so what was measured is not the disk")]
+    Unread(&'static str),
+    /// A file of a source tree.
+    #[error("a file of the tree: {0}")]
+    Tree(#[from] slow::TreeError),
+    /// The cgroup.
+    #[error(transparent)]
+    Group(#[from] super::group::GroupError),
     /// The system refused.
     #[error("the system refused what the bench needs: {0}")]
     System(#[from] std::io::Error),
@@ -66,22 +93,23 @@ pub(crate) enum BlockError {
 /// Runs what was chosen.
 pub(super) fn run(args: &Args, progress: &Progress) -> Result<Report, BenchError> {
     let mut report = Report::default();
-    let chosen = |what: &str| args.what.iter().any(|one| one == what);
-    let nbd = fio::NBD.len() * usize::from(chosen("nbd"));
-    let vhost = drive::DEPTHS.len() * usize::from(chosen("vhost-user"));
-    let slow = SHARES.len() * usize::from(chosen("slow"));
+    let chosen = |what| args.what.contains(&what);
+    let nbd = fio::NBD.len() * usize::from(chosen(What::Nbd));
+    let vhost = drive::DEPTHS.len() * usize::from(chosen(What::VhostUser));
+    let slow = args.slow.steps() * usize::from(chosen(What::Slow));
     progress.expect(nbd + vhost + slow);
     let cores = Cores::deal(1);
-    report.notes.push(cores.note().to_owned());
-    if chosen("nbd") {
+    if nbd + vhost > 0 {
+        report.notes.push(cores.note().to_owned());
+    }
+    if chosen(What::Nbd) {
         report.rows.extend(over_nbd(args, &cores, progress)?);
     }
-    if chosen("vhost-user") {
+    if chosen(What::VhostUser) {
         report.rows.extend(over_vhost_user(args, &cores, progress)?);
     }
-    if chosen("slow") {
-        report.rows.extend(before_a_slow_disk(args, progress)?);
-        report.notes.push(SLOW_NOTE.to_owned());
+    if chosen(What::Slow) {
+        slow::run(args, progress, &mut report)?;
     }
     Ok(report)
 }
@@ -89,7 +117,8 @@ pub(super) fn run(args: &Args, progress: &Progress) -> Result<Report, BenchError
 /// fio over a Unix socket: ours against nbdkit's memory plugin.
 fn over_nbd(args: &Args, cores: &Cores, progress: &Progress) -> Result<Vec<Row>, BlockError> {
     let folder = Folder::new()?;
-    let ours = cores.on_servers(|| Served::ours(&folder, args.size, None, args.size))?;
+    let image = folder.image("ours.img", args.size)?;
+    let ours = cores.on_servers(|| Served::ours(&folder, &image, None, args.size))?;
     let peer = cores.on_servers(|| Served::nbdkit(&folder, args.size))?;
     let time = Duration::from_secs_f64(args.seconds);
     let mut rows = Vec::new();
@@ -140,7 +169,8 @@ fn over_vhost_user(
 ) -> Result<Vec<Row>, BlockError> {
     const GOAL: f64 = 1.5;
     let folder = Folder::new()?;
-    let ours = cores.on_servers(|| Served::ours(&folder, args.size, None, args.size))?;
+    let image = folder.image("ours.img", args.size)?;
+    let ours = cores.on_servers(|| Served::ours(&folder, &image, None, args.size))?;
     let peer = cores.on_servers(|| Served::qemu(&folder, args.size))?;
     cores.on_generators(|| fio::fill(&ours, args.size))?;
     let time = Duration::from_secs_f64(args.seconds);
@@ -164,38 +194,6 @@ fn over_vhost_user(
                 .goal(Goal::RatioAtLeast(GOAL)),
         );
         rows.push(cpu.row(name("server CPU a request"), "µs"));
-    }
-    Ok(rows)
-}
-
-/// Parts of the disk that memory may hold, in per cent.
-const SHARES: [u64; 4] = [5, 10, 25, 50];
-
-const SLOW_NOTE: &str = "The slow disk answers after 4 ms, at 100 MB/s; the peer is the same disk through the same daemon with the least memory that it takes.";
-
-/// Zipf reads of a disk that answers after 4 ms: with memory for a part of it, and with next to none.
-fn before_a_slow_disk(args: &Args, progress: &Progress) -> Result<Vec<Row>, BlockError> {
-    const SLOW: &str = "4ms, 100MB/s";
-    let time = Duration::from_secs_f64(args.seconds);
-    let mut rows = Vec::new();
-    for share in SHARES {
-        progress.say(format!("slow disk, memory for {share} %"));
-        let (with, without) = (Folder::new()?, Folder::new()?);
-        let memory = Bytes(args.size.0 * share / 100);
-        let ours = Served::ours(&with, args.size, Some(SLOW), memory)?;
-        let bare = Served::ours(&without, args.size, Some(SLOW), Bytes::mib(2))?;
-        let pattern = Pattern::ZIPF;
-        fio::run(&ours, &pattern, args.size, 4 * time)?;
-        let mut rate = Both::default();
-        for _ in 0..args.rounds.max(1) {
-            rate.ours
-                .push(fio::run(&ours, &pattern, args.size, time)?.per_second);
-            rate.peer
-                .push(fio::run(&bare, &pattern, args.size, time)?.per_second);
-        }
-        progress.step();
-        let name = format!("4 ms disk, Zipf 1.1, memory for {share} %: requests");
-        rows.push(rate.row(name, "/s"));
     }
     Ok(rows)
 }

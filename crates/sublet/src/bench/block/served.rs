@@ -17,6 +17,9 @@ const START_MAX: Duration = Duration::from_secs(20);
 /// How long it may take to end before it is killed.
 const END_MAX: Duration = Duration::from_secs(10);
 
+/// A folder's name begins so; its process follows.
+const FOLDER: &str = "sublet-bench-";
+
 /// A folder in memory, for sockets and backings; it goes with its owner.
 pub(super) struct Folder(PathBuf);
 
@@ -27,19 +30,21 @@ impl Folder {
             true => shared.to_owned(),
             false => std::env::temp_dir(),
         };
+        clear_away(&root);
         let since = std::time::SystemTime::UNIX_EPOCH.elapsed();
         let nanos = since.map_or(0, |since| since.as_nanos());
-        let path = root.join(format!("sublet-bench-{}-{nanos}", std::process::id()));
+        let path = root.join(format!("{FOLDER}{}-{nanos}", std::process::id()));
         fs::create_dir(&path)?;
         Ok(Folder(path))
     }
 
-    fn join(&self, name: &str) -> PathBuf {
+    /// A path in it.
+    pub(super) fn join(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
     /// A file of random bytes, so that nothing in it is a hole.
-    fn image(&self, name: &str, size: Bytes) -> io::Result<PathBuf> {
+    pub(super) fn image(&self, name: &str, size: Bytes) -> io::Result<PathBuf> {
         let path = self.join(name);
         let mut file = fs::File::create(&path)?;
         let chunk: Vec<u8> = (0..1 << 20)
@@ -50,6 +55,25 @@ impl Folder {
         }
         Ok(path)
     }
+}
+
+/// Removes folders of benches that were killed: they would fill the memory.
+fn clear_away(root: &Path) {
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        if let Some(process) = name.to_str().and_then(process_of)
+            && !Path::new("/proc").join(process.to_string()).exists()
+        {
+            // Another bench may be at it too.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Whose folder that is.
+fn process_of(name: &str) -> Option<u32> {
+    let (process, _) = name.strip_prefix(FOLDER)?.split_once('-')?;
+    process.parse().ok()
 }
 
 impl Drop for Folder {
@@ -71,14 +95,13 @@ pub(super) struct Served {
 }
 
 impl Served {
-    /// Sublet, with `memory` for the disk's pages.
+    /// Sublet, with `memory` for the pages of the disk `image`.
     pub(super) fn ours(
         folder: &Folder,
-        size: Bytes,
+        image: &Path,
         slow: Option<&str>,
         memory: Bytes,
     ) -> Result<Served, BlockError> {
-        let image = folder.image("ours.img", size)?;
         let (nbd, shared) = (folder.join("ours.sock"), folder.join("ours.vhost"));
         let slow = slow.map_or(String::new(), |slow| format!("slow = \"{slow}\"\n"));
         // Beside its pages: the item index, what is kept free for eviction, and blocks that are open.
@@ -182,6 +205,13 @@ impl Served {
         sockets.all(|socket| socket.exists())
     }
 
+    /// How an NBD client calls it.
+    pub(super) fn uri(&self) -> String {
+        let socket = self.nbd.as_ref().map(|path| path.display().to_string());
+        let socket = socket.unwrap_or_default();
+        format!("nbd+unix:///{}?socket={socket}", self.export)
+    }
+
     /// CPU time that it has used, with that of threads that have ended: to a hundredth of a second.
     pub(super) fn cpu(&self) -> io::Result<Duration> {
         let text = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
@@ -206,5 +236,34 @@ impl Drop for Served {
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_folders_of_processes_that_ended_are_cleared_away() -> io::Result<()> {
+        let root = tempfile::tempdir()?;
+        let place = |name: &str| root.path().join(name);
+        let own = format!("{FOLDER}{}-7", std::process::id());
+        // Linux gives no process a number above 2²².
+        let gone = format!("{FOLDER}4194305-7");
+        let others = [
+            "sublet",
+            "sublet-bench-",
+            "sublet-bench-4194305",
+            "sublet-bench-x-7",
+        ];
+        for name in others.iter().chain([&own.as_str(), &gone.as_str()]) {
+            fs::create_dir(place(name))?;
+            fs::write(place(name).join("image"), "x")?;
+        }
+        clear_away(root.path());
+        assert!(!place(&gone).exists());
+        assert!(place(&own).exists());
+        assert!(others.iter().all(|name| place(name).exists()));
+        Ok(())
     }
 }

@@ -4,18 +4,19 @@
 mod daemon;
 mod eater;
 mod files;
-mod keeper;
 mod limit;
-mod swap;
+pub(super) mod swap;
 mod touch;
 mod vitals;
-mod warmth;
+pub(super) mod warmth;
 
 use std::time::Duration;
 
 use sublet_types::Bytes;
 
 use super::BenchError;
+use super::group::GroupError;
+use super::keeper::{self, KeepArgs};
 use super::progress::Progress;
 use super::report::Report;
 
@@ -23,8 +24,6 @@ use crate::exit::Exit;
 use daemon::{DaemonError, TetherArgs};
 use eater::{EaterArgs, EaterError, Pages};
 use files::FilesError;
-use keeper::KeepArgs;
-use limit::GroupError;
 
 /// What the bench has other processes do: this binary again.
 #[derive(Debug, clap::Subcommand)]

@@ -10,14 +10,17 @@ use std::process::{Command, Stdio};
 use rustix::fs::FallocateFlags;
 use sublet_types::Bytes;
 
-use super::keeper::Keeper;
+use super::super::keeper::Keeper;
 use super::vitals;
 
 const SWAP: Bytes = Bytes::gib(1);
 const FOLDER: &str = "/var/tmp";
 
 /// Has a swap file at `path` in use while `work` runs.
-pub(super) fn on_while(path: &Path, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+pub(in crate::bench) fn on_while(
+    path: &Path,
+    work: impl FnOnce() -> io::Result<()>,
+) -> io::Result<()> {
     let kept = switch_on(path).and_then(|()| {
         let worked = work();
         worked.and(tell("swapoff", path))

@@ -6,7 +6,7 @@
 use std::fs;
 use std::io;
 
-use super::keeper::Keeper;
+use super::super::keeper::Keeper;
 
 /// Free pages are reported from this order on.
 const ORDER: &str = "/sys/module/page_reporting/parameters/page_reporting_order";
@@ -15,7 +15,7 @@ const ORDER: &str = "/sys/module/page_reporting/parameters/page_reporting_order"
 const NONE: &str = "11";
 
 /// Has nothing reported while `work` runs.
-pub(super) fn on_while(work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+pub(in crate::bench) fn on_while(work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     let before = fs::read_to_string(ORDER)?;
     fs::write(ORDER, NONE)?;
     let worked = work();

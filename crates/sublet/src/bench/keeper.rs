@@ -6,7 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use super::{swap, warmth};
+use super::block::mounted;
+use super::pressure::{swap, warmth};
 use crate::exit::Exit;
 
 /// Changes something until stdin ends.
@@ -22,6 +23,10 @@ enum Change {
     Swap { path: PathBuf },
     /// Freed memory stays with this virtual machine
     Warmth,
+    /// A disk that is served over NBD is a file in a folder
+    Shown { uri: String, folder: PathBuf },
+    /// A file's file system is mounted
+    Mounted { file: PathBuf, place: PathBuf },
 }
 
 /// The keeper itself.
@@ -29,6 +34,8 @@ pub(super) fn keep(args: &KeepArgs) -> Exit {
     let kept = match &args.change {
         Change::Swap { path } => swap::on_while(path, until_told),
         Change::Warmth => warmth::on_while(until_told),
+        Change::Shown { uri, folder } => mounted::shown_while(uri, folder, until_told),
+        Change::Mounted { file, place } => mounted::mounted_while(file, place, until_told),
     };
     match kept {
         Ok(()) => Exit::Done,
@@ -54,7 +61,7 @@ impl Keeper {
             .args(change)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             // Ctrl-C ends the bench; the keeper then still has its work to do.
             .process_group(0)
             .spawn()?;
@@ -62,11 +69,15 @@ impl Keeper {
         if let Some(stdout) = child.stdout.take() {
             BufReader::new(stdout).read_line(&mut line)?;
         }
-        let keeper = Keeper(child);
-        match line.trim() {
-            "on" => Ok(keeper),
-            _ => Err(io::Error::other("the system refused it")),
+        let mut keeper = Keeper(child);
+        if line.trim() == "on" {
+            return Ok(keeper);
         }
+        let mut why = String::new();
+        if let Some(stderr) = &mut keeper.0.stderr {
+            stderr.read_to_string(&mut why)?;
+        }
+        Err(io::Error::other(why.trim().to_owned()))
     }
 }
 

@@ -1,0 +1,120 @@
+//! A cgroup of a bench's own, with a limit on its memory.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sublet_types::Bytes;
+
+/// A cgroup; it goes with its owner.
+pub(super) struct Group {
+    folder: PathBuf,
+    /// Where this process belongs.
+    home: PathBuf,
+    /// The file that counts how often the limit was reached, and the word before the number.
+    at_limit: (&'static str, &'static str),
+}
+
+/// A way to make one: where cgroups are, the file of the limit, and [`Group::at_limit`].
+struct Kind {
+    top: &'static str,
+    limit: &'static str,
+    at_limit: (&'static str, &'static str),
+    /// In `/proc/self/cgroup`.
+    controllers: &'static str,
+}
+
+const KINDS: [Kind; 3] = [
+    Kind {
+        top: "/sys/fs/cgroup/memory",
+        limit: "memory.limit_in_bytes",
+        at_limit: ("memory.failcnt", ""),
+        controllers: "memory",
+    },
+    Kind {
+        top: "/sys/fs/cgroup",
+        limit: "memory.max",
+        at_limit: ("memory.events", "max"),
+        controllers: "",
+    },
+    Kind {
+        top: "/sys/fs/cgroup/unified",
+        limit: "memory.max",
+        at_limit: ("memory.events", "max"),
+        controllers: "",
+    },
+];
+
+impl Group {
+    /// One that may hold `limit`; `name` tells it from others of this bench.
+    pub(super) fn make(name: &str, limit: Bytes) -> io::Result<Group> {
+        let mut last = io::Error::from(io::ErrorKind::NotFound);
+        for kind in &KINDS {
+            match Group::make_of(kind, name, limit) {
+                Ok(group) => return Ok(group),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn make_of(kind: &Kind, name: &str, limit: Bytes) -> io::Result<Group> {
+        let memberships = fs::read_to_string("/proc/self/cgroup")?;
+        let home = memberships
+            .lines()
+            .find_map(|line| {
+                let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+                (controllers == kind.controllers).then(|| path.trim_start_matches('/'))
+            })
+            .ok_or(io::ErrorKind::NotFound)?;
+        let folder =
+            Path::new(kind.top).join(format!("sublet-bench-{}-{name}", std::process::id()));
+        fs::create_dir(&folder)?;
+        let group = Group {
+            folder,
+            home: Path::new(kind.top).join(home),
+            at_limit: kind.at_limit,
+        };
+        fs::write(group.folder.join(kind.limit), limit.0.to_string())?;
+        Ok(group)
+    }
+
+    /// What `start` starts lives in the group; this process leaves it again.
+    pub(super) fn within<R>(&self, start: impl FnOnce() -> R) -> Result<R, GroupError> {
+        enter(&self.folder)?;
+        let started = start();
+        enter(&self.home)?;
+        Ok(started)
+    }
+
+    /// How often something was refused or had to wait because of the limit.
+    pub(super) fn times_at_limit(&self) -> u64 {
+        let (file, word) = self.at_limit;
+        let text = fs::read_to_string(self.folder.join(file)).unwrap_or_default();
+        text.lines()
+            .find_map(|line| line.strip_prefix(word)?.trim().parse().ok())
+            .unwrap_or(0)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+/// Why a process could not be put into a cgroup.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot move into {}: {source}", folder.display())]
+pub(crate) struct GroupError {
+    folder: PathBuf,
+    source: io::Error,
+}
+
+fn enter(folder: &Path) -> Result<(), GroupError> {
+    let this = std::process::id().to_string();
+    fs::write(folder.join("cgroup.procs"), this).map_err(|source| GroupError {
+        folder: folder.to_owned(),
+        source,
+    })
+}
