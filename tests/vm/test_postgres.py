@@ -13,7 +13,9 @@ import pytest
 from served import eventually
 
 MIB = 1 << 20
-SIZE = 512 * MIB
+# A unit of pgbench's scale takes 16 MiB; as much again is for the log and what updates leave behind.
+SIZE, SCALE = 512 * MIB, 2
+LONG_SIZE, LONG_SCALE = 2048 * MIB, 50
 USER = "postgres"
 
 BALANCE = """select (select sum(abalance) from pgbench_accounts) = (select sum(delta) from pgbench_history)
@@ -107,13 +109,13 @@ def test_the_books_balance(served, folder, long):
     where = programs()
     os.chmod(folder, 0o755)
     folder = pathlib.Path(folder)
-    disk = served.add("db", "disk", SIZE)
+    disk = served.add("db", "disk", LONG_SIZE if long else SIZE)
     with mounted(disk, folder) as place:
         cluster = Cluster(where, place)
         cluster.make()
         # The end is as after a crash: the database recovers from what it had synced.
         with cluster.running(end="immediate"):
-            cluster.bench("-i", "-q", "-s", 50 if long else 2)
+            cluster.bench("-i", "-q", "-s", LONG_SCALE if long else SCALE)
             cluster.bench("-c", 4, "-j", 2, "-T", 120 if long else 5)
             assert cluster.balances()
             cluster.bench("-c", 4, "-T", 1)
