@@ -8,6 +8,7 @@ import kernel
 import programs
 import served as served_module
 from guest import Guest
+from limited import Limited
 from lossy import Lossy
 from programs import Missing
 
@@ -65,6 +66,20 @@ def served(folder):
     who = served_module.served(folder)
     yield who
     who.lose_power()
+
+
+@pytest.fixture
+def limited():
+    """Makes cgroups with a limit on memory. Asked for before `served`, so that it ends after it."""
+    made = []
+
+    def make(limit, name="limited"):
+        made.append(Limited(name, limit))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
 
 
 @pytest.fixture

@@ -148,10 +148,11 @@ class Sublet(Served):
         self.process = None
         self.start()
 
-    def start(self):
+    def start(self, join=None):
+        """Starts it; `join` is called in the new process, which may join a cgroup."""
         with open(self.folder / "sublet.log", "ab") as log:
             words = [PROGRAM, "serve", "--config", self.config]
-            self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=join)
         eventually("the daemon answers", self._answers, START_SECONDS_MAX)
 
     def kill(self):
