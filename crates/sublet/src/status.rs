@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use comfy_table::{CellAlignment, Table, presets};
-use sublet_client::messages::{DiskStatus, Status, TenantStatus};
+use sublet_client::messages::{DiskStatus, RingStatus, Status, TenantStatus};
 use sublet_types::{Bytes, Pages};
 
 use crate::exit::Exit;
@@ -73,6 +73,10 @@ pub(crate) fn text(status: &Status, since: Option<(Duration, &Status)>) -> Strin
     page.push('\n');
     page.push_str(&tenants(status, since));
     page.push('\n');
+    if status.tenants.iter().any(|tenant| tenant.ring.is_some()) {
+        page.push_str(&rings(&status.tenants));
+        page.push('\n');
+    }
     if !status.disks.is_empty() {
         page.push_str(&disks(&status.disks));
         page.push('\n');
@@ -191,6 +195,43 @@ pub(crate) fn tenants(status: &Status, since: Option<(Duration, &Status)>) -> St
         ]);
     }
     laid_out(table, 1..11)
+}
+
+/// The table of rings, a row for each tenant that has any.
+fn rings(tenants: &[TenantStatus]) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header([
+        "rings of", "conns", "refused", "puts", "refused", "gets", "hits", "flushes", "stored",
+        "fetched", "nonsense",
+    ]);
+    for tenant in tenants {
+        let Some(ring) = &tenant.ring else { continue };
+        let (gets, hits) = (ring.asked("get"), ring.operation("get", "hit"));
+        table.add_row([
+            tenant.name.to_string(),
+            ring.connections.to_string(),
+            ring.refused().to_string(),
+            ring.asked("put").to_string(),
+            ring.operation("put", "refused").to_string(),
+            gets.to_string(),
+            match gets {
+                0 => "–".to_owned(),
+                _ => format!("{:.1} %", hits as f64 / gets as f64 * 100.0),
+            },
+            (ring.asked("flush_page") + ring.asked("flush_object")).to_string(),
+            ring.bytes_stored.to_string(),
+            ring.bytes_fetched.to_string(),
+            nonsense(ring).to_string(),
+        ]);
+    }
+    laid_out(table, 1..11)
+}
+
+/// Entries that made no sense, and connections that ended for that.
+fn nonsense(ring: &RingStatus) -> u64 {
+    let verbs = ring.operations.keys();
+    let faulty = verbs.map(|verb| ring.operation(verb, "faulty"));
+    faulty.sum::<u64>() + ring.ended_garbage
 }
 
 /// The table of disks.

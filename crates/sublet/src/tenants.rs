@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use sublet_client::messages::{AddTenant, ChangeTenant, Lasts, Limit, PagesStatus, TenantStatus};
+use sublet_client::messages::{AddTenant, ChangeTenant, Lasts, Limit, PagesStatus, RingStatus, TenantStatus};
 use sublet_types::{TenantName, Weight};
 
 use crate::exit::Exit;
@@ -203,6 +203,34 @@ fn pages(pages: &PagesStatus) -> String {
         .concat()
 }
 
+/// What its rings did, but for what never happened.
+fn ring(ring: &RingStatus) -> String {
+    let connections = [
+        ("connections", ring.connections),
+        ("connections_made", ring.connections_made),
+        ("refused_full", ring.refused_full),
+        ("refused_uid", ring.refused_uid),
+        ("refused_exhausted", ring.refused_exhausted),
+        ("ended_garbage", ring.ended_garbage),
+        ("bytes_stored", ring.bytes_stored.0),
+        ("bytes_fetched", ring.bytes_fetched.0),
+        ("bells_rung", ring.bells_rung),
+        ("bells_heard", ring.bells_heard),
+    ];
+    let named = connections.map(|(name, count)| (format!("ring_{name}"), count));
+    let operations = ring.operations.iter().flat_map(|(verb, outcomes)| {
+        let outcomes = outcomes.iter();
+        outcomes.map(move |(outcome, count)| (format!("ring_{verb}_{outcome}"), *count))
+    });
+    let happened = named
+        .into_iter()
+        .chain(operations)
+        .filter(|(_, count)| *count > 0);
+    happened
+        .map(|(name, count)| format!("{name:<27} {count}\n"))
+        .collect()
+}
+
 fn page(tenant: &TenantStatus) -> String {
     let mut page = grants(tenant);
     page.push_str(&format!(
@@ -219,6 +247,7 @@ fn page(tenant: &TenantStatus) -> String {
         "evictions", tenant.evictions, "reclaimed", tenant.reclaimed
     ));
     page.push_str(&pages(&tenant.pages));
+    page.push_str(&tenant.ring.as_ref().map_or(String::new(), ring));
     for (name, count) in &tenant.counters {
         page.push_str(&format!("{name:<20} {count}\n"));
     }

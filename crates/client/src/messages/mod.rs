@@ -1,11 +1,13 @@
 //! What is said on the admin interface, in JSON. `docs/admin.md` describes it; amounts are bytes.
 
 mod disks;
+mod rings;
 
 use serde::{Deserialize, Serialize};
 use sublet_types::{Bytes, ReleaseMode, TenantName, Weight};
 
 pub use self::disks::{AddDisk, DiskState, DiskStatus, Disks, RemoveDisk, RemovedDisk, ResizeDisk};
+pub use self::rings::RingStatus;
 
 /// The version of these messages. A field may be added under the same version; none is removed or
 /// changes its meaning.
@@ -147,8 +149,11 @@ pub struct TenantStatus {
     pub items: u64,
     /// Mortar's f: above 1 it holds more than its share.
     pub fairness: f64,
-    /// Its connections.
+    /// Its connections, those of its rings among them.
     pub connections: u64,
+    /// What its rings did; nothing where it has none.
+    #[serde(default)]
+    pub ring: Option<RingStatus>,
     /// What the policy allows it to hold, if it says so.
     #[serde(default)]
     pub target: Option<Bytes>,
@@ -175,7 +180,7 @@ impl TenantStatus {
         (hits + misses > 0).then(|| hits as f64 / (hits + misses) as f64)
     }
 
-    /// Requests that read, store, delete or touch.
+    /// Requests that read, store, delete or touch, and pages that its rings put, get and flush.
     pub fn operations(&self) -> u64 {
         const COUNTED: [&str; 9] = [
             "cmd_get",
@@ -188,7 +193,12 @@ impl TenantStatus {
             "decr_hits",
             "decr_misses",
         ];
-        COUNTED.iter().map(|name| self.counter(name)).sum()
+        let items: u64 = COUNTED.iter().map(|name| self.counter(name)).sum();
+        let pages = self.ring.as_ref().map_or(0, |ring| {
+            let verbs = ["put", "get", "flush_page"];
+            verbs.iter().map(|verb| ring.asked(verb)).sum()
+        });
+        items + pages
     }
 }
 

@@ -1,77 +1,181 @@
-//! What a listener counts.
+//! What a tenant's rings count.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use sublet_client::ring::layout::{Completion, Opcode, Outcome};
+
 macro_rules! figures {
-    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// What all workers counted for one listener since the start.
+    (
+        { $($(#[$doc:meta])* $name:ident),* $(,)? }
+        { $($(#[$turn_doc:meta])* $turn:ident),* $(,)? }
+    ) => {
+        /// What all workers counted for one tenant's rings since the start.
         #[derive(Debug, Default)]
         pub struct Figures {
             $($(#[$doc])* pub $name: Figure,)*
+            $($(#[$turn_doc])* pub $turn: Figure,)*
+            operations: [Figure; Operation::ALL.len()],
+        }
+
+        /// What one turn of a connection counts by itself, since many threads move a figure.
+        #[derive(Clone, Copy, Debug, Default)]
+        pub(super) struct Tally {
+            $(pub(super) $turn: u64,)*
+            operations: [u64; Operation::ALL.len()],
         }
 
         impl Figures {
-            /// Every figure with its name.
-            pub fn named(&self) -> Vec<(&'static str, u64)> {
-                vec![$((stringify!($name), self.$name.get()),)*]
+            /// Adds what a turn counted.
+            pub(super) fn count(&self, tally: Tally) {
+                $(self.$turn.add(tally.$turn);)*
+                for (figure, n) in self.operations.iter().zip(tally.operations) {
+                    figure.add(n);
+                }
             }
         }
     };
 }
 
 figures! {
-    /// Connections that are open now.
-    connections,
-    /// Connections that were made.
-    connections_made,
-    /// Connections refused because all places were taken.
-    refused_full,
-    /// Connections refused because of their user.
-    refused_uid,
-    /// Connections refused for want of memory or descriptors.
-    refused_exhausted,
-    /// Connections that ended because their ring held garbage, or their socket chatter.
-    ended_garbage,
-    /// Entries that were answered.
-    entries,
-    /// Entries that made no sense.
-    faults,
-    /// Pages put, stored or not.
-    puts,
-    /// Pages asked for.
-    gets,
-    /// Pages asked for that were there.
-    hits,
-    /// Clients' doorbells rung.
-    bells_rung,
-    /// Times that a client rang.
-    bells_heard,
+    {
+        /// Connections that are open now.
+        connections,
+        /// Connections that were made.
+        connections_made,
+        /// Connections refused because all places were taken.
+        refused_full,
+        /// Connections refused because of their user.
+        refused_uid,
+        /// Connections refused for want of memory or descriptors.
+        refused_exhausted,
+        /// Connections that ended because their ring held garbage, or their socket chatter.
+        ended_garbage,
+        /// Times that a client rang.
+        bells_heard,
+        /// Clients' doorbells rung.
+        bells_rung,
+    }
+    {
+        /// Entries that were answered.
+        entries,
+        /// Entries that made no sense.
+        faults,
+    }
 }
 
-/// What one turn of a connection counts by itself, since many threads move a figure.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tally {
-    pub(super) entries: u64,
-    pub(super) faults: u64,
-    pub(super) puts: u64,
-    pub(super) gets: u64,
-    pub(super) hits: u64,
-    pub(super) bells_rung: u64,
+macro_rules! operations {
+    ($($(#[$doc:meta])* $operation:ident: $verb:literal $outcome:literal,)*) => {
+        /// A verb, and what came of it. Pages are counted one by one; what made no sense, by the entry.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Operation {
+            $($(#[$doc])* $operation,)*
+        }
+
+        impl Operation {
+            /// Every one, in their order.
+            pub const ALL: &[Operation] = &[$(Operation::$operation,)*];
+
+            /// Its verb.
+            pub fn verb(self) -> &'static str {
+                match self {
+                    $(Operation::$operation => $verb,)*
+                }
+            }
+
+            /// What came of it.
+            pub fn outcome(self) -> &'static str {
+                match self {
+                    $(Operation::$operation => $outcome,)*
+                }
+            }
+        }
+    };
+}
+
+operations! {
+    /// A page was stored.
+    PutStored: "put" "stored",
+    /// A page was stored in place of an older one.
+    PutReplaced: "put" "replaced",
+    /// A page was refused.
+    PutRefused: "put" "refused",
+    /// A put that makes no sense.
+    PutFaulty: "put" "faulty",
+    /// A page was there.
+    GetHit: "get" "hit",
+    /// A page was not there.
+    GetMissed: "get" "missed",
+    /// A page could not be read.
+    GetRefused: "get" "refused",
+    /// A get that makes no sense.
+    GetFaulty: "get" "faulty",
+    /// A page was forgotten.
+    FlushPageDone: "flush_page" "done",
+    /// A flush of pages that makes no sense.
+    FlushPageFaulty: "flush_page" "faulty",
+    /// An object was forgotten.
+    FlushObjectDone: "flush_object" "done",
+    /// A flush of an object that makes no sense.
+    FlushObjectFaulty: "flush_object" "faulty",
+    /// A pool was made or joined.
+    CreatePoolDone: "create_pool" "done",
+    /// A pool was refused.
+    CreatePoolRefused: "create_pool" "refused",
+    /// A pool that makes no sense.
+    CreatePoolFaulty: "create_pool" "faulty",
+    /// A pool was forgotten.
+    DestroyPoolDone: "destroy_pool" "done",
+    /// The end of a pool that is none.
+    DestroyPoolFaulty: "destroy_pool" "faulty",
+    /// A verb that there is not.
+    UnknownFaulty: "unknown" "faulty",
+}
+
+impl Tally {
+    /// `n` more of an operation.
+    pub(super) fn add(&mut self, operation: Operation, n: u32) {
+        self.operations[operation as usize] += u64::from(n);
+    }
+
+    /// Counts an entry by its answer. Its pages are counted where they are put, got and flushed.
+    pub(super) fn answered(&mut self, completion: &Completion) {
+        self.entries += 1;
+        let opcode = Opcode::of(completion.opcode);
+        let operation = match Outcome::of(completion.outcome) {
+            Some(Outcome::Faulty(_)) => {
+                self.faults += 1;
+                faulty(opcode)
+            }
+            Some(Outcome::Refused(_)) if opcode == Some(Opcode::CreatePool) => {
+                Operation::CreatePoolRefused
+            }
+            _ => match opcode {
+                Some(Opcode::FlushObject) => Operation::FlushObjectDone,
+                Some(Opcode::CreatePool) => Operation::CreatePoolDone,
+                Some(Opcode::DestroyPool) => Operation::DestroyPoolDone,
+                _ => return,
+            },
+        };
+        self.add(operation, 1);
+    }
+}
+
+fn faulty(opcode: Option<Opcode>) -> Operation {
+    match opcode {
+        Some(Opcode::Put) => Operation::PutFaulty,
+        Some(Opcode::Get) => Operation::GetFaulty,
+        Some(Opcode::FlushPage) => Operation::FlushPageFaulty,
+        Some(Opcode::FlushObject) => Operation::FlushObjectFaulty,
+        Some(Opcode::CreatePool) => Operation::CreatePoolFaulty,
+        Some(Opcode::DestroyPool) => Operation::DestroyPoolFaulty,
+        None => Operation::UnknownFaulty,
+    }
 }
 
 impl Figures {
-    /// Adds what a turn counted.
-    pub(super) fn count(&self, tally: Tally) {
-        let counted = [
-            (&self.entries, tally.entries),
-            (&self.faults, tally.faults),
-            (&self.puts, tally.puts),
-            (&self.gets, tally.gets),
-            (&self.hits, tally.hits),
-            (&self.bells_rung, tally.bells_rung),
-        ];
-        let moved = counted.into_iter().filter(|(_, n)| *n > 0);
-        moved.for_each(|(figure, n)| figure.add(n));
+    /// How often this came of that verb.
+    pub fn operation(&self, operation: Operation) -> u64 {
+        self.operations[operation as usize].get()
     }
 }
 
@@ -87,7 +191,9 @@ impl Figure {
 
     /// `n` more.
     pub fn add(&self, n: u64) {
-        self.0.fetch_add(n, Ordering::Relaxed);
+        if n > 0 {
+            self.0.fetch_add(n, Ordering::Relaxed);
+        }
     }
 
     /// One less.

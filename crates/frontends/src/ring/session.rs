@@ -10,7 +10,7 @@ use sublet_types::{PoolFlags, PoolId, SharedName};
 
 use super::Settings;
 use super::map::{Known, Names, Pools};
-use super::metrics::{Figures, Tally};
+use super::metrics::{Figures, Operation, Tally};
 use super::pages::Pages;
 use super::wire::{self, PageRun, Request};
 
@@ -92,8 +92,9 @@ impl Session {
                 Err(garbage) => break Err(garbage),
             }
         };
-        self.publish(place);
+        // Before the last answers are seen: who has his answer finds it counted.
         place.figures.count(std::mem::take(&mut self.tally));
+        self.publish(place);
         turned
     }
 
@@ -158,8 +159,7 @@ impl Session {
         if let Err(fault) = self.pools.check(run.pool()) {
             return wire::completion(submission, Outcome::Faulty(fault));
         }
-        self.tally.puts += u64::from(slots.count());
-        let (mut stored, mut replaced, mut refusal) = (0, 0, None);
+        let (mut stored, mut replaced, mut refusal) = (0u64, 0u64, None);
         for (n, (key, slot)) in run.keys().zip(slots.slots()).enumerate() {
             let fill = |page: &mut [u8]| self.end.read_page(slot, page);
             match place.pages.put_page(key, fill) {
@@ -171,6 +171,10 @@ impl Session {
                 Put::Refused(why) => _ = refusal.get_or_insert(why),
             }
         }
+        let (old, all) = (replaced.count_ones(), stored.count_ones());
+        self.tally.add(Operation::PutReplaced, old);
+        self.tally.add(Operation::PutStored, all - old);
+        self.tally.add(Operation::PutRefused, slots.count() - all);
         Completion {
             first: stored,
             second: replaced,
@@ -188,17 +192,23 @@ impl Session {
         if let Err(fault) = self.pools.check(run.pool()) {
             return wire::completion(submission, Outcome::Faulty(fault));
         }
-        self.tally.gets += u64::from(slots.count());
-        let (mut hits, mut refusal) = (0u64, None);
+        let (mut hits, mut refused, mut refusal) = (0u64, 0, None);
         for (n, (key, slot)) in run.keys().zip(slots.slots()).enumerate() {
             let visit = |page: &[u8]| self.end.write_page(slot, page);
             match place.pages.get_page(key, visit) {
                 Get::Hit => hits |= 1 << n,
                 Get::Miss => {}
-                Get::Refused(why) => _ = refusal.get_or_insert(why),
+                Get::Refused(why) => {
+                    refused += 1;
+                    refusal.get_or_insert(why);
+                }
             }
         }
-        self.tally.hits += u64::from(hits.count_ones());
+        let found = hits.count_ones();
+        self.tally.add(Operation::GetHit, found);
+        self.tally.add(Operation::GetRefused, refused);
+        let missed = slots.count() - found - refused;
+        self.tally.add(Operation::GetMissed, missed);
         Completion {
             first: hits,
             ..wire::completion(submission, outcome_of(refusal))
@@ -206,7 +216,7 @@ impl Session {
     }
 
     fn flush<P: Pages, S: AsFd>(
-        &self,
+        &mut self,
         place: &Place<'_, P, S>,
         submission: &Submission,
         run: PageRun,
@@ -215,6 +225,7 @@ impl Session {
             return wire::completion(submission, Outcome::Faulty(fault));
         }
         run.keys().for_each(|key| place.pages.flush_page(key));
+        self.tally.add(Operation::FlushPageDone, run.count());
         wire::completion(submission, Outcome::Done)
     }
 
@@ -269,10 +280,7 @@ impl Session {
     }
 
     fn complete<P, S: AsFd>(&mut self, place: &Place<'_, P, S>, completion: &Completion) {
-        self.tally.entries += 1;
-        if let Some(Outcome::Faulty(_)) = Outcome::of(completion.outcome) {
-            self.tally.faults += 1;
-        }
+        self.tally.answered(completion);
         self.end.complete(completion);
         if self.end.unpublished() >= PUBLISHED_TOGETHER {
             self.publish(place);
@@ -281,7 +289,7 @@ impl Session {
 
     fn publish<P, S: AsFd>(&mut self, place: &Place<'_, P, S>) {
         if self.end.publish() == Bell::Ring {
-            self.tally.bells_rung += 1;
+            place.figures.bells_rung.bump();
             hello::ring(&place.socket);
         }
     }

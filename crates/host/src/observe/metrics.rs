@@ -9,7 +9,8 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
-use sublet_client::messages::{DiskState, DiskStatus, Status, TenantStatus};
+use sublet_client::messages::{DiskState, DiskStatus, RingStatus, Status, TenantStatus};
+use sublet_types::TenantName;
 
 /// What such a page is called on the wire.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -290,6 +291,57 @@ const TENANT: &[Figure<TenantStatus>] = &[
     ),
 ];
 
+const RING: &[Figure<Ringing>] = &[
+    gauge(
+        "sublet_ring_connections",
+        None,
+        "Connections to its rings that are open",
+        |r| Some(r.status.connections as f64),
+    ),
+    counter(
+        "sublet_ring_connections_made",
+        None,
+        "Connections that were made",
+        |r| Some(r.status.connections_made as f64),
+    ),
+    counter(
+        "sublet_ring_connections_ended_for_garbage",
+        None,
+        "Connections that ended because their ring held garbage, or their socket chatter",
+        |r| Some(r.status.ended_garbage as f64),
+    ),
+    counter(
+        "sublet_ring_entries",
+        None,
+        "Entries that were answered",
+        |r| Some(r.status.entries as f64),
+    ),
+    counter(
+        "sublet_ring_stored",
+        BYTES,
+        "Bytes of pages that were stored",
+        |r| Some(r.status.bytes_stored.0 as f64),
+    ),
+    counter(
+        "sublet_ring_fetched",
+        BYTES,
+        "Bytes of pages that were fetched",
+        |r| Some(r.status.bytes_fetched.0 as f64),
+    ),
+    counter(
+        "sublet_ring_doorbells_rung",
+        None,
+        "Clients that slept and were woken",
+        |r| Some(r.status.bells_rung as f64),
+    ),
+    counter(
+        "sublet_ring_doorbells_heard",
+        None,
+        "Times that a client woke the daemon",
+        |r| Some(r.status.bells_heard as f64),
+    ),
+];
+
 const DISK: &[Figure<DiskStatus>] = &[
     gauge("sublet_disk_size", BYTES, "Its size", |d| {
         Some(d.size.0 as f64)
@@ -371,6 +423,12 @@ impl Collector for Scrape {
         for figure in TENANT {
             figure.encode_each(&mut encoder, &status.tenants)?;
         }
+        let ringing: Vec<Ringing> = status.tenants.iter().filter_map(Ringing::of).collect();
+        for figure in RING {
+            figure.encode_each(&mut encoder, &ringing)?;
+        }
+        encode_refused(&mut encoder, &ringing)?;
+        encode_operations(&mut encoder, &ringing)?;
         for figure in DISK {
             figure.encode_each(&mut encoder, &status.disks)?;
         }
@@ -417,6 +475,27 @@ impl Labelled for TenantStatus {
     }
 }
 
+/// A tenant's rings.
+struct Ringing {
+    tenant: TenantName,
+    status: RingStatus,
+}
+
+impl Ringing {
+    fn of(tenant: &TenantStatus) -> Option<Ringing> {
+        Some(Ringing {
+            tenant: tenant.name.clone(),
+            status: tenant.ring.clone()?,
+        })
+    }
+}
+
+impl Labelled for Ringing {
+    fn label(&self) -> [(&'static str, &str); 1] {
+        [("tenant", self.tenant.as_str())]
+    }
+}
+
 impl Labelled for DiskStatus {
     fn label(&self) -> [(&'static str, &str); 1] {
         [("disk", self.settings.name.as_str())]
@@ -438,6 +517,55 @@ impl<S: Labelled> Figure<S> {
         }
         Ok(())
     }
+}
+
+/// Who was not let in, by reason.
+fn encode_refused(encoder: &mut DescriptorEncoder<'_>, all: &[Ringing]) -> fmt::Result {
+    if all.is_empty() {
+        return Ok(());
+    }
+    let (name, help) = (
+        "sublet_ring_connections_refused",
+        "Connections refused: all places taken, a user who may not, no memory or descriptors left",
+    );
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for Ringing { tenant, status } in all {
+        let reasons = [
+            ("full", status.refused_full),
+            ("uid", status.refused_uid),
+            ("exhausted", status.refused_exhausted),
+        ];
+        for (reason, count) in reasons {
+            let labels = [("tenant", tenant.as_str()), ("reason", reason)];
+            ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+        }
+    }
+    Ok(())
+}
+
+/// `sublet_ring_operations_total{tenant="web",verb="get",outcome="hit"}`.
+fn encode_operations(encoder: &mut DescriptorEncoder<'_>, all: &[Ringing]) -> fmt::Result {
+    if all.is_empty() {
+        return Ok(());
+    }
+    let (name, help) = (
+        "sublet_ring_operations",
+        "Pages put, got and flushed; of other verbs, and of what made no sense, entries",
+    );
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for Ringing { tenant, status } in all {
+        for (verb, outcomes) in &status.operations {
+            for (outcome, count) in outcomes {
+                let labels = [
+                    ("tenant", tenant.as_str()),
+                    ("verb", verb.as_str()),
+                    ("outcome", outcome.as_str()),
+                ];
+                ConstCounter::new(*count).encode(family.encode_family(&labels)?)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What clients did, by memcached's names: `sublet_tenant_get_hits_total{tenant="web"}`.

@@ -414,6 +414,7 @@ impl Daemon {
             items: figures.items,
             fairness: figures.fairness,
             connections: service.map_or(0, Service::connections),
+            ring: service.and_then(Service::ring_status),
             target: figures.target,
             pages,
             evictions: figures.evictions,

@@ -111,8 +111,8 @@ pub fn run(loaded: Loaded) -> Result<(), RunError> {
     let rings: Vec<Vec<ring::Listener>> = rings.collect::<Result<_, _>>()?;
 
     let premises = premises(&loaded.config)?;
-    let services = services(&loaded.config, &places, &premises)?;
-    let doors_of_rings = doors_of(&loaded.config, &services, rings)?;
+    let mut services = services(&loaded.config, &places, &premises)?;
+    let doors_of_rings = doors_of(&loaded.config, &mut services, rings)?;
     let headroom = follow(&loaded.config, &premises)?;
     let shelf = Shelf::open(&loaded, &premises)?;
     let config = loaded.config.clone();
@@ -219,10 +219,10 @@ fn services(
     .collect()
 }
 
-/// Each ring with what its tenant's rings share.
+/// Each ring with what its tenant's rings share; the services know of that, too.
 fn doors_of(
     config: &Config,
-    services: &[Service],
+    services: &mut [Service],
     rings: Vec<Vec<ring::Listener>>,
 ) -> Result<Vec<ring::Door>, RingsError> {
     let mut doors = Vec::new();
@@ -230,6 +230,7 @@ fn doors_of(
     for ((tenant, service), listeners) in tenants {
         if !listeners.is_empty() {
             let group = rings::group(tenant, service.id)?;
+            service.rings = Some(Arc::clone(&group));
             let each = listeners.into_iter();
             doors.extend(each.map(|listener| (Arc::clone(&group), listener)));
         }

@@ -1,5 +1,6 @@
 //! Page rings: bound before anything else begins, served beside memcached.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,10 +9,12 @@ use sublet_frontends::ring::serve::{
     self, Door, Group, ListenError, Listener, Running, StartError,
 };
 use sublet_frontends::ring::{Settings, Spills};
-use sublet_types::{TenantId, TenantName};
+use sublet_types::{Pages, TenantId, TenantName};
 
 use crate::config::{Listen, TenantConfig};
 use crate::spill::SpillFolder;
+use sublet_client::messages::RingStatus;
+use sublet_frontends::ring::metrics::{Figures, Operation};
 
 /// Why a tenant's rings cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -92,5 +95,35 @@ pub(super) fn start(
     match doors.is_empty() {
         true => Ok(None),
         false => Ok(Some(serve::start(doors, threads, premises, failed)?)),
+    }
+}
+
+/// What a tenant's rings counted.
+pub(super) fn status(figures: &Figures) -> RingStatus {
+    let mut operations: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
+    for operation in Operation::ALL {
+        let outcomes = operations.entry(operation.verb().to_owned()).or_default();
+        outcomes.insert(
+            operation.outcome().to_owned(),
+            figures.operation(*operation),
+        );
+    }
+    let bytes = |pages: &[Operation]| {
+        let pages = pages.iter().map(|operation| figures.operation(*operation));
+        Pages(pages.sum()).bytes()
+    };
+    RingStatus {
+        connections: figures.connections.get(),
+        connections_made: figures.connections_made.get(),
+        refused_full: figures.refused_full.get(),
+        refused_uid: figures.refused_uid.get(),
+        refused_exhausted: figures.refused_exhausted.get(),
+        ended_garbage: figures.ended_garbage.get(),
+        entries: figures.entries.get(),
+        operations,
+        bytes_stored: bytes(&[Operation::PutStored, Operation::PutReplaced]),
+        bytes_fetched: bytes(&[Operation::GetHit]),
+        bells_rung: figures.bells_rung.get(),
+        bells_heard: figures.bells_heard.get(),
     }
 }

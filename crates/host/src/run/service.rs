@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use sublet_frontends::memcached::face::Face;
 use sublet_frontends::memcached::passwords::{Passwords, PasswordsError};
@@ -13,7 +14,10 @@ use sublet_store::{Store, TenantError};
 use sublet_types::{EvictionKind, Second, TenantId, TenantName};
 
 use super::owner::{Allowed, Owner};
+use super::rings;
 use crate::config::{self, Config, Listen, TenantConfig};
+use sublet_client::messages::RingStatus;
+use sublet_frontends::ring::serve as ring;
 
 /// What the daemon keeps of a tenant's service.
 pub(super) struct Service {
@@ -22,6 +26,8 @@ pub(super) struct Service {
     pub(super) face: Arc<Face>,
     pub(super) listen: Vec<String>,
     pub(super) allowed: Arc<Allowed>,
+    /// What its rings share, if it has any.
+    pub(super) rings: Option<Arc<ring::Group>>,
     tls: Option<Arc<Tls>>,
 }
 
@@ -160,6 +166,7 @@ impl Service {
             face: Arc::new(Face::new(settings, Box::new(owner), passwords)),
             listen: shown_places(tenant, listeners),
             allowed,
+            rings: None,
             tls,
         })
     }
@@ -186,12 +193,18 @@ impl Service {
         }
     }
 
-    /// Clients that are connected.
+    /// Clients that are connected, to rings too.
     pub(super) fn connections(&self) -> u64 {
-        self.face
-            .figures
-            .curr_connections
-            .load(std::sync::atomic::Ordering::Relaxed)
+        let rings = self.rings.as_ref();
+        let ringing = rings.map_or(0, |group| group.figures.connections.get());
+        let figures = &self.face.figures;
+        figures.curr_connections.load(Ordering::Relaxed) + ringing
+    }
+
+    /// What its rings did, if it has any.
+    pub(super) fn ring_status(&self) -> Option<RingStatus> {
+        let group = self.rings.as_ref()?;
+        Some(rings::status(&group.figures))
     }
 }
 

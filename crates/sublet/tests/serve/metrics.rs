@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use sublet_client::ring::{Client, Key};
+use sublet_types::{ObjectId, PageIndex, PoolFlags, PoolId};
+
 use crate::daemon::{Folder, http};
 
 const CONFIG: &str = "\
@@ -38,6 +41,89 @@ fn the_page_is_open_metrics_and_says_what_status_says() {
     let (head, _) = http(&place, "GET /v1/status", "");
     assert!(head.starts_with("HTTP/1.1 404"), "metrics only: {head}");
     check(&folder.admin().metrics().expect("on the admin socket too"));
+}
+
+fn key(pool: PoolId, index: u32) -> Key {
+    Key {
+        pool,
+        object: ObjectId(1),
+        index: PageIndex(index),
+    }
+}
+
+/// Puts three pages, one of them twice, gets two that are there and one that is not, flushes one, and asks for what no pool has.
+fn use_a_ring(client: &mut Client) {
+    let pool = client.create_pool(PoolFlags::default(), None);
+    let pool = pool.expect("a pool");
+    client.put_run(key(pool, 0), &[[1; 4096]; 3]).expect("put");
+    client.put(key(pool, 0), &[2; 4096]).expect("put again");
+    let mut pages = [[0; 4096]; 2];
+    client.get_run(key(pool, 0), &mut pages).expect("got");
+    client.get(key(pool, 9), &mut pages[0]).expect("answered");
+    client.flush_page(key(pool, 2)).expect("flushed");
+    let persistent = PoolFlags {
+        persistent: true,
+        ..PoolFlags::default()
+    };
+    let refused = client.create_pool(persistent, None);
+    refused.expect_err("there is no spill folder");
+    client.destroy_pool(pool).expect("destroyed");
+    let mut page = [0; 4096];
+    client.get(key(pool, 0), &mut page).expect_err("no pool");
+}
+
+#[test]
+fn rings_are_counted_by_verb_and_outcome() {
+    let folder = Folder::new();
+    let place = folder.path("ring");
+    let config = format!(
+        "[tenants.web]\nlisten = [\"ring:{}\"]\n[tenants.wiki]\nlisten = [\"tcp:127.0.0.1:0\"]\n",
+        place.display()
+    );
+    let _daemon = folder.serve_config(&config);
+    let mut client = Client::connect(&place).expect("let in");
+    use_a_ring(&mut client);
+    let samples = check(&folder.admin().metrics().expect("a page"));
+    let operations = [
+        ("put", "stored", 3.0),
+        ("put", "replaced", 1.0),
+        ("put", "refused", 0.0),
+        ("get", "hit", 2.0),
+        ("get", "missed", 1.0),
+        ("get", "faulty", 1.0),
+        ("flush_page", "done", 1.0),
+        ("create_pool", "done", 1.0),
+        ("create_pool", "refused", 1.0),
+        ("destroy_pool", "done", 1.0),
+        ("unknown", "faulty", 0.0),
+    ];
+    for (verb, outcome, count) in operations {
+        let name = format!(
+            "sublet_ring_operations_total{{tenant=\"web\",verb=\"{verb}\",outcome=\"{outcome}\"}}"
+        );
+        assert_eq!(samples[&name], count, "{name}");
+    }
+    let of_web = |name: &str| samples[&format!("sublet_ring_{name}{{tenant=\"web\"}}")];
+    assert_eq!(of_web("connections"), 1.0);
+    assert_eq!(of_web("connections_made_total"), 1.0);
+    assert_eq!(of_web("stored_bytes_total"), 4.0 * 4096.0);
+    assert_eq!(of_web("fetched_bytes_total"), 2.0 * 4096.0);
+    assert_eq!(of_web("entries_total"), 9.0);
+    let refused = "sublet_ring_connections_refused_total{tenant=\"web\",reason=\"uid\"}";
+    assert_eq!(samples[refused], 0.0);
+    assert!(!samples.contains_key("sublet_ring_entries_total{tenant=\"wiki\"}"));
+
+    let page = folder.ask(&["status"]);
+    let table = page
+        .lines()
+        .skip_while(|line| !line.starts_with("rings of"));
+    let row = table.take(2).last().expect("a table of rings");
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    let expected = "web 1 0 4 0 3 66.7 % 1 16.0 KiB 8.00 KiB 1";
+    assert_eq!(cells.join(" "), expected, "{page}");
+    let shown = folder.ask(&["tenants", "show", "web"]);
+    assert!(shown.contains("1 connections at"), "{shown}");
+    assert!(shown.contains("ring_put_stored"), "{shown}");
 }
 
 /// Reads a page as the standard wants it: each family announced once, its samples behind it with the

@@ -17,6 +17,7 @@ use sublet_types::{ObjectId, PageIndex, PoolFlags, PoolId};
 use super::double::Daemon;
 use super::fair::soon;
 use crate::ring::Settings;
+use crate::ring::metrics::Operation;
 
 /// A connection whose ring is written byte by byte, by the file.
 struct Rogue {
@@ -190,6 +191,14 @@ fn nonsense_is_answered_with_what_is_wrong() {
     soon("they are counted", || {
         daemon.group.figures.faults.get() == faults
     });
+    let counted = |operation| daemon.group.figures.operation(operation);
+    assert_eq!(counted(Operation::UnknownFaulty), 4);
+    assert_eq!(counted(Operation::GetFaulty), 5);
+    assert_eq!(counted(Operation::DestroyPoolFaulty), 5);
+    assert_eq!(counted(Operation::PutFaulty), 2);
+    assert_eq!(counted(Operation::PutStored), 20);
+    assert_eq!(counted(Operation::PutReplaced), 0);
+    assert_eq!(counted(Operation::GetHit), 20);
 }
 
 #[test]
