@@ -11,6 +11,7 @@ use tokio::net::UnixStream;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
 
+use super::async_batch::AsyncBatch;
 use super::bell::{Bell, Sleep};
 use super::client::SHAPE;
 use super::client_end::{ClientEnd, Page};
@@ -47,12 +48,12 @@ impl Drop for Listening {
 
 /// What handles and the listening task share.
 #[derive(Debug)]
-struct Desk {
+pub(super) struct Desk {
     bell: OwnedFd,
     shape: Shape,
     state: Mutex<State>,
     /// Told whenever entries or page slots are free again.
-    freed: Notify,
+    pub(super) freed: Notify,
 }
 
 #[derive(Debug)]
@@ -61,6 +62,8 @@ struct State {
     slots: Slots,
     /// Who waits, by token.
     waiting: Vec<Option<Waiting>>,
+    /// Tokens that nobody waits by.
+    vacant: Vec<usize>,
     over: Option<CallError>,
 }
 
@@ -71,11 +74,14 @@ struct Waiting {
 }
 
 /// A completion, and the page slots that belong to it.
-type Heard = (Completion, Held);
+pub(super) type Heard = (Completion, Held);
+
+/// Where a completion will come.
+pub(super) type Hearing = oneshot::Receiver<Heard>;
 
 /// Page slots that one request uses; free again when dropped.
 #[derive(Debug)]
-struct Held {
+pub(super) struct Held {
     desk: Arc<Desk>,
     first: u32,
     count: u32,
@@ -90,7 +96,7 @@ impl Drop for Held {
 
 /// Which page slots a request needs, and what they hold before it.
 #[derive(Clone, Copy)]
-enum Pages<'a> {
+pub(super) enum Pages<'a> {
     None,
     Filled(&'a [Page]),
     Empty(u32),
@@ -219,14 +225,7 @@ impl AsyncClient {
         let submission = verbs::run(Opcode::Get, first, count, 0);
         let (completion, held) = self.ask(submission, Pages::Empty(count)).await?;
         let run = verbs::run_of(&completion)?;
-        let state = self.desk.lock();
-        let slots = state.end.pages(held.first, held.count);
-        for (n, (page, slot)) in pages.iter_mut().zip(slots).enumerate() {
-            if run.is_done(n) {
-                page.copy_from_slice(slot);
-            }
-        }
-        drop(state);
+        held.copy_hits(run, pages);
         Ok(run)
     }
 
@@ -252,20 +251,40 @@ impl AsyncClient {
         verbs::done(&completion)
     }
 
+    /// Begins a batch: requests that travel together. Other tasks are served meanwhile.
+    pub fn batch(&self) -> AsyncBatch<'_> {
+        AsyncBatch::new(self)
+    }
+
+    pub(super) fn desk(&self) -> &Arc<Desk> {
+        &self.desk
+    }
+
     /// Submits as soon as the ring has room, and waits for the answer.
     async fn ask(&self, submission: Submission, pages: Pages<'_>) -> Result<Heard, CallError> {
         let answer = loop {
             let freed = self.desk.freed.notified();
             tokio::pin!(freed);
             freed.as_mut().enable();
-            match self.desk.submit(submission, pages)? {
+            match self.desk.submit([(submission, pages)])?.pop() {
                 Some(answer) => break answer,
                 None => freed.await,
             }
         };
-        answer
-            .await
-            .map_err(|_| self.desk.lock().over.unwrap_or(CallError::Garbled))
+        self.desk.heard(answer).await
+    }
+}
+
+impl Held {
+    /// Copies out the pages of a get's run that were hit.
+    pub(super) fn copy_hits(&self, run: Run, pages: &mut [Page]) {
+        let state = self.desk.lock();
+        let slots = state.end.pages(self.first, self.count);
+        for (n, (page, slot)) in pages.iter_mut().zip(slots).enumerate() {
+            if run.is_done(n) {
+                page.copy_from_slice(slot);
+            }
+        }
     }
 }
 
@@ -279,6 +298,7 @@ impl Desk {
                 end,
                 slots: Slots::new(shape.page_slots()),
                 waiting: (0..shape.entries()).map(|_| None).collect(),
+                vacant: (0..shape.entries() as usize).collect(),
                 over: None,
             }),
             freed: Notify::new(),
@@ -290,24 +310,43 @@ impl Desk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where the answer will come; none where the ring has no room now.
-    fn submit(
+    /// Submits requests in their order, as many as the ring has room for now, and lets the daemon see them
+    /// together. Says where the answers will come.
+    pub(super) fn submit<'a>(
         self: &Arc<Desk>,
-        submission: Submission,
-        pages: Pages<'_>,
-    ) -> Result<Option<oneshot::Receiver<Heard>>, CallError> {
+        asked: impl IntoIterator<Item = (Submission, Pages<'a>)>,
+    ) -> Result<Vec<Hearing>, CallError> {
         let mut state = self.lock();
         if let Some(over) = state.over {
             return Err(over);
         }
-        let vacant = state.waiting.iter().position(Option::is_none);
-        let (Some(token), true) = (vacant, state.end.room() > 0) else {
-            return Ok(None);
-        };
+        let mut answers = Vec::new();
+        for (submission, pages) in asked {
+            match self.enter(&mut state, submission, pages) {
+                Some(answer) => answers.push(answer),
+                None => break,
+            }
+        }
+        if !answers.is_empty() && state.end.publish() == Bell::Ring {
+            // A full counter has rung already.
+            let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        }
+        Ok(answers)
+    }
+
+    /// Writes one request into the ring; nothing where there is no room now.
+    fn enter(
+        self: &Arc<Desk>,
+        state: &mut State,
+        submission: Submission,
+        pages: Pages<'_>,
+    ) -> Option<Hearing> {
+        if state.end.room() == 0 || state.vacant.is_empty() {
+            return None;
+        }
         let count = pages.count();
-        let Some(first) = state.slots.take(count) else {
-            return Ok(None);
-        };
+        let first = state.slots.take(count)?;
+        let token = state.vacant.pop()?;
         if let Pages::Filled(pages) = pages {
             state.end.pages_mut(first, count).copy_from_slice(pages);
         }
@@ -320,11 +359,13 @@ impl Desk {
             page_slot: if count == 0 { 0 } else { first },
             ..submission
         });
-        if state.end.publish() == Bell::Ring {
-            // A full counter has rung already.
-            let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
-        }
-        Ok(Some(hearing))
+        Some(hearing)
+    }
+
+    /// Waits for an answer.
+    pub(super) async fn heard(&self, answer: Hearing) -> Result<Heard, CallError> {
+        let lost = |_| self.lock().over.unwrap_or(CallError::Garbled);
+        answer.await.map_err(lost)
     }
 
     /// Hands out what has come; says how many that were.
@@ -335,6 +376,7 @@ impl Desk {
             let place = usize::try_from(completion.token).unwrap_or(usize::MAX);
             let waiting = state.waiting.get_mut(place).and_then(Option::take);
             heard.push((waiting.ok_or(CallError::Garbled)?, completion));
+            state.vacant.push(place);
         }
         drop(state);
         let count = heard.len();

@@ -179,7 +179,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-fn is_run(count: u32) -> Result<(), BatchError> {
+pub(super) fn is_run(count: u32) -> Result<(), BatchError> {
     match (1..=RUN_PAGES_MAX).contains(&count) {
         true => Ok(()),
         false => Err(BatchError::Run),

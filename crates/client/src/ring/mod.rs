@@ -31,7 +31,7 @@
 //! # Handles
 //!
 //! [`Client`] waits for each answer; its [`batch`](Client::batch) sends many requests together and
-//! fills and reads their pages in place. `AsyncClient` (feature `async`) is shared by many tasks. C and Python have the same verbs
+//! fills and reads their pages in place. `AsyncClient` (feature `async`) is shared by many tasks, and has batches too. C and Python have the same verbs
 //! (feature `ffi`, `sublet_ring.h`, `clients/python`).
 //!
 //! ```no_run
@@ -69,6 +69,8 @@
 //! language, and [`DaemonEnd`] is the other side of it.
 
 #[cfg(feature = "async")]
+mod async_batch;
+#[cfg(feature = "async")]
 mod asynchronous;
 mod batch;
 mod bell;
@@ -85,6 +87,8 @@ mod slots;
 mod tests;
 mod verbs;
 
+#[cfg(feature = "async")]
+pub use async_batch::{AsyncAnswers, AsyncBatch};
 #[cfg(feature = "async")]
 pub use asynchronous::AsyncClient;
 pub use batch::{Answers, Batch, BatchError, Ticket};
