@@ -23,9 +23,9 @@ use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 
 use crate::door::Door;
 use crate::messages::{
-    AddDisk, AddTenant, ChangePolicy, ChangeTenant, DiskStatus, Disks, Explained, Health, Lasts,
-    Policies, Refusal, ReleaseReport, ReleaseRequest, RemoveDisk, RemovedDisk, ResizeDisk,
-    Settings, Status, TenantStatus, Tenants,
+    AddDisk, AddTenant, ChangePolicy, ChangeTenant, CopyReport, DiskStatus, Disks, Explained,
+    Freeze, Health, Lasts, Policies, Refusal, ReleaseReport, ReleaseRequest, RemoveDisk,
+    RemovedDisk, ResizeDisk, SaveFile, Settings, Status, TenantStatus, Tenants,
 };
 
 /// A handle on a daemon's admin interface.
@@ -127,6 +127,47 @@ impl Admin {
     pub fn remove_tenant(&self, name: &TenantName, lasts: Lasts) -> Result<Tenants, CallError> {
         let path = format!("/v1/tenants/{name}?lasts={}", word(lasts));
         self.call::<(), _>(Method::DELETE, &path, None)
+    }
+
+    /// Refuses a tenant's new pages, or takes them again.
+    pub fn freeze_tenant(
+        &self,
+        name: &TenantName,
+        frozen: bool,
+    ) -> Result<TenantStatus, CallError> {
+        let path = format!("/v1/tenants/{name}/freeze");
+        self.call(Method::POST, &path, Some(&Freeze { frozen }))
+    }
+
+    /// Writes a tenant's persistent pages into a file on the daemon's host; returns when it is there.
+    pub fn save_tenant(&self, name: &TenantName, file: &SaveFile) -> Result<CopyReport, CallError> {
+        self.call(
+            Method::POST,
+            &format!("/v1/tenants/{name}/save"),
+            Some(file),
+        )
+    }
+
+    /// Makes the pools of such a file anew; returns when all pages are there.
+    pub fn restore_tenant(
+        &self,
+        name: &TenantName,
+        file: &SaveFile,
+    ) -> Result<CopyReport, CallError> {
+        self.call(
+            Method::POST,
+            &format!("/v1/tenants/{name}/restore"),
+            Some(file),
+        )
+    }
+
+    /// Ends restored pools that no program has taken over.
+    pub fn discard_restored(&self, name: &TenantName) -> Result<TenantStatus, CallError> {
+        self.call::<(), _>(
+            Method::DELETE,
+            &format!("/v1/tenants/{name}/restored"),
+            None,
+        )
     }
 
     /// Gives memory back; returns when the last block has left.

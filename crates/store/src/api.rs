@@ -150,6 +150,15 @@ pub struct SavedPool {
     pub shared: Option<SharedName>,
 }
 
+/// What a whole save file holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SaveFacts {
+    /// Its pools.
+    pub pools: Vec<SavedPool>,
+    /// Its pages.
+    pub pages: u64,
+}
+
 /// Why a save file was refused. Nothing of it is applied.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
@@ -165,6 +174,9 @@ pub enum RestoreError {
     /// It ends too early.
     #[error("the save file ends after {0} bytes, before its end mark: copy it again")]
     Truncated(u64),
+    /// What this version has no meaning for.
+    #[error("at byte {0} the save file says what this Sublet does not know: a newer one wrote it")]
+    Unknown(u64),
     /// A checksum does not hold.
     #[error("the save file is damaged at byte {0}: copy it again")]
     Damaged(u64),

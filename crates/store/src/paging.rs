@@ -13,12 +13,16 @@ use crate::api::*;
 use crate::arena::PageKind;
 use crate::pages::{
     Aside, Clearing, Desk, Displacing, Loader, PageLoss, Renumbered, Space, Spilling, Tried,
+    check_save,
 };
 use crate::store::{Pin, Store, Worker};
 use crate::tenants::Tenant;
 
 /// Attempts at a block before a put is refused: others may take what was freed for it.
 const ATTEMPTS_MAX: u32 = 1000;
+
+/// Attempts at a page of a save file, with a block of the tenant's pages given up after each.
+const LOAD_ATTEMPTS_MAX: u32 = 8;
 
 /// A tenant's items give a block to its pages, or the other way round, when their coldest block is colder by this
 /// factor: so that blocks do not go to and fro.
@@ -104,6 +108,13 @@ impl Store {
         if let Some(tenant) = self.items.tenants.get(tenant) {
             self.pages.holdings(tenant).freeze(frozen);
         }
+    }
+
+    /// Whether a tenant's new pages are refused.
+    pub fn is_frozen(&self, tenant: TenantId) -> bool {
+        let tenant = self.items.tenants.get(tenant);
+        let holdings = tenant.and_then(|tenant| tenant.pages.get());
+        holdings.is_some_and(|holdings| holdings.is_frozen())
     }
 
     /// Gives a tenant's ephemeral pages another eviction.
@@ -417,12 +428,17 @@ impl Worker {
     }
 
     /// Writes a tenant's pools and every persistent page in them, see `docs/pages.md`. Freeze it before, so that
-    /// nothing changes meanwhile. Says how many pages were written.
+    /// nothing is added meanwhile. No block is held back while `out` takes its time. Says how many pages were written.
     pub fn save(&self, tenant: TenantId, out: impl Write) -> std::io::Result<u64> {
         let tenant = self.items().tenants.get(tenant);
         let tenant = tenant.ok_or(std::io::ErrorKind::NotFound)?;
         let _pin = Pin::new(self);
-        self.store().pages.save(tenant, out)
+        self.store().pages.save(tenant, self, out)
+    }
+
+    /// Reads a save file to its end, and says what it holds or what is wrong with it. Nothing is changed.
+    pub fn check_save(&self, input: impl Read) -> Result<SaveFacts, RestoreError> {
+        check_save(input, self.store().pages.page_bytes())
     }
 
     /// Makes the pools of a save file for a tenant, with all their pages. `spill` gives the file of a persistent one.
@@ -487,12 +503,32 @@ impl Worker {
                 object: loaded.object,
                 index: loaded.index,
             };
-            let put = self.put_page(tenant, key, now, |page| page.copy_from_slice(&loaded.bytes));
-            if let Put::Refused(refused) = put {
-                return Err(RestoreError::NoPlace(refused));
-            }
+            self.load_page(tenant, key, &loaded.bytes, now)?;
         }
         Ok(())
+    }
+
+    /// Puts a page; where memory is short, pages of the tenant go to disk for it.
+    fn load_page(
+        &self,
+        id: TenantId,
+        key: PageKey,
+        bytes: &[u8],
+        now: Second,
+    ) -> Result<(), RestoreError> {
+        let tenant = self.items().tenants.get(id);
+        let tenant = tenant.ok_or(RestoreError::Pool(PoolError::NoTenant))?;
+        for _ in 0..LOAD_ATTEMPTS_MAX {
+            let refused = match self.put_page(id, key, now, |page| page.copy_from_slice(bytes)) {
+                Put::Refused(refused) => refused,
+                Put::Stored | Put::Displaced | Put::Replaced => return Ok(()),
+            };
+            if refused != PutRefused::NoMemory {
+                return Err(RestoreError::NoPlace(refused));
+            }
+            self.shrink_pages(tenant, 1, ReleaseMode::Ordered, now);
+        }
+        Err(RestoreError::NoPlace(PutRefused::NoMemory))
     }
 }
 

@@ -15,6 +15,7 @@ mod memcached;
 mod policy;
 mod reach;
 mod release;
+mod saves;
 mod serve;
 mod sim;
 mod status;

@@ -32,6 +32,12 @@ impl Reach {
         Admin::at(door.map_err(Exit::usage)?).map_err(Exit::failed)
     }
 
+    /// Whether paths mean the same to the daemon: it is on this host.
+    pub(crate) fn is_here(&self) -> bool {
+        let admin = self.admin.as_deref();
+        !admin.is_some_and(|place| place.starts_with("tcp:"))
+    }
+
     /// Asks the daemon one thing.
     pub(crate) fn ask<A>(
         &self,

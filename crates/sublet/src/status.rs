@@ -11,6 +11,7 @@ use sublet_types::{Bytes, Pages};
 
 use crate::exit::Exit;
 use crate::reach::Reach;
+use crate::saves;
 
 /// How it is shown.
 #[derive(clap::Args)]
@@ -80,6 +81,9 @@ pub(crate) fn text(status: &Status, since: Option<(Duration, &Status)>) -> Strin
     if !status.disks.is_empty() {
         page.push_str(&disks(&status.disks));
         page.push('\n');
+    }
+    if let Some(copy) = &status.copying {
+        page.push_str(&format!("{}\n", saves::line(copy)));
     }
     for difference in &status.changed {
         let ends = if difference.kept {

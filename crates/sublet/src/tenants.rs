@@ -2,11 +2,14 @@
 
 use std::io::{self, Write};
 
-use sublet_client::messages::{AddTenant, ChangeTenant, Lasts, Limit, PagesStatus, RingStatus, TenantStatus};
+use sublet_client::messages::{
+    AddTenant, ChangeTenant, Lasts, Limit, PagesStatus, RingStatus, TenantStatus,
+};
 use sublet_types::{TenantName, Weight};
 
 use crate::exit::Exit;
 use crate::reach::Reach;
+use crate::saves;
 use crate::status;
 
 /// What to do.
@@ -50,6 +53,16 @@ enum Verb {
     },
     /// Change what a tenant is granted
     Set(Set),
+    /// Refuse a tenant's new pages; it keeps what it has, and gets, replacements and flushes go on
+    Freeze(saves::Name),
+    /// Take a tenant's new pages again
+    Thaw(saves::Name),
+    /// Write a tenant's persistent pages into a file that is not there yet
+    Save(saves::File),
+    /// Bring the pages of such a file back, for programs that make their pools again
+    Restore(saves::File),
+    /// End restored pools that no program has taken over
+    Discard(saves::Name),
 }
 
 #[derive(clap::Args)]
@@ -126,6 +139,11 @@ pub(crate) fn run(args: &Args) -> Exit {
             .reach
             .ask(|admin| admin.change_tenant(&set.name, &set.change()))
             .map(|one| grants(&one)),
+        Verb::Freeze(name) => name.freeze(true),
+        Verb::Thaw(name) => name.freeze(false),
+        Verb::Save(file) => file.save(),
+        Verb::Restore(file) => file.restore(),
+        Verb::Discard(name) => name.discard(),
     };
     match text {
         Ok(text) => Exit::written(io::stdout().write_all(text.as_bytes())),
@@ -163,16 +181,20 @@ fn lasts(temporary: bool) -> Lasts {
     }
 }
 
-fn json(answer: &impl serde::Serialize) -> String {
+pub(crate) fn json(answer: &impl serde::Serialize) -> String {
     format!(
         "{}\n",
         serde_json::to_string(answer).expect("an answer is JSON")
     )
 }
 
-fn grants(tenant: &TenantStatus) -> String {
+pub(crate) fn grants(tenant: &TenantStatus) -> String {
+    let frozen = match tenant.frozen {
+        true => "; frozen: new pages are refused",
+        false => "",
+    };
     format!(
-        "{}: weight {}, floor {}, ceiling {}\n",
+        "{}: weight {}, floor {}, ceiling {}{frozen}\n",
         tenant.name,
         tenant.weight.0,
         status::or_none(tenant.floor),
@@ -207,6 +229,7 @@ fn pages(pages: &PagesStatus) -> String {
 fn ring(ring: &RingStatus) -> String {
     let connections = [
         ("connections", ring.connections),
+        ("pools_waiting", ring.pools_waiting),
         ("connections_made", ring.connections_made),
         ("refused_full", ring.refused_full),
         ("refused_uid", ring.refused_uid),

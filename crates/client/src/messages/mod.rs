@@ -2,12 +2,14 @@
 
 mod disks;
 mod rings;
+mod saves;
 
 use serde::{Deserialize, Serialize};
 use sublet_types::{Bytes, ReleaseMode, TenantName, Weight};
 
 pub use self::disks::{AddDisk, DiskState, DiskStatus, Disks, RemoveDisk, RemovedDisk, ResizeDisk};
 pub use self::rings::RingStatus;
+pub use self::saves::{CopyReport, CopyStatus, Copying, Freeze, SaveFile};
 
 /// The version of these messages. A field may be added under the same version; none is removed or
 /// changes its meaning.
@@ -36,6 +38,9 @@ pub struct Status {
     pub disks: Vec<DiskStatus>,
     /// Where live changes stand over the config.
     pub changed: Vec<Difference>,
+    /// A tenant that is being saved or restored.
+    #[serde(default)]
+    pub copying: Option<CopyStatus>,
 }
 
 /// The process.
@@ -151,6 +156,9 @@ pub struct TenantStatus {
     pub fairness: f64,
     /// Its connections, those of its rings among them.
     pub connections: u64,
+    /// Whether its new pages are refused.
+    #[serde(default)]
+    pub frozen: bool,
     /// What its rings did; nothing where it has none.
     #[serde(default)]
     pub ring: Option<RingStatus>,

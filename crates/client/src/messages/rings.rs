@@ -10,6 +10,9 @@ use sublet_types::Bytes;
 pub struct RingStatus {
     /// Connections that are open.
     pub connections: u64,
+    /// Restored pools that wait for their program.
+    #[serde(default)]
+    pub pools_waiting: u64,
     /// Connections that were made.
     pub connections_made: u64,
     /// Connections refused because all places were taken.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use parking_lot::Mutex;
 use sublet_client::ring::{Fault, Refusal};
-use sublet_types::{PoolId, SharedName};
+use sublet_types::{PoolFlags, PoolId, SharedName};
 
 use super::{NAMES_MAX, POOLS_MAX};
 
@@ -113,9 +113,61 @@ impl Names {
     }
 }
 
+/// Pools that came from a save file and wait for their program: whoever makes a private pool of the same flags is
+/// given the first of them, with its pages.
+#[derive(Debug, Default)]
+pub struct Restored(Mutex<Vec<(PoolId, PoolFlags)>>);
+
+impl Restored {
+    /// One more that waits.
+    pub fn add(&self, pool: PoolId, flags: PoolFlags) {
+        self.0.lock().push((pool, flags));
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The first of these flags, which waits no longer.
+    pub(super) fn claim(&self, flags: PoolFlags) -> Option<PoolId> {
+        let mut waiting = self.0.lock();
+        let place = waiting.iter().position(|(_, of)| *of == flags)?;
+        Some(waiting.remove(place).0)
+    }
+
+    /// All of them: none waits any longer.
+    pub fn take_all(&self) -> Vec<PoolId> {
+        let waiting = std::mem::take(&mut *self.0.lock());
+        waiting.into_iter().map(|(pool, _)| pool).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn restored_pools_are_given_in_their_order_and_once() {
+        let (restored, flags) = (Restored::default(), PoolFlags::default());
+        let persistent = PoolFlags {
+            persistent: true,
+            ..flags
+        };
+        restored.add(pool(1), persistent);
+        restored.add(pool(2), flags);
+        restored.add(pool(3), persistent);
+        assert_eq!(restored.claim(persistent), Some(pool(1)));
+        assert_eq!(restored.claim(persistent), Some(pool(3)));
+        assert_eq!(restored.claim(persistent), None);
+        assert_eq!(restored.take_all(), [pool(2)]);
+        assert!(restored.is_empty());
+    }
 
     fn pool(slot: u32) -> PoolId {
         PoolId {

@@ -21,7 +21,7 @@ use sublet_client::ring::Shape;
 use sublet_store::Spill;
 use sublet_types::Bytes;
 
-pub use map::Names;
+pub use map::{Names, Restored};
 
 /// The most pools of one connection.
 pub const POOLS_MAX: usize = 64;

@@ -9,7 +9,7 @@ use sublet_store::Spill;
 use sublet_types::{PoolFlags, PoolId, SharedName};
 
 use super::Settings;
-use super::map::{Known, Names, Pools};
+use super::map::{Known, Names, Pools, Restored};
 use super::metrics::{Figures, Operation, Tally};
 use super::pages::Pages;
 use super::wire::{self, PageRun, Request};
@@ -56,6 +56,7 @@ pub(super) struct Place<'a, P, S> {
     pub(super) pages: &'a P,
     pub(super) settings: &'a Settings,
     pub(super) names: &'a Names,
+    pub(super) restored: &'a Restored,
     pub(super) figures: &'a Figures,
     /// The client's doorbell.
     pub(super) socket: S,
@@ -266,6 +267,10 @@ impl Session {
             return Ok(joined);
         }
         self.pools.check_room()?;
+        if let Some(pool) = place.restored.claim(flags) {
+            self.pools.enter(pool, None);
+            return Ok(pool);
+        }
         let spill = match flags.persistent {
             true => Some(spill_of(place.settings)?),
             false => None,

@@ -4,6 +4,7 @@
 mod disks;
 mod doors;
 mod routes;
+mod saves;
 mod serve;
 
 use std::io;

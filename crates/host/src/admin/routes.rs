@@ -17,7 +17,7 @@ use sublet_client::messages::{
 };
 use sublet_types::TenantName;
 
-use super::disks;
+use super::{disks, saves};
 use crate::disk::{BackingError, DiskError};
 use crate::headroom::OrderError;
 use crate::observe::{Seldom, metrics};
@@ -50,6 +50,7 @@ pub(super) fn admin(daemon: Arc<Daemon>) -> Router {
         .route("/v1/policy/explain", get(explain))
         .route("/v1/release", post(release))
         .merge(disks::routes())
+        .merge(saves::routes())
         .route("/metrics", get(scrape))
         .fallback(nothing_there)
         .method_not_allowed_fallback(wrong_method)
@@ -145,6 +146,7 @@ impl From<Declined> for No {
                 "remove one that nobody needs: sublet disk remove NAME",
             ),
             Declined::Disk(error) => of_disk(error),
+            Declined::Save(error) => saves::of_save(error),
             Declined::Keep(_) => (
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "with --temporary it is not written down",
@@ -204,7 +206,7 @@ pub(super) fn heard<T: DeserializeOwned>(body: Result<Bytes, BytesRejection>) ->
     })
 }
 
-fn named(name: &str) -> Result<TenantName, No> {
+pub(super) fn named(name: &str) -> Result<TenantName, No> {
     name.parse().map_err(|e| {
         No::new(
             StatusCode::BAD_REQUEST,

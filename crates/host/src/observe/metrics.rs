@@ -211,6 +211,12 @@ const TENANT: &[Figure<TenantStatus>] = &[
         "Mortar's f: above 1 it holds more than its share",
         |t| Some(t.fairness),
     ),
+    gauge(
+        "sublet_tenant_frozen",
+        None,
+        "1 while its new pages are refused, 0 else",
+        |t| Some(f64::from(u8::from(t.frozen))),
+    ),
     gauge("sublet_tenant_connections", None, "Its connections", |t| {
         Some(t.connections as f64)
     }),
@@ -297,6 +303,12 @@ const RING: &[Figure<Ringing>] = &[
         None,
         "Connections to its rings that are open",
         |r| Some(r.status.connections as f64),
+    ),
+    gauge(
+        "sublet_ring_pools_waiting",
+        None,
+        "Restored pools that wait for their program",
+        |r| Some(r.status.pools_waiting as f64),
     ),
     counter(
         "sublet_ring_connections_made",

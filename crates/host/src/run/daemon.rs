@@ -17,6 +17,7 @@ use sublet_store::{TenantError, TenantFigures};
 use sublet_types::{Bytes, TenantId, TenantName, TenantSettings};
 
 use super::disks::Shelf;
+use super::saves::{CopyDesk, SaveError};
 use super::service::{self, Service};
 use crate::config::{Config, DISKS_MAX, Faults, KeepError, Live, Loaded, TenantChange, WEIGHT_MAX};
 use crate::disk::DiskError;
@@ -38,6 +39,7 @@ pub struct Daemon {
     file: Option<PathBuf>,
     pub(super) live: Mutex<Live>,
     is_ending: AtomicBool,
+    pub(super) copying: CopyDesk,
 }
 
 /// Why the daemon did not do what it was asked.
@@ -89,6 +91,9 @@ pub enum Declined {
     /// Nothing was done with a disk.
     #[error(transparent)]
     Disk(#[from] DiskError),
+    /// No tenant was saved or restored.
+    #[error(transparent)]
+    Save(#[from] SaveError),
     /// A hold longer than anybody can mean.
     #[error("a hold lasts {} days at most", HOLD_MAX.as_secs() / 86_400)]
     Hold,
@@ -124,6 +129,7 @@ impl Daemon {
             file: loaded.file,
             live: Mutex::new(loaded.live),
             is_ending: AtomicBool::new(false),
+            copying: CopyDesk::default(),
         }
     }
 
@@ -168,6 +174,7 @@ impl Daemon {
             tenants: self.tenant_statuses(),
             disks: self.disk_statuses(),
             changed: self.differences(),
+            copying: self.copying.status(),
         }
     }
 
@@ -414,6 +421,7 @@ impl Daemon {
             items: figures.items,
             fairness: figures.fairness,
             connections: service.map_or(0, Service::connections),
+            frozen: self.premises.store.is_frozen(figures.id),
             ring: service.and_then(Service::ring_status),
             target: figures.target,
             pages,

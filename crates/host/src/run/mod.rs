@@ -9,6 +9,7 @@ mod owner;
 mod removal;
 mod rings;
 mod rule;
+mod saves;
 mod service;
 mod tenants;
 
@@ -31,6 +32,7 @@ use sublet_types::{Bytes, DiskName, TenantId};
 
 pub use alone::{Alone, NotAlone};
 pub use daemon::{Daemon, Declined};
+pub use saves::SaveError;
 pub use service::ServiceError;
 
 use crate::admin::{Admin, Doors, DoorsError};

@@ -14,7 +14,7 @@ use sublet_types::{Pages, TenantId, TenantName};
 use crate::config::{Listen, TenantConfig};
 use crate::spill::SpillFolder;
 use sublet_client::messages::RingStatus;
-use sublet_frontends::ring::metrics::{Figures, Operation};
+use sublet_frontends::ring::metrics::Operation;
 
 /// Why a tenant's rings cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -99,7 +99,8 @@ pub(super) fn start(
 }
 
 /// What a tenant's rings counted.
-pub(super) fn status(figures: &Figures) -> RingStatus {
+pub(super) fn status(group: &Group) -> RingStatus {
+    let figures = &group.figures;
     let mut operations: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
     for operation in Operation::ALL {
         let outcomes = operations.entry(operation.verb().to_owned()).or_default();
@@ -114,6 +115,7 @@ pub(super) fn status(figures: &Figures) -> RingStatus {
     };
     RingStatus {
         connections: figures.connections.get(),
+        pools_waiting: group.restored.len() as u64,
         connections_made: figures.connections_made.get(),
         refused_full: figures.refused_full.get(),
         refused_uid: figures.refused_uid.get(),

@@ -204,7 +204,7 @@ impl Service {
     /// What its rings did, if it has any.
     pub(super) fn ring_status(&self) -> Option<RingStatus> {
         let group = self.rings.as_ref()?;
-        Some(rings::status(&group.figures))
+        Some(rings::status(group))
     }
 }
 

@@ -130,7 +130,7 @@ impl Holdings {
     }
 
     /// Whether new pages are refused (R-M1).
-    pub(super) fn is_frozen(&self) -> bool {
+    pub(crate) fn is_frozen(&self) -> bool {
         self.frozen.load(Ordering::Acquire)
     }
 

@@ -16,10 +16,10 @@ use std::io::{self, Read, Write};
 use sublet_types::{EvictionKind, ObjectId, PageIndex, PoolFlags, PoolId, SharedName};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
-use super::Pages;
 use super::directory::Whereabouts;
 use super::key::Key;
-use crate::api::{RestoreError, SavedPool};
+use super::{Aside, Pages};
+use crate::api::{RestoreError, SaveFacts, SavedPool};
 use crate::tenants::Tenant;
 
 const MAGIC: &[u8; 8] = b"SUBLETPG";
@@ -27,6 +27,10 @@ const VERSION: u32 = 1;
 const PAGE_MARK: u8 = b'P';
 const END_MARK: u8 = b'E';
 const SUM_BYTES: usize = 16;
+
+/// The head before its pools, and each of these.
+const HEAD_BYTES: usize = 22;
+const POOL_BYTES: usize = 21;
 
 /// Pools in a stream, at the most.
 const POOLS_MAX: u32 = super::pools::POOLS_MAX as u32;
@@ -83,7 +87,7 @@ impl<W: Write> Saver<W> {
     }
 
     pub(crate) fn page(&mut self, page: &SavedPage<'_>) -> io::Result<()> {
-        let mut record = Vec::with_capacity(17 + page.bytes.len());
+        let mut record = Vec::with_capacity(17 + page.bytes.len() + SUM_BYTES);
         record.push(PAGE_MARK);
         record.extend_from_slice(&page.pool.to_le_bytes());
         record.extend_from_slice(&page.object.0.to_le_bytes());
@@ -92,8 +96,8 @@ impl<W: Write> Saver<W> {
         let sum = xxh3_128(&record).to_le_bytes();
         self.sums.update(&sum);
         self.pages += 1;
-        self.out.write_all(&record)?;
-        self.out.write_all(&sum)
+        record.extend_from_slice(&sum);
+        self.out.write_all(&record)
     }
 
     /// Writes the end mark; says how many pages there are.
@@ -155,7 +159,7 @@ impl<R: Read> Loader<R> {
             page_bytes,
             pages: 0,
         };
-        let mut bytes = loader.read(MAGIC.len() + 14)?;
+        let mut bytes = loader.read(HEAD_BYTES)?;
         if &bytes[..8] != MAGIC {
             return Err(RestoreError::NoSave);
         }
@@ -171,23 +175,11 @@ impl<R: Read> Loader<R> {
         if pools > POOLS_MAX {
             return Err(RestoreError::Damaged(loader.at));
         }
-        let rest = loader.read(pools as usize * 21)?;
+        let rest = loader.read(pools as usize * POOL_BYTES)?;
         bytes.extend_from_slice(&rest);
         loader.check(&bytes)?;
-        let head = loader.head(&bytes, &rest, theirs)?;
+        let head = head(&bytes, &rest, theirs)?;
         Ok((loader, head))
-    }
-
-    fn head(&self, bytes: &[u8], pools: &[u8], page_bytes: u32) -> Result<Head, RestoreError> {
-        let eviction = EvictionKind::ALL
-            .get(usize::from(bytes[17]))
-            .ok_or(RestoreError::Damaged(self.at))?;
-        Ok(Head {
-            page_bytes,
-            frozen: bytes[16] != 0,
-            eviction: eviction.0,
-            pools: pools.chunks_exact(21).map(saved_pool).collect(),
-        })
     }
 
     /// The next page, or nothing when the end was read and all sums held.
@@ -262,24 +254,89 @@ fn number(bytes: &[u8]) -> u32 {
     u32::from_le_bytes(first(bytes))
 }
 
-fn saved_pool(bytes: &[u8]) -> SavedPool {
+/// A head whose sum holds. What it says and this version does not know comes from a newer one.
+fn head(bytes: &[u8], pools: &[u8], page_bytes: u32) -> Result<Head, RestoreError> {
+    let frozen = match bytes[16] {
+        0 => false,
+        1 => true,
+        _ => return Err(RestoreError::Unknown(16)),
+    };
+    let eviction = EvictionKind::ALL.get(usize::from(bytes[17]));
+    let eviction = eviction.ok_or(RestoreError::Unknown(17))?;
+    let pools = pools.chunks_exact(POOL_BYTES).enumerate().map(|(n, pool)| {
+        let at = HEAD_BYTES + n * POOL_BYTES + 4;
+        saved_pool(pool).ok_or(RestoreError::Unknown(at as u64))
+    });
+    Ok(Head {
+        page_bytes,
+        frozen,
+        eviction: eviction.0,
+        pools: pools.collect::<Result<_, _>>()?,
+    })
+}
+
+/// A pool; nothing where its flags, or its name beside them, mean nothing here.
+fn saved_pool(bytes: &[u8]) -> Option<SavedPool> {
     let flags = PoolFlags {
         persistent: bytes[4] & PERSISTENT != 0,
         shared: bytes[4] & SHARED != 0,
         keeping: bytes[4] & KEEPING != 0,
     };
-    SavedPool {
+    let shared = match u128::from_le_bytes(first(&bytes[5..])) {
+        0 => None,
+        name => Some(SharedName(name)),
+    };
+    let known = flag_bits(flags) == bytes[4] && flags.shared == shared.is_some();
+    known.then_some(SavedPool {
         number: number(bytes),
         flags,
-        shared: flags
-            .shared
-            .then(|| SharedName(u128::from_le_bytes(first(&bytes[5..])))),
+        shared,
+    })
+}
+
+/// Reads a stream to its end without keeping anything of it.
+pub(crate) fn check(input: impl Read, page_bytes: usize) -> Result<SaveFacts, RestoreError> {
+    let (mut loader, head) = Loader::begin(input, page_bytes)?;
+    while let Some(page) = loader.page()? {
+        if !head.pools.iter().any(|pool| pool.number == page.pool) {
+            return Err(RestoreError::UnknownPool(page.pool));
+        }
+    }
+    Ok(SaveFacts {
+        pools: head.pools,
+        pages: loader.pages,
+    })
+}
+
+/// Writes with nothing held still: it may take its time.
+struct Patient<'a, W, A> {
+    out: W,
+    aside: &'a A,
+}
+
+impl<W: Write, A: Aside> Write for Patient<'_, W, A> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut written = Ok(0);
+        self.aside.aside(&mut || written = self.out.write(bytes));
+        written
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let mut flushed = Ok(());
+        self.aside.aside(&mut || flushed = self.out.flush());
+        flushed
     }
 }
 
 impl Pages {
     /// Writes a tenant's pools and persistent pages. Best while it is frozen: what is put meanwhile may be in it or not.
-    pub(crate) fn save(&self, tenant: &Tenant, out: impl Write) -> io::Result<u64> {
+    /// Where bytes are waited for, `aside` lets go of the pin, and no shard is locked.
+    pub(crate) fn save(
+        &self,
+        tenant: &Tenant,
+        aside: &impl Aside,
+        out: impl Write,
+    ) -> io::Result<u64> {
         let pools = self.pools.of_tenant(tenant.id);
         let head = Head {
             page_bytes: self.page_bytes() as u32,
@@ -294,15 +351,15 @@ impl Pages {
                 })
                 .collect(),
         };
-        let mut saver = Saver::begin(out, &head)?;
+        let mut saver = Saver::begin(Patient { out, aside }, &head)?;
         let persistent = |key: Key| {
-            pools
-                .iter()
-                .any(|(id, pool)| id.slot == key.pool && pool.flags.persistent)
+            pools.iter().any(|(id, pool)| {
+                id.slot == key.pool && pool.flags.persistent && self.pools.is_alive(*id)
+            })
         };
         for shard in 0..self.holdings(tenant).shards().len() {
             for key in self.keys_of(tenant, shard, persistent) {
-                let Some(bytes) = self.copy_of(tenant, shard, key)? else {
+                let Some(bytes) = self.copy_of(tenant, aside, shard, key)? else {
                     continue; // flushed meanwhile
                 };
                 saver.page(&SavedPage {
@@ -333,19 +390,40 @@ impl Pages {
         keys
     }
 
-    /// A persistent page's bytes, wherever it is.
-    fn copy_of(&self, tenant: &Tenant, shard: usize, key: Key) -> io::Result<Option<Vec<u8>>> {
-        let shard = self.holdings(tenant).shards()[shard].lock();
+    /// A persistent page's bytes, wherever it is; nothing where it is not any more.
+    fn copy_of(
+        &self,
+        tenant: &Tenant,
+        aside: &impl Aside,
+        shard: usize,
+        key: Key,
+    ) -> io::Result<Option<Vec<u8>>> {
+        let shard = &self.holdings(tenant).shards()[shard];
         let object = self.seed.object(key.pool, key.object);
-        match shard.find(&self.frames, object, key) {
-            None => Ok(None),
-            Some(Whereabouts::Here(frame)) => Ok(Some(self.bytes(frame).to_vec())),
-            Some(Whereabouts::OnDisk(number)) => {
-                let mut page = vec![0; self.page_bytes()];
-                let space = self.pools.space(key.pool).ok_or(io::ErrorKind::NotFound)?;
-                space.spill.read(shard.disk.get(number).slot, &mut page)?;
-                Ok(Some(page))
+        // What was read from the disk, and of which state of the page.
+        let mut read: Option<(u32, u32, io::Result<Vec<u8>>)> = None;
+        loop {
+            let (number, facts) = {
+                let shard = shard.lock();
+                match shard.find(&self.frames, object, key) {
+                    None => return Ok(None),
+                    Some(Whereabouts::Here(frame)) => return Ok(Some(self.bytes(frame).to_vec())),
+                    Some(Whereabouts::OnDisk(number)) => (number, shard.disk.get(number)),
+                }
+            };
+            match read {
+                Some((of, sequence, page)) if (of, sequence) == (number, facts.sequence) => {
+                    return page.map(Some);
+                }
+                _ => {}
             }
+            let Some(space) = self.pools.space(key.pool) else {
+                return Ok(None);
+            };
+            let mut page = vec![0; self.page_bytes()];
+            let mut done = Ok(());
+            aside.aside(&mut || done = space.spill.read(facts.slot, &mut page));
+            read = Some((number, facts.sequence, done.map(|()| page)));
         }
     }
 }

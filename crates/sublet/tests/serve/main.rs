@@ -11,6 +11,7 @@ mod keeper;
 mod life;
 mod metrics;
 mod packaging;
+mod saves;
 mod tenants;
 mod turnover;
 mod users;

@@ -164,6 +164,7 @@ impl<P: Pages> Connection<P> {
             pages: &*self.pages,
             settings: &group.settings,
             names: &group.names,
+            restored: &group.restored,
             figures: &group.figures,
             socket: &self.socket,
         };

@@ -18,7 +18,7 @@ use self::door::RingDoor;
 use self::worker::{Message, Post, Worker};
 use super::metrics::Figures;
 use super::pages::Desk;
-use super::{Names, Settings};
+use super::{Names, Restored, Settings};
 use crate::doors::{self, Acceptor, Bell, Endpoint, Rota};
 pub use crate::doors::{ListenError, Listener};
 use crate::memcached::serve::Premises;
@@ -35,6 +35,8 @@ pub struct Group {
     pub figures: Figures,
     /// The shared pools that they have joined.
     pub names: Names,
+    /// Pools from a save file that wait for their program.
+    pub restored: Restored,
 }
 
 impl Group {
@@ -45,6 +47,7 @@ impl Group {
             settings,
             figures: Figures::default(),
             names: Names::default(),
+            restored: Restored::default(),
         }
     }
 }

@@ -121,3 +121,101 @@ fn r_m4_b6_a_damaged_stream_is_refused() {
     longer.push(0);
     assert!(matches!(restore(&longer).2, Err(RestoreError::Trailing(_))));
 }
+
+/// M4: what this version does not know is refused with its byte, though every sum holds.
+#[test]
+fn r_m4_what_a_newer_version_wrote_is_refused() {
+    let saved = save(&with_pages(3)).bytes;
+    let head = 22 + 21;
+    let unknown = [
+        (16, 2),        // frozen
+        (17, 200),      // eviction
+        (26, 1 | 8),    // flags of the first pool
+        (26, 1 | 0x80), // flags of the first pool
+        (26, 2),        // shared, without a name
+        (27, 9),        // a name, of a pool that is not shared
+    ];
+    for (at, value) in unknown {
+        let mut changed = saved.clone();
+        changed[at] = value;
+        let sum = xxhash_rust::xxh3::xxh3_128(&changed[..head]).to_le_bytes();
+        changed[head..head + 16].copy_from_slice(&sum);
+        let (store, ann, restored) = restore(&changed);
+        let error = restored.expect_err("unknown");
+        let place = if at == 27 { 26 } else { at as u64 };
+        assert!(
+            matches!(error, RestoreError::Unknown(named) if named == place),
+            "{at}: {error}"
+        );
+        assert!(store.pools(ann).is_empty());
+    }
+}
+
+/// A file is checked without being restored: as a restore would find it.
+#[test]
+fn a_check_finds_what_a_restore_would() {
+    let saved = save(&with_pages(40)).bytes;
+    let (store, _) = store(4, 1);
+    let facts = store.worker().expect("a worker").check_save(&saved[..]);
+    let facts = facts.expect("a good file");
+    assert_eq!((facts.pages, facts.pools.len()), (40, 1));
+    assert_eq!(facts.pools[0].flags, PERSISTENT);
+    let worker = store.worker().expect("a worker");
+    for cut in (0..saved.len()).step_by(611) {
+        let error = worker.check_save(&saved[..cut]).expect_err("cut");
+        assert!(matches!(error, RestoreError::Truncated(at) if at == cut as u64));
+    }
+    let mut changed = saved;
+    changed[5000] ^= 1;
+    let error = worker.check_save(&changed[..]).expect_err("changed");
+    assert!(matches!(error, RestoreError::Damaged(_)), "{error}");
+}
+
+/// More pages than memory has room for come back all the same: the rest goes to the spill file.
+#[test]
+fn a_file_larger_than_memory_is_restored() {
+    let saved = save(&with_pages(700)).bytes;
+    let (store, _) = store(6, 2);
+    let ann = tenant(&store, "ann", 100);
+    let worker = store.worker().expect("a worker");
+    let mut spill = |_: &SavedPool| Some(Disk::new(4096) as Arc<dyn Spill>);
+    let restored = worker.restore(ann, &saved[..], NOW, &mut spill);
+    let (_, id) = restored.expect("restored")[0];
+    let again = Client::of(&store, ann, id);
+    assert!(again.figures().on_disk.0 > 500, "{:?}", again.figures());
+    for index in 0..700 {
+        let got = again.get(u64::from(index % 3), index);
+        assert_eq!(got, Some(u64::from(index)));
+    }
+}
+
+/// While a slow file takes its time, no block is held back and no shard is locked.
+#[test]
+fn a_save_holds_up_nobody() {
+    struct Slow<'a>(&'a Client, u32, u64);
+    impl std::io::Write for Slow<'_> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let release = Release {
+                amount: Bytes(BLOCK as u64),
+                mode: ReleaseMode::Ordered,
+                tenant: None,
+            };
+            let other = self.0.worker.store().worker().expect("a worker");
+            self.2 += other.release(release, NOW).bytes.0;
+            assert!(self.0.put(9, self.1, 1).is_stored());
+            self.1 += 1;
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let client = with_pages(200);
+    let store = Arc::clone(client.worker.store());
+    let worker = store.worker().expect("a worker");
+    let mut slow = Slow(&client, 0, 0);
+    worker.save(client.tenant, &mut slow).expect("saved");
+    assert!(slow.1 > 200);
+    let blocks = slow.2 / BLOCK as u64;
+    assert!(blocks > 100, "{blocks} blocks left while it was saved");
+}

@@ -1,0 +1,390 @@
+//! Save files: a tenant's persistent pools and their pages, written by the daemon and read again.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use sublet_client::messages::{CopyReport, CopyStatus, Copying, TenantStatus, VERSION};
+use sublet_frontends::ring::serve::Group;
+use sublet_store::{RestoreError, SavedPool, Spill, TooManyWorkers, Worker};
+use sublet_types::{Bytes, PAGE_BYTES, PoolId, TenantId, TenantName};
+
+use super::daemon::{Daemon, Declined};
+
+/// What a page takes in a save file beside its bytes.
+const PAGE_EXTRA_BYTES: u64 = 33;
+
+/// Read or written at once.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// Why a tenant was not saved or restored. Nothing was changed, and no file is left.
+#[derive(Debug, thiserror::Error)]
+pub enum SaveError {
+    /// A path that depends on where the daemon was started.
+    #[error("{} is not a path from the root on", .0.display())]
+    Relative(PathBuf),
+    /// What is there stays.
+    #[error("{} exists already", .0.display())]
+    Exists(PathBuf),
+    /// The file cannot be made or written.
+    #[error("the daemon cannot write {}: {source}", path.display())]
+    Write {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file cannot be opened.
+    #[error("the daemon cannot read {}: {source}", path.display())]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A folder, a pipe, a device.
+    #[error("{} is no file", .0.display())]
+    NoFile(PathBuf),
+    /// What the file says is wrong, or has no place here.
+    #[error("{}: {source}", path.display())]
+    Refused {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: RestoreError,
+    },
+    /// Nobody could use the pages.
+    #[error("tenant {0} has no ring, so that no program could use the pages")]
+    NoRing(TenantName),
+    /// Persistent pages need a place on disk.
+    #[error("tenant {0} has no spill folder, which persistent pages need")]
+    NoSpill(TenantName),
+    /// A spill file cannot be made.
+    #[error("tenant {name}: cannot make a spill file: {source}")]
+    Spill {
+        /// Which tenant.
+        name: TenantName,
+        /// Why.
+        source: io::Error,
+    },
+    /// A frozen tenant takes no pages.
+    #[error("tenant {0} is frozen and takes no pages")]
+    Frozen(TenantName),
+    /// An earlier restore's pools were not taken over yet.
+    #[error("{waiting} restored pools of tenant {name} still wait for their program")]
+    Waiting {
+        /// Which tenant.
+        name: TenantName,
+        /// How many.
+        waiting: usize,
+    },
+    /// One at a time.
+    #[error("tenant {0} is being saved or restored")]
+    Busy(TenantName),
+    /// The store has no place for one thread more.
+    #[error(transparent)]
+    TooManyWorkers(#[from] TooManyWorkers),
+}
+
+/// The save or restore that is under way, if one is.
+#[derive(Default)]
+pub(super) struct CopyDesk(Mutex<Option<CopyNow>>);
+
+struct CopyNow {
+    begun: CopyStatus,
+    done: Arc<AtomicU64>,
+}
+
+impl CopyDesk {
+    /// Takes the desk for as long as the turn lives. Returns the count of bytes that it shows.
+    fn take(&self, begun: CopyStatus) -> Result<(CopyTurn<'_>, Arc<AtomicU64>), SaveError> {
+        let mut now = self.0.lock();
+        if let Some(other) = &*now {
+            return Err(SaveError::Busy(other.begun.tenant.clone()));
+        }
+        let done = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&done);
+        *now = Some(CopyNow { begun, done });
+        Ok((CopyTurn(self), count))
+    }
+
+    /// How far it is.
+    pub(super) fn status(&self) -> Option<CopyStatus> {
+        let now = self.0.lock();
+        let now = now.as_ref()?;
+        let done = Bytes(now.done.load(Ordering::Relaxed));
+        // Pages that were put meanwhile make a file larger than was thought.
+        let of = now.begun.of.max(done);
+        Some(CopyStatus {
+            done,
+            of,
+            ..now.begun.clone()
+        })
+    }
+}
+
+struct CopyTurn<'a>(&'a CopyDesk);
+
+impl Drop for CopyTurn<'_> {
+    fn drop(&mut self) {
+        *self.0.0.lock() = None;
+    }
+}
+
+/// Counts what passes.
+struct Counted<T> {
+    inner: T,
+    done: Arc<AtomicU64>,
+}
+
+impl<T> Counted<T> {
+    fn count(&self, passed: io::Result<usize>) -> io::Result<usize> {
+        if let Ok(bytes) = &passed {
+            self.done.fetch_add(*bytes as u64, Ordering::Relaxed);
+        }
+        passed
+    }
+}
+
+impl<T: Write> Write for Counted<T> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes);
+        self.count(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+impl<T: Read> Read for Counted<T> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(bytes);
+        self.count(read)
+    }
+}
+
+impl Daemon {
+    /// Refuses a tenant's new pages from now on, or takes them again; until the daemon ends.
+    pub fn freeze_tenant(&self, name: &TenantName, frozen: bool) -> Result<TenantStatus, Declined> {
+        let id = self.find(name)?.id;
+        self.premises.store.freeze(id, frozen);
+        tracing::info!(tenant = %name, frozen, "tenant frozen or thawed by its owner");
+        self.tenant(name)
+    }
+
+    /// Writes a tenant's pools and persistent pages into a file that is not there yet.
+    pub fn save_tenant(&self, name: &TenantName, file: &Path) -> Result<CopyReport, Declined> {
+        let began = Instant::now();
+        let figures = self.find(name)?;
+        check_path(file)?;
+        let (pages, worker) = (&figures.pages, self.copier()?);
+        let of = (pages.used.0 + pages.on_disk.0) * (PAGE_BYTES + PAGE_EXTRA_BYTES);
+        let begun = begun(Copying::Save, name, file, Bytes(of));
+        let (_turn, done) = self.copying.take(begun)?;
+        let pages = save(&worker, figures.id, file, Arc::clone(&done))?;
+        let pools = self.premises.store.pools(figures.id).into_iter();
+        let pools = pools.filter(|(_, flags)| flags.persistent).count() as u64;
+        tracing::info!(tenant = %name, file = %file.display(), pages, "tenant saved");
+        Ok(CopyReport {
+            version: VERSION,
+            copying: Copying::Save,
+            tenant: name.clone(),
+            file: file.display().to_string(),
+            pools,
+            pages,
+            bytes: Bytes(done.load(Ordering::Relaxed)),
+            frozen: self.premises.store.is_frozen(figures.id),
+            micros: began.elapsed().as_micros() as u64,
+        })
+    }
+
+    /// Makes the persistent pools of a save file anew. They wait for programs that make pools of the same flags at
+    /// the tenant's rings.
+    pub fn restore_tenant(&self, name: &TenantName, path: &Path) -> Result<CopyReport, Declined> {
+        let began = Instant::now();
+        let id = self.find(name)?.id;
+        check_path(path)?;
+        let rings = self.rings_to_restore(name, id)?;
+        let (mut file, size) = open(path)?;
+        let begun = begun(Copying::Restore, name, path, Bytes(2 * size));
+        let (_turn, done) = self.copying.take(begun)?;
+        let worker = self.copier()?;
+        let refused = |source| SaveError::Refused {
+            path: path.to_owned(),
+            source,
+        };
+        // Read to its end first: what is damaged displaces nothing.
+        let facts = worker.check_save(counted(&file, &done)).map_err(refused)?;
+        file.rewind()
+            .map_err(RestoreError::Unreadable)
+            .map_err(refused)?;
+        if facts.pools.iter().any(|pool| pool.flags.persistent) && rings.settings.spill.is_none() {
+            return Err(SaveError::NoSpill(name.clone()).into());
+        }
+        let mut unmade = None;
+        let mut spill = |pool: &SavedPool| spill_for(&rings, pool, &mut unmade);
+        let now = self.premises.clock.now();
+        let restored = worker.restore(id, counted(&file, &done), now, &mut spill);
+        let restored = restored.map_err(|source| match unmade {
+            Some(source) => SaveError::Spill {
+                name: name.clone(),
+                source,
+            },
+            None => refused(source),
+        })?;
+        let pools = self.let_wait(&worker, id, &rings, restored);
+        tracing::info!(tenant = %name, file = %path.display(), pages = facts.pages, "tenant restored");
+        Ok(CopyReport {
+            version: VERSION,
+            copying: Copying::Restore,
+            tenant: name.clone(),
+            file: path.display().to_string(),
+            pools,
+            pages: facts.pages,
+            bytes: Bytes(size),
+            frozen: self.premises.store.is_frozen(id),
+            micros: began.elapsed().as_micros() as u64,
+        })
+    }
+
+    /// Ends restored pools that no program has taken over.
+    pub fn discard_restored(&self, name: &TenantName) -> Result<TenantStatus, Declined> {
+        let id = self.find(name)?.id;
+        let rings = self.service(id).and_then(|service| service.rings.as_ref());
+        if let Some(rings) = rings {
+            let (worker, now) = (self.copier()?, self.premises.clock.now());
+            for pool in rings.restored.take_all() {
+                worker.destroy_pool(id, pool, now);
+            }
+        }
+        self.tenant(name)
+    }
+
+    /// Keeps the persistent pools for their programs, and ends the others: these hold nothing.
+    fn let_wait(
+        &self,
+        worker: &Worker,
+        id: TenantId,
+        rings: &Group,
+        restored: Vec<(SavedPool, PoolId)>,
+    ) -> u64 {
+        let mut waiting = 0;
+        for (saved, pool) in restored {
+            if saved.flags.persistent {
+                rings.restored.add(pool, saved.flags);
+                waiting += 1;
+            } else {
+                worker.destroy_pool(id, pool, self.premises.clock.now());
+            }
+        }
+        waiting
+    }
+
+    /// The rings of a tenant to which pages may come back.
+    fn rings_to_restore(&self, name: &TenantName, id: TenantId) -> Result<Arc<Group>, SaveError> {
+        let rings = self.service(id).and_then(|service| service.rings.clone());
+        let rings = rings.ok_or_else(|| SaveError::NoRing(name.clone()))?;
+        if self.premises.store.is_frozen(id) {
+            return Err(SaveError::Frozen(name.clone()));
+        }
+        match rings.restored.len() {
+            0 => Ok(rings),
+            waiting => Err(SaveError::Waiting {
+                name: name.clone(),
+                waiting,
+            }),
+        }
+    }
+
+    fn copier(&self) -> Result<Worker, SaveError> {
+        Ok(self.premises.store.worker()?)
+    }
+}
+
+fn begun(copying: Copying, tenant: &TenantName, file: &Path, of: Bytes) -> CopyStatus {
+    CopyStatus {
+        copying,
+        tenant: tenant.clone(),
+        file: file.display().to_string(),
+        done: Bytes::ZERO,
+        of,
+    }
+}
+
+fn check_path(path: &Path) -> Result<(), SaveError> {
+    match path.is_absolute() {
+        true => Ok(()),
+        false => Err(SaveError::Relative(path.to_owned())),
+    }
+}
+
+/// Writes a new file for the daemon's eyes only. One that failed does not stay.
+fn save(
+    worker: &Worker,
+    id: TenantId,
+    path: &Path,
+    done: Arc<AtomicU64>,
+) -> Result<u64, SaveError> {
+    let unwritten = |source| SaveError::Write {
+        path: path.to_owned(),
+        source,
+    };
+    let made = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
+    let file = made.map_err(|source| match source.kind() {
+        io::ErrorKind::AlreadyExists => SaveError::Exists(path.to_owned()),
+        _ => unwritten(source),
+    })?;
+    let mut out = BufWriter::with_capacity(BUFFER_BYTES, Counted { inner: &file, done });
+    let saved = worker.save(id, &mut out);
+    let saved = saved.and_then(|pages| file.sync_all().map(|()| pages));
+    if saved.is_err() {
+        let _ = fs::remove_file(path);
+    }
+    saved.map_err(unwritten)
+}
+
+/// Opens a file, and nothing that would be waited for. Its size, too.
+fn open(path: &Path) -> Result<(File, u64), SaveError> {
+    let unread = |source| SaveError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
+        .open(path);
+    let file = opened.map_err(unread)?;
+    let facts = file.metadata().map_err(unread)?;
+    match facts.is_file() {
+        true => Ok((file, facts.len())),
+        false => Err(SaveError::NoFile(path.to_owned())),
+    }
+}
+
+fn counted<'a>(file: &'a File, done: &Arc<AtomicU64>) -> impl Read + 'a {
+    let done = Arc::clone(done);
+    BufReader::with_capacity(BUFFER_BYTES, Counted { inner: file, done })
+}
+
+/// A spill file for a pool that needs one; why it cannot be made goes to `unmade`.
+fn spill_for(
+    rings: &Group,
+    pool: &SavedPool,
+    unmade: &mut Option<io::Error>,
+) -> Option<Arc<dyn Spill>> {
+    if !pool.flags.persistent {
+        return None;
+    }
+    let made = rings.settings.spill.as_ref()?.make();
+    made.map_err(|error| *unmade = Some(error)).ok()
+}

@@ -1,0 +1,194 @@
+//! Save files, by the command: out of one daemon, into another.
+
+use std::path::Path;
+
+use sublet_client::ring::{Client, Get, Key, Put, Refusal};
+use sublet_types::{ObjectId, PageIndex, PoolFlags, PoolId};
+
+use crate::daemon::{Daemon, Folder, text};
+
+const PERSISTENT: PoolFlags = PoolFlags {
+    persistent: true,
+    shared: false,
+    keeping: false,
+};
+
+const PAGES: u32 = 700;
+
+/// A daemon whose tenant `web` has a ring and a spill folder; `bare` has only a ring, `wiki` has none.
+fn start(folder: &Folder) -> Daemon {
+    let shown = |name: &str| folder.path(name).display().to_string();
+    folder.serve_config(&format!(
+        "[tenants.web]\nlisten = [\"ring:{}\"]\nspill = \"{}\"\nspill_size = \"8MiB\"\n\
+         [tenants.bare]\nlisten = [\"ring:{}\"]\n\
+         [tenants.wiki]\nlisten = [\"tcp:127.0.0.1:0\"]\n",
+        shown("ring"),
+        shown("spill"),
+        shown("bare")
+    ))
+}
+
+fn key(pool: PoolId, index: u32) -> Key {
+    Key {
+        pool,
+        object: ObjectId(u64::from(index % 3)),
+        index: PageIndex(index),
+    }
+}
+
+fn page(index: u32) -> [u8; 4096] {
+    let mut page = [index as u8; 4096];
+    page[..4].copy_from_slice(&index.to_le_bytes());
+    page
+}
+
+/// A client with a persistent pool of `PAGES` pages.
+fn with_pages(folder: &Folder) -> (Client, PoolId) {
+    let mut client = Client::connect(folder.path("ring")).expect("let in");
+    let pool = client.create_pool(PERSISTENT, None).expect("a pool");
+    for index in 0..PAGES {
+        let put = client.put(key(pool, index), &page(index));
+        assert_eq!(put, Ok(Put::Stored));
+    }
+    (client, pool)
+}
+
+/// `sublet …`, which must fail with this exit code; what it said.
+fn refused(folder: &Folder, code: i32, args: &[&str]) -> String {
+    let output = folder.sublet(args);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+    said
+}
+
+fn said(path: &Path) -> &str {
+    path.to_str().expect("text")
+}
+
+#[test]
+fn pages_go_from_one_daemon_to_another() {
+    let (from, to) = (Folder::new(), Folder::new());
+    let _from = start(&from);
+    let (mut client, pool) = with_pages(&from);
+    let frozen = from.ask(&["tenants", "freeze", "web"]);
+    assert!(frozen.contains("frozen: new pages are refused"), "{frozen}");
+    let new = client.put(key(pool, PAGES), &page(PAGES));
+    assert_eq!(new, Ok(Put::Refused(Refusal::Frozen)));
+    let file = from.path("web.save");
+    let saved = from.ask(&["tenants", "save", "web", said(&file)]);
+    assert!(saved.contains("700 pages of 1 pool saved in"), "{saved}");
+    from.ask(&["tenants", "thaw", "web"]);
+    let new = client.put(key(pool, PAGES), &page(PAGES));
+    assert_eq!(new, Ok(Put::Stored), "it goes on after the save");
+
+    let _to = start(&to);
+    let restored = to.ask(&["tenants", "restore", "web", said(&file), "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&restored).expect("JSON");
+    assert_eq!(
+        (&report["pools"], &report["pages"]),
+        (&1.into(), &700.into())
+    );
+    assert_eq!(report["frozen"], true, "as it was saved");
+    let status = to.admin().tenant(&"web".parse().expect("a name"));
+    let ring = status.expect("a status").ring.expect("it has a ring");
+    assert_eq!(ring.pools_waiting, 1);
+
+    let mut client = Client::connect(to.path("ring")).expect("let in");
+    let other = client.create_pool(PoolFlags::default(), None);
+    let mut bytes = [0; 4096];
+    let none = client.get(key(other.expect("a pool"), 1), &mut bytes);
+    assert_eq!(none, Ok(Get::Miss), "other flags, another pool");
+    let pool = client.create_pool(PERSISTENT, None).expect("the pool");
+    for index in 0..PAGES {
+        assert_eq!(client.get(key(pool, index), &mut bytes), Ok(Get::Hit));
+        assert_eq!(bytes, page(index));
+    }
+    assert_eq!(client.get(key(pool, PAGES), &mut bytes), Ok(Get::Miss));
+    let second = client.create_pool(PERSISTENT, None).expect("a new one");
+    assert_eq!(client.get(key(second, 0), &mut bytes), Ok(Get::Miss));
+}
+
+#[test]
+fn a_save_file_that_was_cut_or_changed_is_refused_and_harms_nothing() {
+    let folder = Folder::new();
+    let _daemon = start(&folder);
+    let (mut client, pool) = with_pages(&folder);
+    let file = folder.path("web.save");
+    folder.ask(&["tenants", "save", "web", said(&file)]);
+    let good = std::fs::read(&file).expect("the file");
+    let bad = folder.path("bad.save");
+    let restore = ["tenants", "restore", "web", said(&bad)];
+    for cut in [0, 7, 21, 50, 5000, good.len() - 1] {
+        std::fs::write(&bad, &good[..cut]).expect("written");
+        let why = refused(&folder, 1, &restore);
+        let expected = format!("{}: the save file ends after {cut} bytes", bad.display());
+        assert!(why.contains(&expected), "{why}");
+        assert!(why.contains("nothing was restored"), "{why}");
+    }
+    let mut changed = good.clone();
+    changed[5000] ^= 1;
+    std::fs::write(&bad, &changed).expect("written");
+    let why = refused(&folder, 1, &restore);
+    assert!(
+        why.contains("the save file is damaged at byte 4188"),
+        "{why}"
+    );
+    std::fs::write(&bad, b"[tenants.web] is no save file").expect("written");
+    let why = refused(&folder, 1, &restore);
+    assert!(why.contains("this is no save file of Sublet"), "{why}");
+
+    let mut bytes = [0; 4096];
+    for index in 0..PAGES {
+        assert_eq!(client.get(key(pool, index), &mut bytes), Ok(Get::Hit));
+        assert_eq!(bytes, page(index));
+    }
+    let second = client.create_pool(PERSISTENT, None).expect("a new one");
+    assert_eq!(client.get(key(second, 0), &mut bytes), Ok(Get::Miss));
+}
+
+#[test]
+fn what_cannot_be_saved_or_restored_says_what_to_do() {
+    let folder = Folder::new();
+    let _daemon = start(&folder);
+    let (client, _) = with_pages(&folder);
+    let file = folder.path("web.save");
+    let (file, none) = (said(&file), folder.path("none/x.save"));
+    let saved = folder.ask(&["tenants", "save", "web", file]);
+    assert!(saved.contains("It was not frozen"), "{saved}");
+    let mode = std::os::unix::fs::PermissionsExt::mode(
+        &std::fs::metadata(file).expect("the file").permissions(),
+    );
+    assert_eq!(mode & 0o777, 0o600);
+
+    let why = refused(&folder, 1, &["tenants", "save", "web", file]);
+    assert!(why.contains("exists already; name another"), "{why}");
+    let why = refused(&folder, 1, &["tenants", "save", "web", said(&none)]);
+    assert!(
+        why.contains("cannot write") && why.contains("its state folder"),
+        "{why}"
+    );
+    let why = refused(&folder, 1, &["tenants", "save", "nobody", file]);
+    assert!(why.contains("no tenant is called nobody"), "{why}");
+    let why = refused(&folder, 1, &["tenants", "restore", "wiki", file]);
+    assert!(why.contains("wiki has no ring"), "{why}");
+    let why = refused(&folder, 1, &["tenants", "restore", "bare", file]);
+    assert!(why.contains("bare has no spill folder"), "{why}");
+    let why = refused(&folder, 1, &["tenants", "restore", "web", said(&none)]);
+    assert!(why.contains("cannot read"), "{why}");
+    let why = refused(&folder, 1, &["tenants", "restore", "web", "/"]);
+    assert!(why.contains("/ is no file"), "{why}");
+    let (head, _) = folder.http("POST /v1/tenants/web/save", "{\"file\": \"x\"}");
+    assert!(head.starts_with("HTTP/1.1 400"), "{head}");
+
+    folder.ask(&["tenants", "restore", "web", file]);
+    let why = refused(&folder, 1, &["tenants", "restore", "web", file]);
+    assert!(
+        why.contains("1 restored pools of tenant web still wait"),
+        "{why}"
+    );
+    folder.ask(&["tenants", "discard", "web"]);
+    folder.ask(&["tenants", "freeze", "web"]);
+    let why = refused(&folder, 1, &["tenants", "restore", "web", file]);
+    assert!(why.contains("web is frozen"), "{why}");
+    drop(client);
+}
