@@ -1,6 +1,7 @@
 """The ring, its pools, and batches."""
 
 import ctypes
+import os
 import uuid
 
 from .library import Key, load
@@ -26,14 +27,22 @@ class Ring:
 
     def __init__(self, path, entries=0, page_slots=0):
         self._library = load()
-        self._ring = ctypes.c_void_p()
-        place = ctypes.byref(self._ring)
-        self._check(self._library.sublet_connect(str(path).encode(), entries, page_slots, place))
+        self._pointer = ctypes.c_void_p()
+        place = ctypes.byref(self._pointer)
+        code = self._library.sublet_connect(os.fsencode(path), entries, page_slots, place)
+        if code < 0:
+            raise RingError(code, f"{os.fsdecode(path)}: {self._text(code)}")
 
     def close(self):
         """Ends the connection, and with it every pool of it that has no name."""
-        ring, self._ring = self._ring, ctypes.c_void_p()
-        self._library.sublet_close(ring)
+        pointer, self._pointer = self._pointer, ctypes.c_void_p()
+        self._library.sublet_close(pointer)
+
+    @property
+    def _ring(self):
+        if not self._pointer:
+            raise ValueError("the ring is closed; make another")
+        return self._pointer
 
     def __enter__(self):
         return self
@@ -57,9 +66,12 @@ class Ring:
     def _check(self, code):
         if code >= 0:
             return code
+        raise RingError(code, self._text(code))
+
+    def _text(self, code):
         text = ctypes.create_string_buffer(256)
         self._library.sublet_text(code, text, len(text))
-        raise RingError(code, text.value.decode())
+        return text.value.decode()
 
     def _stored(self, code):
         """Whether a put's number says that the page is stored; a refusal is an answer, no error."""
@@ -89,6 +101,7 @@ class Pool:
 
     def put_run(self, object, index, pages):
         """Stores pages at indices that follow each other; says of each whether it is stored."""
+        _run(len(pages))
         stored = ctypes.c_uint64()
         run = b"".join(_page(page) for page in pages)
         key, count = self._key(object, index), len(pages)
@@ -99,6 +112,7 @@ class Pool:
 
     def get_run(self, object, index, count):
         """The pages at indices that follow each other, None for each that is not there."""
+        _run(count)
         hits = ctypes.c_uint64()
         run = ctypes.create_string_buffer(PAGE_BYTES * count)
         key, place = self._key(object, index), ctypes.byref(hits)
@@ -112,6 +126,7 @@ class Pool:
 
     def flush_object(self, object):
         """Forgets all pages of an object."""
+        object = self._key(object, 0).object
         self._ring._check(self._library.sublet_flush_object(self._ring._ring, self.handle, object))
 
     def destroy(self):
@@ -119,6 +134,9 @@ class Pool:
         self._ring._check(self._library.sublet_destroy_pool(self._ring._ring, self.handle))
 
     def _key(self, object, index):
+        # ctypes would cut off what does not fit, and name another page.
+        _number("object", object, 64)
+        _number("index", index, 32)
         return Key(self.handle, object, index)
 
 
@@ -181,6 +199,16 @@ class Request:
         elif ring._check(code) == OK:
             page = ring._library.sublet_batch_page(ring._ring, self._place)
             self.page = ctypes.string_at(page, PAGE_BYTES)
+
+
+def _number(what, number, bits):
+    if not 0 <= number < 1 << bits:
+        raise ValueError(f"{what} is a number from 0 to 2**{bits} - 1, not {number}")
+
+
+def _run(count):
+    if not 1 <= count <= RUN_PAGES_MAX:
+        raise ValueError(f"a run has 1 to {RUN_PAGES_MAX} pages, not {count}")
 
 
 def _page(page):

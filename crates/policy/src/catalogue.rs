@@ -246,7 +246,7 @@ pub struct Choice {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ChoiceError {
     /// No policy has this name.
-    #[error("no policy is called {name:?}{}", meant(nearest))]
+    #[error("no policy is called {name:?}{}", meant_policy(nearest))]
     UnknownPolicy {
         /// What was written.
         name: String,
@@ -424,6 +424,15 @@ fn meant(nearest: &Option<&'static str>) -> String {
     nearest.map_or(String::new(), |nearest| {
         format!("; did you mean {nearest}?")
     })
+}
+
+/// The one that was probably meant, or all of them.
+fn meant_policy(nearest: &Option<&'static str>) -> String {
+    let names: Vec<&str> = CATALOGUE.iter().map(|entry| entry.name).collect();
+    match nearest {
+        Some(_) => meant(nearest),
+        None => format!(": there are {}", names.join(", ")),
+    }
 }
 
 fn kind(unit: &Unit) -> &'static str {

@@ -131,6 +131,14 @@ fn what_makes_no_sense_is_told_with_place_and_remedy() {
             vec!["compare", "--trace", &picture, "--client", "0"],
             "above 0",
         ),
+        (
+            vec!["compare", "--policies", "bananas"],
+            "there are greedy, weights,",
+        ),
+        (vec!["compare", "--client", "2"], "--trace"),
+        (vec!["compare", "mixed", "--client", "2"], "--client"),
+        (vec!["compare", "mixed", "--tier", "2"], "--tier"),
+        (vec!["compare", "mixed", "--format", "lis"], "--format"),
         (vec!["smartmem", "--shrink", "often"], "active or never"),
     ] {
         let output = sublet(&arguments);
@@ -147,6 +155,7 @@ fn what_makes_no_sense_is_told_with_place_and_remedy() {
 fn what_cannot_be_done_is_a_failure_of_its_own() {
     let folder = tempfile::tempdir().expect("a folder");
     let short = written(folder.path(), "w1.trace", [1, 0, 0, 0, 2, 0]);
+    let empty = written(folder.path(), "empty.lis", []);
     let follows = SMALL.replace(
         "[vm.workload.zipf]\nsize = \"8MiB\"\noperations = 3000",
         "[vm.workload.trace]\nfile = \"gone.lis\"",
@@ -162,6 +171,12 @@ fn what_cannot_be_done_is_a_failure_of_its_own() {
             vec!["compare", "--trace", "nonesuch.lis"],
             "cannot open nonesuch.lis",
         ),
+        (
+            vec!["compare", "--trace", "nonesuch"],
+            "cannot open nonesuch",
+        ),
+        (vec!["compare", "--trace", "/"], "is a directory"),
+        (vec!["compare", "--trace", &empty], "holds no access"),
         (vec!["run", &follows], "cannot open gone.lis"),
         (
             vec!["run", &small, "--plot", "/nonesuch/a.svg"],

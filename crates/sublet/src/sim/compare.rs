@@ -31,18 +31,31 @@ pub(super) struct Args {
     #[arg(long = "trace", value_name = "FILE")]
     pub(super) traces: Vec<PathBuf>,
     /// The traces' format; their names tell it where it is not given
-    #[arg(long, value_name = "NAME", requires = "traces")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "traces",
+        conflicts_with = "scenario"
+    )]
     pub(super) format: Option<String>,
     /// The client's own memory, in percent of a trace's footprint; each is tried
     #[arg(
         long,
         value_delimiter = ',',
         default_value = "2,10",
-        value_name = "PERCENT"
+        value_name = "PERCENT",
+        requires = "traces",
+        conflicts_with = "scenario"
     )]
     pub(super) client: Vec<Percent>,
     /// The tier, in percent of a trace's footprint
-    #[arg(long, default_value = "10", value_name = "PERCENT")]
+    #[arg(
+        long,
+        default_value = "10",
+        value_name = "PERCENT",
+        requires = "traces",
+        conflicts_with = "scenario"
+    )]
     pub(super) tier: Percent,
     /// Also run it without any tier, last
     #[arg(long)]

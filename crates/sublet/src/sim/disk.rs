@@ -1,6 +1,5 @@
 //! `sublet sim disk`: ways of caching a guest's disk side by side, on traces or on a made one.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -13,7 +12,7 @@ use sublet_sim::workload::spec;
 use super::compare::Percent;
 use super::play::side_by_side;
 use super::progress::Progress;
-use super::{How, SimError, write_plot};
+use super::{How, SimError, traces, write_plot};
 use crate::exit::Exit;
 
 /// What to compare.
@@ -68,7 +67,7 @@ fn record(file: &str, format: Option<String>) -> Result<Option<Recording>, SimEr
         file: file.to_owned(),
         cause,
     })?;
-    match File::open(file) {
+    match traces::opened(file) {
         Ok(bytes) => Ok(Some(Recording::of(Trace::open(
             file,
             Some(format),

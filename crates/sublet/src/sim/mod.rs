@@ -108,6 +108,11 @@ pub(crate) enum SimError {
         /// Why not.
         cause: io::Error,
     },
+    /// A trace without an access.
+    #[error(
+        "{0} holds no access, so there is nothing to replay; fetch the file again, or say its format (--format)"
+    )]
+    EmptyTrace(String),
     /// A trace is damaged.
     #[error(transparent)]
     Trace(#[from] TraceError),
@@ -151,6 +156,7 @@ impl SimError {
             | SimError::Scenario(_)
             | SimError::Format { .. } => Exit::usage(self),
             SimError::NoTrace { .. }
+            | SimError::EmptyTrace(_)
             | SimError::Trace(_)
             | SimError::Run { .. }
             | SimError::Store(_)

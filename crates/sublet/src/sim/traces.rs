@@ -42,15 +42,27 @@ pub(super) fn run(args: &Args, how: &How) -> Result<Exit, SimError> {
 }
 
 fn footprint_of(trace: &spec::Trace) -> Result<Pages, SimError> {
+    let bytes = opened(&trace.file).map_err(|cause| SimError::NoTrace {
+        file: trace.file.clone(),
+        cause,
+    })?;
     let format = format_of(trace).map_err(|cause| SimError::Format {
         file: trace.file.clone(),
         cause,
     })?;
-    let bytes = File::open(&trace.file).map_err(|cause| SimError::NoTrace {
-        file: trace.file.clone(),
-        cause,
-    })?;
-    Ok(footprint(Trace::open(&trace.file, Some(format), bytes)?)?)
+    match footprint(Trace::open(&trace.file, Some(format), bytes)?)? {
+        Pages(0) => Err(SimError::EmptyTrace(trace.file.clone())),
+        pages => Ok(pages),
+    }
+}
+
+/// A trace's file; a folder opens, too, and is none.
+pub(super) fn opened(file: &str) -> io::Result<File> {
+    let bytes = File::open(file)?;
+    match bytes.metadata()?.is_dir() {
+        true => Err(io::ErrorKind::IsADirectory.into()),
+        false => Ok(bytes),
+    }
 }
 
 /// The misses of all, and every run in full for programs.
