@@ -38,6 +38,10 @@ const PAUSE_MAX: u32 = 1024;
 /// Whoever is away from the core for longer than this gave it to somebody else.
 const AWAY_MIN: Duration = Duration::from_micros(30);
 
+/// A core is wanted when others had more than one part in so many of the time since they last had it. What keeps house
+/// now and then is no crowd.
+const AWAY_ONE_IN: u32 = 8;
+
 /// How long polling stops after somebody else took the core; doubled while that goes on.
 const CROWDED_MIN: Duration = Duration::from_millis(1);
 
@@ -58,6 +62,8 @@ pub struct Rule {
     /// Whether this wait has polled.
     polls: bool,
     wait_began: Duration,
+    /// When somebody else last had the core.
+    left_at: Duration,
     crowded_until: Duration,
     crowded_for: Duration,
 }
@@ -71,6 +77,7 @@ impl Default for Rule {
             paused: 0,
             polls: false,
             wait_began: Duration::ZERO,
+            left_at: Duration::ZERO,
             crowded_until: Duration::ZERO,
             crowded_for: CROWDED_MIN,
         }
@@ -127,6 +134,11 @@ impl Rule {
     /// The loop offered its core to others and was `away` until `now`.
     pub fn left(&mut self, away: Duration, now: Duration) {
         if away < AWAY_MIN {
+            return;
+        }
+        let offered = now.saturating_sub(self.left_at.max(self.crowded_until));
+        self.left_at = now;
+        if away * AWAY_ONE_IN < offered {
             return;
         }
         let again_soon = now < self.crowded_until + self.crowded_for * 2;
@@ -281,6 +293,20 @@ mod tests {
         now += CROWDED_MIN;
         rule.begin(now);
         assert_eq!(rule.step(now), Step::Poll, "long quiet forgets the crowd");
+    }
+
+    #[test]
+    fn who_keeps_house_a_hundredth_of_the_time_is_no_crowd() {
+        let mut rule = Rule::default();
+        let mut now = waits(&mut rule, us(0), us(5), 100);
+        for _ in 0..1000 {
+            now = waits(&mut rule, now, us(10), 1000);
+            rule.begin(now);
+            assert_eq!(rule.step(now), Step::Poll);
+            now += us(100);
+            rule.left(us(100), now);
+            assert_eq!(rule.step(now - us(50)), Step::Poll);
+        }
     }
 
     #[test]
