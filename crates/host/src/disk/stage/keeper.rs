@@ -168,6 +168,8 @@ fn make(socket: &Path, slots: u32) -> io::Result<OwnedFd> {
 ///
 /// There is no standard input, or the socket is taken.
 pub fn keep(socket: &Path) -> io::Result<()> {
+    // It was started by a name that says nothing (`exe`).
+    rustix::thread::set_name(c"sublet-keep")?;
     let kept = io::stdin().as_fd().try_clone_to_owned()?;
     if fs::symlink_metadata(socket).is_ok_and(|there| there.file_type().is_socket()) {
         fs::remove_file(socket)?;
