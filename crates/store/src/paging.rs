@@ -192,14 +192,22 @@ impl Worker {
             return Put::Refused(PutRefused::NoPool);
         };
         let _pin = Pin::new(self);
-        let desk = self.desk(tenant, now);
-        let mut displacing = Displacing::IfBound;
-        let mut fill = fill;
+        self.put_at(&self.desk(tenant, now), key, Displacing::IfBound, fill)
+    }
+
+    /// Puts a page, with blocks found for it where that is needed.
+    fn put_at<F: FnOnce(&mut [u8])>(
+        &self,
+        desk: &Desk<'_>,
+        key: PageKey,
+        mut displacing: Displacing,
+        mut fill: F,
+    ) -> Put {
         for _ in 0..ATTEMPTS_MAX {
             match desk.try_put(key, displacing, fill) {
                 Tried::Done(put) => return put,
                 Tried::NeedsBlock(owner, kind, again) => {
-                    displacing = self.page_block(owner, kind, now);
+                    displacing = self.page_block(owner, kind, desk.now);
                     fill = again;
                 }
             }
@@ -246,14 +254,13 @@ impl Worker {
         let mut next = 0;
         while next < within {
             let desk = self.desk(charged, now);
-            let came_to = desk.put_part(key, next..within, &mut fill, &mut told);
-            if came_to == next {
-                // The page wants a block: that takes more than its shard.
-                let put = self.put_page(tenant, at(key, next), now, |page| fill(next, page));
+            let (came_to, needs) = desk.put_part(key, next..within, &mut fill, &mut told);
+            next = came_to;
+            if let Some((owner, kind)) = needs {
+                let displacing = self.page_block(owner, kind, now);
+                let put = self.put_at(&desk, at(key, next), displacing, |page| fill(next, page));
                 told(next, put);
                 next += 1;
-            } else {
-                next = came_to;
             }
         }
         (within..count).for_each(|n| told(n, Put::Refused(PutRefused::NoPool)));

@@ -132,38 +132,39 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Puts a part of a run of an object's pages under one lock, as far as frames can be had there. Says how far it
-    /// came; `told` hears what became of each.
+    /// Puts a part of a run of an object's pages under one lock, as far as frames can be had there; `told` hears what
+    /// became of each. Says how far it came, and who needs a block of which kind before it can go on.
     pub(crate) fn put_part(
         &self,
         key: PageKey,
         part: Range<u32>,
         fill: &mut impl FnMut(u32, &mut [u8]),
         told: &mut impl FnMut(u32, Put),
-    ) -> u32 {
+    ) -> (u32, Option<(&'a Tenant, PageKind)>) {
         let part = part.start..part.end.min(part.start + LOCKED_RUN);
         let Some(mut open) = self.open(key.pool, key.object, key.index) else {
             part.clone().for_each(|n| told(n, NO_POOL));
-            return part.end;
+            return (part.end, None);
         };
         let pool = open.pool;
-        let mut stored = false;
+        let (mut stored, mut needs) = (false, None);
         let stopped = part.clone().find(|n| {
             open.turn_to(key.index.0 + n);
-            let tried = open.put(Displacing::IfBound, |page| fill(*n, page));
-            let Tried::Done(put) = tried else {
-                return true;
-            };
-            open.count_put(put);
-            stored |= put.is_stored();
-            told(*n, put);
-            false
+            match open.put(Displacing::IfBound, |page| fill(*n, page)) {
+                Tried::Done(put) => {
+                    open.count_put(put);
+                    stored |= put.is_stored();
+                    told(*n, put);
+                }
+                Tried::NeedsBlock(owner, kind, _) => needs = Some((owner, kind)),
+            }
+            needs.is_some()
         });
         drop(open);
         if stored {
             self.note_toucher(key, pool);
         }
-        stopped.unwrap_or(part.end)
+        (stopped.unwrap_or(part.end), needs)
     }
 
     /// Gets a page.

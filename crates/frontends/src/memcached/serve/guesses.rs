@@ -64,6 +64,9 @@ impl Guesses {
             one.misses < MISSES_MAX
         });
         self.learn(hits, tries);
+        if hits == 0 {
+            self.rounds = 0; // the kernel is asked now
+        }
         hits > 0
     }
 
@@ -71,16 +74,11 @@ impl Guesses {
         if std::mem::take(&mut self.crowded) {
             self.expected.clear();
         }
-        if self.pause > 0 {
-            self.pause -= 1;
-            return false;
-        }
-        if self.expected.is_empty() || self.rounds == ROUNDS_MAX {
-            self.rounds = 0;
-            return false;
-        }
-        self.rounds += 1;
-        true
+        let pauses = self.pause > 0;
+        self.pause = self.pause.saturating_sub(1);
+        let due = !pauses && !self.expected.is_empty() && self.rounds < ROUNDS_MAX;
+        self.rounds = if due { self.rounds + 1 } else { 0 };
+        due
     }
 
     /// A vain read costs about half of what a question for events does for each connection that it brings.

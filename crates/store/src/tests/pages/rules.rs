@@ -327,6 +327,20 @@ fn r_e1_persistent_pages_are_not_evicted() {
 /// back.
 #[test]
 fn r_e2_b1_shares_follow_weights() {
+    shares_follow_weights(1, |client, object, index| {
+        client.put(object, index, 1);
+    });
+}
+
+#[test]
+fn r_e2_b1_shares_follow_weights_where_runs_are_put() {
+    shares_follow_weights(4, |client, object, index| {
+        client.put_run(object, index, 4, 1);
+    });
+}
+
+/// `put` puts `run` pages of an object from an index on.
+fn shares_follow_weights(run: u32, put: impl Fn(&Client, u64, u32)) {
     let (store, _) = store(104, 2);
     let (light, heavy) = (tenant(&store, "light", 100), tenant(&store, "heavy", 300));
     let (light, heavy) = (
@@ -337,18 +351,17 @@ fn r_e2_b1_shares_follow_weights() {
         let held = |client: &Client| client.figures().held_ephemeral.0 as f64;
         held(client) / (held(&light) + held(&heavy))
     };
-    (0..4000).for_each(|index| {
-        light.put(1, index, 1);
-    });
+    let indices = |count: u32| (0..count).step_by(run as usize);
+    indices(4000).for_each(|index| put(&light, 1, index));
     assert!(share(&light) > 0.99, "nobody else wants it");
-    for index in 0..20_000 {
-        light.put(2, index, 1);
-        heavy.put(2, index, 1);
+    indices(4000).for_each(|index| put(&heavy, 1, index));
+    assert!(share(&heavy) > 0.5, "who has nothing gets its first block");
+    for index in indices(20_000) {
+        put(&light, 2, index);
+        put(&heavy, 2, index);
     }
     assert!((share(&heavy) - 0.75).abs() < 0.05, "{}", share(&heavy));
-    (0..8000).for_each(|index| {
-        light.put(3, index, 1);
-    });
+    indices(8000).for_each(|index| put(&light, 3, index));
     assert!(
         (share(&heavy) - 0.75).abs() < 0.05,
         "who is ahead does not get more by pushing"
