@@ -13,6 +13,7 @@ mod frame;
 mod holdings;
 mod key;
 mod leaf;
+mod opened;
 mod pools;
 mod save;
 mod shard;

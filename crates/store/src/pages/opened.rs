@@ -1,0 +1,472 @@
+//! One page under its shard's lock: what put, get and flush do with it.
+
+use std::sync::Arc;
+
+use parking_lot::MutexGuard;
+use sublet_types::{PageIndex, PoolId, Second};
+
+use super::desk::{Displacing, FLUSHED_AT_ONCE, NO_POOL, Tried};
+use super::directory::Whereabouts;
+use super::evict::evict;
+use super::frame::{FrameId, QueueId};
+use super::holdings::Holdings;
+use super::key::Key;
+use super::pools::{Pool, Space};
+use super::shard::{SampledUse, Shard};
+use super::{Aside, Pages};
+use crate::api::{Get, Put, PutRefused};
+use crate::arena::PageKind;
+use crate::eviction::Page;
+use crate::tenants::Tenant;
+
+/// Where a frame for a new page came from.
+enum Found {
+    Free(FrameId),
+    /// Another page of the tenant went for it.
+    Displaced(FrameId),
+    NeedsBlock,
+    Nowhere,
+}
+
+/// A page of a pool whose shard is locked.
+pub(super) struct Opened<'a> {
+    pub(super) pages: &'a Pages,
+    pub(super) owner: &'a Tenant,
+    pub(super) holdings: &'a Holdings,
+    /// The handle; none where a dead pool's pages are removed.
+    pub(super) id: Option<PoolId>,
+    pub(super) pool: Pool,
+    pub(super) object: u64,
+    pub(super) key: Key,
+    pub(super) shard: MutexGuard<'a, Shard>,
+    pub(super) now: Second,
+    pub(super) luck: u64,
+    pub(super) worker: &'a dyn Aside,
+}
+
+impl Opened<'_> {
+    /// Whether a frame's block is still what it was when the page came into it.
+    pub(super) fn is_valid(&self, frame: FrameId) -> bool {
+        let block = self.pages.frames.block(frame);
+        let block = self.pages.arena.block(block);
+        block.is_of_pages(self.owner.id, self.pool.kind())
+    }
+
+    pub(super) fn is_there(&self) -> bool {
+        match self.shard.find(&self.pages.frames, self.object, self.key) {
+            Some(Whereabouts::Here(frame)) => self.is_valid(frame),
+            Some(Whereabouts::OnDisk(_)) => true,
+            None => false,
+        }
+    }
+
+    fn hash(&self) -> u64 {
+        self.pages.seed.page_of(self.object, self.key.index)
+    }
+
+    pub(super) fn count_put(&mut self, put: Put) {
+        let tally = &mut self.shard.tally;
+        tally.puts += 1;
+        match put {
+            Put::Stored | Put::Replaced => tally.puts_succeeded += 1,
+            Put::Displaced => {}
+            Put::Refused(_) => tally.puts_refused += 1,
+        }
+        let hash = self.hash();
+        self.shard.sample(hash, SampledUse::Put);
+    }
+
+    pub(super) fn put<'b, F: FnOnce(&mut [u8])>(
+        &mut self,
+        displacing: Displacing,
+        fill: F,
+    ) -> Tried<'b, F>
+    where
+        Self: 'b,
+    {
+        let hash = self.hash();
+        self.shard
+            .expect(&self.pages.frames, self.pool.kind(), hash);
+        let mut at = self.shard.find(&self.pages.frames, self.object, self.key);
+        if let Some(Whereabouts::Here(frame)) = at {
+            if self.is_valid(frame) {
+                return Tried::Done(self.replace(frame, fill));
+            }
+            self.flush_quietly();
+            at = None;
+        }
+        if at.is_none() && self.holdings.is_frozen() {
+            return Tried::Done(Put::Refused(PutRefused::Frozen));
+        }
+        let on_disk = matches!(at, Some(Whereabouts::OnDisk(_)));
+        let (frame, done) = match self.frame(displacing) {
+            Found::Free(frame) => (frame, Put::Stored),
+            Found::Displaced(frame) => (frame, Put::Displaced),
+            Found::NeedsBlock => {
+                let owner = self.pages.tenants.get(self.owner.id);
+                return match owner {
+                    Some(owner) => Tried::NeedsBlock(owner, self.pool.kind(), fill),
+                    None => Tried::Done(NO_POOL),
+                };
+            }
+            Found::Nowhere => {
+                // R-P3: the old page must not outlive a put that failed.
+                self.flush();
+                return Tried::Done(Put::Refused(PutRefused::NoMemory));
+            }
+        };
+        let done = match self.store(frame, at.filter(|_| on_disk), fill) {
+            Ok(()) if on_disk => Put::Replaced,
+            Ok(()) => done,
+            Err(refused) => Put::Refused(refused),
+        };
+        Tried::Done(done)
+    }
+
+    /// Writes over a page that is there.
+    fn replace(&mut self, frame: FrameId, fill: impl FnOnce(&mut [u8])) -> Put {
+        self.pages.write(frame, fill);
+        match self.pool.kind() {
+            PageKind::Ephemeral => {
+                let page = page(self.pages, frame, self.hash(), self.now);
+                self.shard.eviction.rewrite(page);
+            }
+            PageKind::Persistent => {
+                let number = self.pages.frames.get(frame).note();
+                let facts = self.shard.disk.get_mut(number);
+                facts.sequence = facts.sequence.wrapping_add(1);
+                self.shard.kept.requeue(&self.pages.frames, frame);
+            }
+        }
+        Put::Replaced
+    }
+
+    /// Puts a new page, or one that was on disk only, into a frame.
+    fn store(
+        &mut self,
+        frame: FrameId,
+        at: Option<Whereabouts>,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), PutRefused> {
+        if self.pool.kind() == PageKind::Persistent {
+            self.keep(frame, at)?;
+        } else {
+            self.pages.frames.get(frame).set_key(self.key);
+            let (key, object) = (self.key, self.object);
+            self.shard
+                .insert(&self.pages.frames, object, key, Whereabouts::Here(frame));
+            let page = page(self.pages, frame, self.hash(), self.now);
+            self.shard.eviction.admit(page);
+        }
+        self.pages
+            .arena
+            .block(self.pages.frames.block(frame))
+            .gain_page();
+        self.pages.write(frame, fill);
+        Ok(())
+    }
+
+    /// Links a persistent page's frame, with a place on disk for it.
+    fn keep(&mut self, frame: FrameId, at: Option<Whereabouts>) -> Result<(), PutRefused> {
+        let frames = &self.pages.frames;
+        let number = match at {
+            Some(Whereabouts::OnDisk(number)) => {
+                let facts = self.shard.disk.get_mut(number);
+                facts.sequence = facts.sequence.wrapping_add(1);
+                number
+            }
+            _ => {
+                let slot = self.space().and_then(|space| space.take());
+                let Some(slot) = slot else {
+                    self.shard.free[PageKind::Persistent as usize].push(frames, frame);
+                    return Err(PutRefused::SpillFull);
+                };
+                self.shard.disk.add(self.key, slot)
+            }
+        };
+        frames.get(frame).set_key(self.key);
+        frames.get(frame).set_note(number);
+        let (key, object) = (self.key, self.object);
+        let here = Whereabouts::Here(frame);
+        match at {
+            Some(_) => self.shard.set(frames, object, key, here),
+            None => self.shard.insert(frames, object, key, here),
+        }
+        self.shard.kept.push(frames, frame);
+        Ok(())
+    }
+
+    pub(super) fn space(&self) -> Option<Arc<Space>> {
+        self.pages.pools.space(self.pool.base)
+    }
+
+    /// A frame for a new page.
+    fn frame(&mut self, displacing: Displacing) -> Found {
+        let kind = self.pool.kind();
+        if let Some(frame) = self.free_frame(kind) {
+            return Found::Free(frame);
+        }
+        let arena = &self.pages.arena;
+        let bound = self.owner.is_at_limit(1, arena.block_bytes());
+        if kind == PageKind::Persistent {
+            return match self.siblings_frame(kind) {
+                Some(frame) => Found::Free(frame),
+                None if bound || displacing == Displacing::Always => Found::Nowhere,
+                None => Found::NeedsBlock,
+            };
+        }
+        let may_give = arena.ready() as usize > arena.reserve() || arena.may_grow();
+        let asks = !bound && (may_give || self.holdings.displaces());
+        if asks && displacing == Displacing::IfBound {
+            return Found::NeedsBlock;
+        }
+        if let Some(frame) = self.victim() {
+            return Found::Displaced(frame);
+        }
+        match self.siblings_frame(kind) {
+            Some(frame) => Found::Displaced(frame),
+            None if bound && displacing == Displacing::IfBound => Found::NeedsBlock,
+            None => Found::Nowhere,
+        }
+    }
+
+    fn free_frame(&mut self, kind: PageKind) -> Option<FrameId> {
+        let frames = &self.pages.frames;
+        loop {
+            while let Some(frame) = self.shard.free[kind as usize].pop_newest(frames) {
+                if self.is_valid(frame) && !self.pages.is_leaving(frame) {
+                    return Some(frame);
+                }
+            }
+            let mut came = false;
+            for frame in self.holdings.some_frames(kind, frames) {
+                frames.get(frame).set_shard(self.shard.number());
+                self.shard.free[kind as usize].push(frames, frame);
+                came = true;
+            }
+            if !came {
+                return None;
+            }
+        }
+    }
+
+    /// Evicts one of this shard's pages, for its frame.
+    fn victim(&mut self) -> Option<FrameId> {
+        evict(self.pages, self.owner, &mut self.shard, self.now)
+    }
+
+    /// A frame of another shard of the tenant: free, or of an ephemeral page that goes. Locks only who is not locked.
+    fn siblings_frame(&mut self, kind: PageKind) -> Option<FrameId> {
+        let frames = &self.pages.frames;
+        for sibling in self.holdings.shards() {
+            let Some(mut sibling) = sibling.try_lock() else {
+                continue;
+            };
+            let free = sibling.free[kind as usize].pop_newest(frames);
+            let usable = |frame: &FrameId| self.is_valid(*frame) && !self.pages.is_leaving(*frame);
+            let frame = match free.filter(usable) {
+                Some(frame) => Some(frame),
+                None if kind == PageKind::Persistent => None,
+                None => evict(self.pages, self.owner, &mut sibling, self.now),
+            };
+            if let Some(frame) = frame {
+                frames.get(frame).set_shard(self.shard.number());
+                return Some(frame);
+            }
+        }
+        None
+    }
+
+    /// Goes on to another page of the object.
+    pub(super) fn turn_to(&mut self, index: u32) {
+        self.key.index = PageIndex(index);
+    }
+
+    /// Has the processor fetch the page while another is copied: what it fetches by itself ends with each page.
+    pub(super) fn expect(&self) {
+        if let Some(Whereabouts::Here(frame)) = self.shard.directory.guess(self.object, self.key) {
+            self.pages.frames.expect_next_page(frame);
+        }
+    }
+
+    pub(super) fn get(&mut self, visit: impl FnOnce(&[u8])) -> Get {
+        let hash = self.hash();
+        self.shard.tally.gets += 1;
+        let what = match self.pool.is_exclusive() {
+            true => SampledUse::Get,
+            false => SampledUse::GetKeeping,
+        };
+        self.shard.sample(hash, what);
+        self.shard.eviction.expect(hash);
+        if self.pool.is_exclusive() {
+            return self.take(hash, visit);
+        }
+        let at = self.shard.find(&self.pages.frames, self.object, self.key);
+        match at {
+            None => Get::Miss,
+            Some(Whereabouts::Here(frame)) if self.is_valid(frame) => {
+                self.pages.frames.expect_page(frame);
+                self.hit(frame, visit);
+                Get::Hit
+            }
+            Some(Whereabouts::Here(_)) => {
+                self.flush_quietly();
+                Get::Miss
+            }
+            Some(Whereabouts::OnDisk(number)) => self.read(number, visit),
+        }
+    }
+
+    /// A page of an exclusive pool was asked for: it leaves.
+    fn take(&mut self, hash: u64, visit: impl FnOnce(&[u8])) -> Get {
+        let pages = self.pages;
+        let (object, key) = (self.object, self.key);
+        let Some(Whereabouts::Here(frame)) = self.shard.remove(&pages.frames, object, key) else {
+            return Get::Miss;
+        };
+        let page = page(pages, frame, hash, self.now);
+        if !self.is_valid(frame) {
+            self.shard.eviction.forget(page);
+            return Get::Miss;
+        }
+        self.shard.tally.hits += 1;
+        let block = pages.arena.block(pages.frames.block(frame));
+        block.hit(self.now, self.luck);
+        pages.frames.expect_neighbours(frame);
+        visit(pages.bytes(frame));
+        block.lose_page();
+        self.shard.eviction.take(page);
+        pages.free(&mut self.shard, frame, PageKind::Ephemeral);
+        Get::Hit
+    }
+
+    /// A page that is here was asked for.
+    fn hit(&mut self, frame: FrameId, visit: impl FnOnce(&[u8])) {
+        self.shard.tally.hits += 1;
+        let pages = self.pages;
+        let page = page(pages, frame, self.hash(), self.now);
+        let block = pages.arena.block(pages.frames.block(frame));
+        block.hit(self.now, self.luck);
+        match self.pool.kind() {
+            PageKind::Ephemeral => self.shard.eviction.hit(page),
+            PageKind::Persistent => self.shard.kept.requeue(&pages.frames, frame),
+        }
+        visit(pages.bytes(frame));
+    }
+
+    /// A persistent page that is on disk only was asked for. While the disk is read the shard is not locked, and no
+    /// block is held back.
+    fn read(&mut self, number: u32, visit: impl FnOnce(&[u8])) -> Get {
+        let Some(space) = self.space() else {
+            return Get::Failed;
+        };
+        let mut page = vec![0; self.pages.page_bytes()];
+        loop {
+            let facts = self.shard.disk.get(number);
+            let (worker, mut read) = (self.worker, Ok(()));
+            MutexGuard::unlocked(&mut self.shard, || {
+                worker.aside(&mut || read = space.spill.read(facts.slot, &mut page));
+            });
+            if !self.id.is_some_and(|id| self.pages.pools.is_alive(id)) {
+                return Get::NoPool; // ended while the disk was read
+            }
+            match self.shard.find(&self.pages.frames, self.object, self.key) {
+                // Nobody changed it meanwhile, so this is the page.
+                Some(Whereabouts::OnDisk(again))
+                    if again == number && self.shard.disk.get(again).sequence == facts.sequence =>
+                {
+                    if read.is_err() {
+                        return Get::Failed;
+                    }
+                    self.shard.tally.hits += 1;
+                    visit(&page);
+                    return Get::Hit;
+                }
+                Some(Whereabouts::OnDisk(again)) if again == number => {}
+                Some(Whereabouts::OnDisk(_)) | None => return Get::Miss,
+                Some(Whereabouts::Here(frame)) => {
+                    self.hit(frame, visit);
+                    return Get::Hit;
+                }
+            }
+        }
+    }
+
+    /// Removes the page, wherever it is. Needs no memory and waits for nothing (R-F3).
+    pub(super) fn flush(&mut self) {
+        let hash = self.hash();
+        self.shard.sample(hash, SampledUse::Flush);
+        if self.flush_quietly() {
+            self.shard.tally.flushes += 1;
+        }
+    }
+
+    /// Removes the page without counting it. Says whether it was there.
+    fn flush_quietly(&mut self) -> bool {
+        let frames = &self.pages.frames;
+        let (object, key) = (self.object, self.key);
+        match self.shard.remove(frames, object, key) {
+            None => return false,
+            Some(Whereabouts::Here(frame)) => {
+                let valid = self.is_valid(frame);
+                match frames.get(frame).queue() {
+                    QueueId::KEPT => {
+                        let number = frames.get(frame).note();
+                        self.shard.kept.remove(frames, frame);
+                        self.forget_slot(number);
+                    }
+                    _ => {
+                        let page = page(self.pages, frame, self.hash(), self.now);
+                        self.shard.eviction.forget(page);
+                    }
+                }
+                if valid {
+                    self.pages.arena.block(frames.block(frame)).lose_page();
+                    let kind = self.pool.kind();
+                    self.pages.free(&mut self.shard, frame, kind);
+                }
+            }
+            Some(Whereabouts::OnDisk(number)) => self.forget_slot(number),
+        }
+        true
+    }
+
+    fn forget_slot(&mut self, number: u32) {
+        if let Some(slot) = self.shard.disk.forget(number)
+            && let Some(space) = self.space()
+        {
+            space.give_back(slot);
+        }
+    }
+
+    /// Flushes a part of the object; says where the next begins.
+    pub(super) fn flush_part(
+        &mut self,
+        from: u32,
+        found: &mut Vec<(Key, Whereabouts)>,
+    ) -> Option<u32> {
+        found.clear();
+        let mut next = Some(from);
+        while let Some(from) = next
+            && found.len() < FLUSHED_AT_ONCE
+        {
+            let keys = self.shard.keys(&self.pages.frames);
+            let directory = &self.shard.directory;
+            next = directory.object(&keys, self.object, self.key, from, found);
+        }
+        for (key, _) in found.iter() {
+            self.key = *key;
+            self.flush();
+        }
+        next
+    }
+}
+
+fn page(pages: &Pages, frame: FrameId, hash: u64, now: Second) -> Page<'_> {
+    Page {
+        frames: &pages.frames,
+        frame,
+        hash,
+        now,
+    }
+}
