@@ -183,6 +183,10 @@ fn of_disk(error: &DiskError) -> (StatusCode, &'static str) {
             StatusCode::INTERNAL_SERVER_ERROR,
             "mend its backing, or give them up: sublet disk remove NAME --force",
         ),
+        DiskError::Stranded { .. } => (
+            StatusCode::CONFLICT,
+            "start the daemon with that backing again and they are written; or give them up: sublet disk remove NAME --force",
+        ),
         _ => (StatusCode::UNPROCESSABLE_ENTITY, ""),
     }
 }

@@ -40,13 +40,29 @@ impl Disks {
     ///
     /// # Errors
     ///
-    /// The backing fails: only memory has what its guest wrote.
+    /// The backing fails, or the disk had another one before that did: only memory has what its guest wrote.
     pub fn clear(&self, name: &DiskName) -> Result<(), DiskError> {
-        self.find(name)?.clear()
+        let leaving = self.find(name)?;
+        leaving.clear()?;
+        match self.stranded(&leaving) {
+            Pages(0) => Ok(()),
+            left => Err(DiskError::Stranded {
+                name: name.clone(),
+                left,
+            }),
+        }
+    }
+
+    /// Pages that were staged under a disk's name with another backing than it has.
+    fn stranded(&self, disk: &Shelved) -> Pages {
+        let own = disk.disk.swap.as_ref().map(|swap| swap.disk);
+        let name = &disk.settings.name;
+        let stage = self.stage();
+        Pages(stage.map_or(0, |stage| stage.count_beside(name, own)))
     }
 
     /// Ends a disk when its backing has everything, or what it does not take is given up. Its clients are let go. Says
-    /// how much was given up.
+    /// how much was given up: nothing, where everything is to be kept, for then what is left on the stage stays there.
     ///
     /// # Errors
     ///
@@ -72,7 +88,10 @@ impl Disks {
             return Err(error);
         }
         self.open.lock().remove(name);
-        let given_up = self.forget(name);
+        let given_up = match unwritten {
+            Unwritten::Kept => Pages(0),
+            Unwritten::GivenUp => self.forget(name),
+        };
         leaving.end();
         Ok(given_up)
     }
@@ -193,7 +212,7 @@ impl Shelved {
             DiskError::Failed { name, source } => DiskError::Unwritten {
                 name,
                 source,
-                left: Pages(swap.dirty()),
+                left: Pages(swap.stage.count_of(&self.settings.name)),
             },
             other => other,
         })

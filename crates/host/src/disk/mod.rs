@@ -156,6 +156,16 @@ pub enum DiskError {
         /// What has no copy on the backing.
         left: Pages,
     },
+    /// It cannot go: its name has pages that belong to a backing it had before.
+    #[error(
+        "disk {name} had another backing before, which did not take {left}: only memory has them, and they would be lost"
+    )]
+    Stranded {
+        /// Which disk.
+        name: DiskName,
+        /// What has no copy on that backing.
+        left: Pages,
+    },
     /// The system refused.
     #[error("the system refused what the disk needs: {0}")]
     System(io::Error),

@@ -117,3 +117,33 @@ fn a_closed_disk_keeps_what_an_earlier_daemon_staged_until_that_word() {
     let gone = folder.admin().remove_disk(&name, forced).expect("removed");
     assert_eq!((gone.given_up, dirty(&folder)), (3, 0));
 }
+
+/// The config names another backing for a disk before what the first one did not take was written.
+#[test]
+fn a_disk_with_another_backing_keeps_what_the_first_did_not_take_until_that_word() {
+    let folder = Folder::new();
+    let (first, second) = (Backing::new(), Backing::new());
+    let daemon = serve(&folder, &first);
+    drop(write_pages(&folder, &first));
+    daemon.kill();
+    let _again = serve(&folder, &second);
+    let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
+    assert_eq!(dirty(&folder), 0, "its backing has none of the pages");
+    let refused = folder.sublet(&["disk", "remove", "swap"]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    for expected in [
+        "disk swap had another backing before, which did not take 3 pages (12.0 KiB)",
+        "disk remove NAME --force",
+    ] {
+        assert!(text(&refused.stderr).contains(expected), "{refused:?}");
+    }
+    assert_eq!(guest.write_page(0, 2), 0, "its guest is still served");
+
+    let how = RemoveDisk {
+        force: true,
+        ..RemoveDisk::default()
+    };
+    let name = "swap".parse().expect("a name");
+    let gone = folder.admin().remove_disk(&name, how).expect("removed");
+    assert_eq!(gone.given_up, 3);
+}

@@ -325,6 +325,18 @@ impl Stage {
         named.map(|(_, pages)| pages).sum()
     }
 
+    /// Pages that are there under a name, but for those of one of its disks.
+    pub(super) fn count_beside(&self, name: &DiskName, disk: Option<StageDisk>) -> u64 {
+        let index = self.index.lock();
+        let mut beside = 0;
+        for (other, known) in &index.disks {
+            if known.whose.0 == *name && Some(*other) != disk {
+                beside += known.pages;
+            }
+        }
+        beside
+    }
+
     /// Whether more than half of it is taken.
     pub(super) fn is_filling(&self) -> bool {
         self.index.lock().free.len() < self.slots as usize / 2
