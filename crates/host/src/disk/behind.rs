@@ -78,34 +78,42 @@ impl Floor {
             self.rest(REST).await;
         }
         swap.some(&mut desk.from, &mut desk.batch);
-        let (mut from, mut failed) = (0, false);
+        let (mut from, mut written, mut failed) = (0, 0, false);
         while from < desk.batch.len() {
             let run = run_from(&desk.batch, from);
             // A bad place keeps no other from being written.
-            if let Err(error) = self.write_run(swap, desk, run.clone()).await {
-                self.disk.tell(Errand::Write, &error);
-                failed = true;
+            match self.write_run(swap, desk, run.clone()).await {
+                Ok(count) => written += count,
+                Err(error) => {
+                    self.disk.tell(Errand::Write, &error);
+                    failed = true;
+                }
             }
             from = run.end;
         }
-        swap.note_backing(!failed);
-        if !failed {
+        if failed {
+            swap.note_backing(false);
+            desk.failures += 1;
+            self.rest(PAUSE).await;
+        } else if written > 0 {
+            // A backing that was given nothing has not shown that it works.
+            swap.note_backing(true);
             self.disk.tell_works(Errand::Write);
-        }
-        match failed {
-            true => {
-                desk.failures += 1;
-                self.rest(PAUSE).await;
-            }
-            false => desk.failures = 0,
+            desk.failures = 0;
         }
     }
 
-    /// Writes pages that follow each other; those that changed meanwhile, or left, stay out of it.
-    async fn write_run(&self, swap: &Swap, desk: &mut Desk, run: Range<usize>) -> io::Result<()> {
+    /// Writes pages that follow each other; those that changed meanwhile, or left, stay out of it. Says how many were
+    /// written.
+    async fn write_run(
+        &self,
+        swap: &Swap,
+        desk: &mut Desk,
+        run: Range<usize>,
+    ) -> io::Result<usize> {
         let pages = desk.batch[run.start].page..desk.batch[run.end - 1].page + 1;
         let _held = self.ranges.hold(pages).await;
-        let mut from = run.start;
+        let (mut from, mut written) = (run.start, 0);
         while from < run.end {
             let same = |n: &usize| {
                 let place = (n - from) * PAGE..(n - from + 1) * PAGE;
@@ -118,9 +126,10 @@ impl Floor {
                 self.write_pages_behind(swap, desk, from..from + count)
                     .await?;
             }
+            written += count;
             from += count.max(1);
         }
-        Ok(())
+        Ok(written)
     }
 
     async fn write_pages_behind(

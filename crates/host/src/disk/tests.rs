@@ -1,5 +1,7 @@
 //! A disk against a model: an array of bytes.
 
+mod ailing;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
