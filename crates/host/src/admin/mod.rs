@@ -21,8 +21,9 @@ use crate::run::Daemon;
 /// Connections that one door has open at once; more wait in the kernel's queue.
 pub const CONNECTIONS_MAX: usize = 32;
 
-/// Threads for requests that block, such as a release.
-const BLOCKING_THREADS_MAX: usize = 4;
+/// Threads for requests that block: one for each connection of both doors, so that disks whose backings hang keep no
+/// release waiting. They are there while they are needed.
+const BLOCKING_THREADS_MAX: usize = 2 * CONNECTIONS_MAX;
 
 /// The admin interface, for as long as this lives.
 pub struct Admin {

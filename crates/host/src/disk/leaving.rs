@@ -70,12 +70,15 @@ impl Disks {
     pub fn remove(&self, name: &DiskName, unwritten: Unwritten) -> Result<Pages, DiskError> {
         let leaving = self.find(name)?;
         leaving.is_leaving.store(true, Ordering::Relaxed);
-        self.let_go(name);
+        match unwritten {
+            Unwritten::Kept => self.let_go(name),
+            Unwritten::GivenUp => self.let_go_within(name, LAST_CHANCE),
+        }
         // Clients may have written until now.
         let cleared = match unwritten {
             Unwritten::Kept => leaving.clear(),
             Unwritten::GivenUp => {
-                leaving.try_to_clear();
+                leaving.try_to_clear(LAST_CHANCE);
                 Ok(())
             }
         };
@@ -92,7 +95,7 @@ impl Disks {
             Unwritten::Kept => Pages(0),
             Unwritten::GivenUp => self.forget(name),
         };
-        leaving.end();
+        leaving.end_within(LAST_CHANCE);
         Ok(given_up)
     }
 
@@ -159,6 +162,15 @@ impl Shelved {
         }
     }
 
+    /// Ends the disk's thread, which is left alone with a backing that hangs.
+    pub(super) fn end_within(&self, time: Duration) {
+        let running = self.running.lock().take();
+        let has_ended = running.is_none_or(|running| running.end_within(time));
+        if !has_ended {
+            tracing::error!(disk = %self.settings.name, "the backing of a disk that was removed hangs: its thread, its memory and its lock on the backing stay until that answers or the daemon ends");
+        }
+    }
+
     fn failed(&self, source: io::Error) -> DiskError {
         let name = self.settings.name.clone();
         DiskError::Failed { name, source }
@@ -176,10 +188,13 @@ impl Shelved {
             to: Arc::new(Waiter(Mutex::new(asked))),
             token: 0,
         });
-        let outcome = answer
-            .recv()
-            .map_err(|error| self.failed(io::Error::other(error)))?;
-        let result = outcome.result;
+        let answered = match until {
+            None => answer.recv().map_err(io::Error::other),
+            Some(until) => answer
+                .recv_timeout(until.saturating_duration_since(Instant::now()))
+                .map_err(|_| io::ErrorKind::TimedOut.into()),
+        };
+        let result = answered.map_err(|error| self.failed(error))?.result;
         result.map_err(|fault| self.failed(io::Error::other(fault)))
     }
 
@@ -218,9 +233,10 @@ impl Shelved {
         })
     }
 
-    fn try_to_clear(&self) {
+    /// Brings to the backing what it takes within a time.
+    pub(super) fn try_to_clear(&self, time: Duration) {
         if self.disk.swap.is_some()
-            && let Err(error) = self.flush(Some(Instant::now() + LAST_CHANCE))
+            && let Err(error) = self.flush(Some(Instant::now() + time))
         {
             tracing::warn!(disk = %self.settings.name, %error, "a disk goes by its owner's word before its backing has everything");
         }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use sublet_frontends::memcached::serve::Premises;
 use sublet_frontends::tenancy::Doorman;
@@ -23,6 +24,9 @@ use super::reading::Reading;
 use super::stage::Stage;
 use super::swap::Swap;
 use super::{DiskError, History};
+
+/// How often it is looked whether a thread has ended.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// A disk whose thread runs.
 pub(super) struct OpenDisk {
@@ -112,11 +116,29 @@ impl OpenDisk {
 
     /// Answers what was asked, writes what is staged, and ends. Nobody asks any more.
     pub(super) fn end(self) {
+        self.begin_ending();
+        let _ = self.thread.join();
+    }
+
+    /// Ends like that, but waits so long at most: a thread that waits for its backing still is left to it. Says whether
+    /// it has ended.
+    pub(super) fn end_within(self, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        self.begin_ending();
+        while !self.thread.is_finished() {
+            if Instant::now() >= until {
+                return false;
+            }
+            thread::sleep(LOOK);
+        }
+        true
+    }
+
+    fn begin_ending(&self) {
         self.disk.inbox.end();
         if let Some(swap) = &self.disk.swap {
             swap.wake();
         }
-        let _ = self.thread.join();
     }
 }
 

@@ -3,7 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
+use parking_lot::Mutex;
 use signal_hook::consts::SIGTERM;
 use sublet_frontends::block::Disk;
 use sublet_frontends::doors::{
@@ -62,10 +66,7 @@ impl Places {
                 DiskListen::VhostUser(path) => self.share(disk, settings, path),
                 _ => self.serve_at(disk, settings, place),
             };
-            match at {
-                Ok(place) => served.push(place),
-                Err(error) => return Err(error),
-            }
+            served.push(at?);
         }
         Ok(served)
     }
@@ -204,6 +205,28 @@ impl Parting {
             self.nbd.close(address);
         }
         self.shared.into_iter().for_each(vhost_user::Running::stop);
+    }
+
+    /// Waits like that, but so long at most: a guest may have asked for what the backing never answers. Says whether
+    /// nobody uses the disk.
+    pub(super) fn wait_within(self, time: Duration) -> bool {
+        let (gone, all_gone) = mpsc::channel::<()>();
+        let parting = Arc::new(Mutex::new(Some(self)));
+        let wait = {
+            let parting = Arc::clone(&parting);
+            move || {
+                parting.lock().take().into_iter().for_each(Parting::wait);
+                drop(gone);
+            }
+        };
+        if let Err(error) = thread::Builder::new()
+            .name("parting".to_owned())
+            .spawn(wait)
+        {
+            tracing::warn!(%error, "a disk's clients are let go without a limit of time");
+            parting.lock().take().into_iter().for_each(Parting::wait);
+        }
+        all_gone.recv_timeout(time) != Err(RecvTimeoutError::Timeout)
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use sublet_client::messages::{DiskState, DiskStatus};
@@ -17,7 +18,7 @@ use sublet_types::{
 use super::DiskError;
 use super::backed::Backed;
 use super::open::{OpenDisk, Opening, undo};
-use super::places::Places;
+use super::places::{Parting, Places};
 use super::stage::{KeeperError, Kept, Stage};
 use super::swap::Swap;
 use crate::headroom;
@@ -203,14 +204,23 @@ impl Disks {
 
     /// Serves a disk no more. Who waits for its clients keeps nobody else waiting.
     pub(super) fn let_go(&self, name: &DiskName) {
-        let parting = self
-            .places
-            .lock()
-            .as_mut()
-            .map(|places| places.leave(name.as_str()));
-        if let Some(parting) = parting {
+        if let Some(parting) = self.part(name) {
             parting.wait();
         }
+    }
+
+    /// Serves a disk no more, and waits so long at most for its clients.
+    pub(super) fn let_go_within(&self, name: &DiskName, time: Duration) {
+        let parting = self.part(name);
+        let all_gone = parting.is_none_or(|parting| parting.wait_within(time));
+        if !all_gone {
+            tracing::error!(disk = %name, "a disk that is removed still has clients: its backing does not answer what they asked");
+        }
+    }
+
+    fn part(&self, name: &DiskName) -> Option<Parting> {
+        let mut places = self.places.lock();
+        places.as_mut().map(|places| places.leave(name.as_str()))
     }
 
     /// All of them, in order of names.

@@ -2,10 +2,12 @@
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::sync::atomic::AtomicBool;
 
 use rustix::fs::{SealFlags, fcntl_add_seals};
 
 use super::*;
+use crate::disk::shelf::Shelved;
 
 /// A backing that can be broken for good: a sealed memfd refuses every write.
 fn frail() -> (File, String) {
@@ -40,4 +42,44 @@ fn a_backing_that_was_given_nothing_still_fails() {
         assert!(swap.put(0, &[2; 4096], || {}));
     }
     assert!(desk.trim(0, 4096));
+}
+
+/// A backing that answers too late to be waited for holds up nobody who gives up what it does not take.
+#[test]
+fn a_backing_that_hangs_is_left_alone() {
+    let mut rig = Rig::new(DiskKind::Swap, |settings| {
+        settings.slow = Some(Slow {
+            latency: Duration::from_secs(10),
+            bandwidth: None,
+        });
+    });
+    let asked = Instant::now();
+    rig.write(&*rig.desk(), 0, &[1; 4096]);
+    let open = rig.open.take().expect("open");
+    let disk = Arc::clone(&open.disk);
+    let leaving = Shelved {
+        settings: rig.settings.clone(),
+        disk: Arc::clone(&disk),
+        running: Mutex::new(Some(open)),
+        is_leaving: AtomicBool::new(true),
+    };
+    let second = Duration::from_secs(1);
+    leaving.try_to_clear(second);
+    let swap = disk.swap.as_ref().expect("swap");
+    assert_eq!(swap.dirty(), 1, "the backing has not taken it");
+    // What is staged is gone, so that the next flush waits for the backing alone.
+    assert!(
+        rig.stage
+            .as_ref()
+            .expect("a stage")
+            .remove_all(&rig.settings.name)
+            == 1
+    );
+    leaving.try_to_clear(second);
+    leaving.end_within(second);
+    let waited = asked.elapsed();
+    assert!(
+        waited < 8 * second,
+        "{waited:?} for three waits of {second:?}"
+    );
 }
