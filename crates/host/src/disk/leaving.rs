@@ -12,6 +12,7 @@ use sublet_frontends::block::{Buffer, Disk, Outcome, Outcomes, Request, Verb};
 use sublet_types::{DiskKind, DiskName, DiskSettings, Pages};
 
 use super::DiskError;
+use super::open::undo;
 use super::shelf::{Disks, Shelved, Staging};
 use super::stage::Stage;
 
@@ -97,6 +98,21 @@ impl Disks {
         };
         leaving.end_within(LAST_CHANCE);
         Ok(given_up)
+    }
+
+    /// Ends a disk that was added for nothing. The backing that was made for it goes, too.
+    ///
+    /// # Errors
+    ///
+    /// A guest was sooner, and the backing does not take what it wrote: then the disk stays and is served.
+    pub fn retract(&self, name: &DiskName) -> Result<(), DiskError> {
+        let retracted = self.find(name)?;
+        self.remove(name, Unwritten::Kept)?;
+        let backing = &retracted.disk.backing;
+        if backing.is_new() {
+            undo(backing.path());
+        }
+        Ok(())
     }
 
     /// Pages of a disk that is not open, which an earlier daemon had yet to write.

@@ -19,7 +19,7 @@ use super::daemon::{Daemon, Declined};
 use crate::config::{
     Config, DISKS_MAX, DiskChange, Live, Loaded, Said, check_disk_size, disk_asked, shown_disk,
 };
-use crate::disk::{DiskError, DiskGround, Disks, History, Unwritten};
+use crate::disk::{DiskError, DiskGround, Disks, History};
 
 /// The disks, and what was said of each.
 pub(super) struct Shelf {
@@ -113,6 +113,13 @@ impl Shelf {
         let (said, closed) = (said.clone(), None);
         let name = said.name.clone();
         self.named.lock().insert(name, Named { said, closed });
+        Ok(())
+    }
+
+    /// Ends a disk that was added just now and is not to be.
+    fn retract(&self, name: &DiskName) -> Result<(), DiskError> {
+        self.disks.retract(name)?;
+        self.named.lock().remove(name);
         Ok(())
     }
 
@@ -271,8 +278,10 @@ impl Daemon {
         let made = self.enter_tenant(&disk.tenant)?;
         let name = disk.name.clone();
         if let Err(declined) = self.open_and_keep(disk, asked.lasts) {
-            if let Some(tenant) = made {
-                self.premises.store.remove_tenant(tenant);
+            let store = &self.premises.store;
+            // A disk that could not be ended has a pool still.
+            if let Some(tenant) = made.filter(|tenant| store.pools(*tenant).is_empty()) {
+                store.remove_tenant(tenant);
             }
             return Err(declined);
         }
@@ -288,8 +297,10 @@ impl Daemon {
         let name = disk.name.clone();
         let added = DiskChange::Added(Box::new(disk));
         let kept = self.live.lock().keep_disk(name.clone(), Some(added));
-        if kept.is_err() {
-            self.shelf.remove(&name, Unwritten::Kept)?;
+        if kept.is_err()
+            && let Err(error) = self.shelf.retract(&name)
+        {
+            tracing::error!(disk = %name, %error, "a disk that could not be written down is served until it is removed or the daemon ends");
         }
         Ok(kept?)
     }

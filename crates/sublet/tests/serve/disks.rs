@@ -397,6 +397,15 @@ fn of_a_disk_that_could_not_be_added_nothing_stays() {
         assert!(!folder.path("a.sock").exists());
         assert!(!folder.path("state/disks/s.swap").exists());
     }
+    // A folder in the way of what is written down.
+    let live = folder.path("state/live.toml");
+    std::fs::create_dir_all(live.join("in-the-way")).expect("made");
+    let refused = swap("1MiB", &[]);
+    assert!(text(&refused.stderr).contains("live.toml"), "{refused:?}");
+    assert_eq!(tenants(&folder), ["web"]);
+    assert_eq!(names(&folder), Vec::<String>::new());
+    assert!(!folder.path("state/disks/s.swap").exists());
+    std::fs::remove_dir_all(&live).expect("removed");
     folder.ask(&["tenants", "set", "web", "--weight", "3"]);
     assert!(swap("1MiB", &[]).status.success());
     let new = folder.admin().tenant(&"new".parse().expect("a name"));
