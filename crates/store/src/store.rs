@@ -75,7 +75,12 @@ impl Store {
 
     /// Adds a tenant.
     pub fn add_tenant(&self, settings: TenantSettings) -> Result<TenantId, TenantError> {
-        self.items.tenants.add(settings)
+        let id = self.items.tenants.add(settings)?;
+        // One that comes back has its old number, and nothing else of what it was.
+        if let Some(tenant) = self.items.tenants.get(id) {
+            self.pages.begin_anew(tenant);
+        }
+        Ok(id)
     }
 
     /// Removes a tenant. It is found by its name no more, and what it holds goes back; one of that name that is added

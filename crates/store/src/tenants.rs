@@ -166,8 +166,6 @@ impl Tenant {
     /// Nobody finds it any more, and it may hold nothing.
     pub(crate) fn go(&self) {
         self.is_gone.store(true, Ordering::Release);
-        self.floor.store(0, Ordering::Relaxed);
-        self.set_target(Some(Bytes::ZERO));
     }
 
     fn come_back(&self, settings: &TenantSettings) -> TenantId {
@@ -210,7 +208,7 @@ impl Tenant {
 
     fn floor(&self) -> Option<Bytes> {
         let floor = self.floor.load(Ordering::Relaxed);
-        (floor != 0).then_some(Bytes(floor))
+        (floor != 0 && !self.is_gone()).then_some(Bytes(floor))
     }
 
     /// Blocks it owns.
@@ -237,8 +235,16 @@ impl Tenant {
 
     /// What the policy allows it now, if it does say so.
     pub(crate) fn target(&self) -> Option<Bytes> {
-        let target = self.target.load(Ordering::Relaxed);
+        let target = self.target_bytes();
         (target != u64::MAX).then_some(Bytes(target))
+    }
+
+    /// Nothing for one that went, whatever a policy that looked before says after.
+    fn target_bytes(&self) -> u64 {
+        match self.is_gone() {
+            true => 0,
+            false => self.target.load(Ordering::Relaxed),
+        }
     }
 
     /// Takes over what the policy allows.
@@ -254,7 +260,7 @@ impl Tenant {
 
     /// Blocks that ceiling and target allow it.
     fn blocks_allowed(&self, block_bytes: usize) -> u32 {
-        let target = blocks_in(self.target.load(Ordering::Relaxed), block_bytes);
+        let target = blocks_in(self.target_bytes(), block_bytes);
         self.blocks_under_ceiling(block_bytes).min(target)
     }
 
@@ -373,6 +379,20 @@ mod tests {
         assert_eq!(tenants.present().count(), 1);
         assert_eq!(tenants.weights(), 100);
         assert_eq!(gone.blocks_over_limit(BLOCK), 3, "all that it held goes");
+        gone.set_target(Some(Bytes(2 * BLOCK as u64)));
+        let floored = TenantSettings {
+            floor: Some(Bytes(2 * BLOCK as u64)),
+            ..settings("goes", 300)
+        };
+        assert_eq!(gone.set(&floored), Ok(()));
+        assert_eq!(
+            (gone.blocks_over_limit(BLOCK), gone.is_above_floor(BLOCK)),
+            (3, true),
+            "who looked before it went does not bring it back"
+        );
+        hold(&tenants, goes, 1);
+        assert!(gone.is_above_floor(BLOCK));
+        hold(&tenants, goes, 3);
         assert_eq!(tenants.gives_way(stays, BLOCK).id, goes);
         assert_eq!(tenants.add(settings("goes", 7)), Ok(goes));
         assert_eq!((gone.weight(), gone.target()), (Weight(7), None));

@@ -155,6 +155,14 @@ impl Pages {
         self.holdings(tenant).set_eviction(kind, &self.frames, now);
     }
 
+    /// Sets what was set of a tenant before it went as for one that was never there.
+    pub(crate) fn begin_anew(&self, tenant: &Tenant) {
+        if let Some(holdings) = tenant.pages.get() {
+            holdings.freeze(false);
+            holdings.set_eviction(EvictionKind::default(), &self.frames, Second::default());
+        }
+    }
+
     /// Pages of a tenant that are in frames.
     fn live_pages(&self, tenant: &Tenant) -> PageCount {
         let own = |claimant| matches!(claimant, Claimant::Pages(owner, _) if owner == tenant.id);

@@ -180,6 +180,29 @@ fn r_f4_m1_a_frozen_tenant_flushes_and_reads() {
     assert_eq!(client.put(1, 3, 7), Put::Stored);
 }
 
+/// A tenant that was removed and is added again is not frozen and has the default eviction, whatever it had before.
+#[test]
+fn a_tenant_that_comes_back_is_as_new() {
+    let (client, _) = alone(PERSISTENT, 8);
+    let (store, ann) = (Arc::clone(client.worker.store()), client.tenant);
+    let settings = store.tenant_settings(ann).expect("there");
+    let saved = |client: &Client| {
+        let mut bytes = Vec::new();
+        client.worker.save(ann, &mut bytes).expect("saved");
+        bytes
+    };
+    let fresh = saved(&client);
+    store.freeze(ann, true);
+    store.set_eviction(ann, EvictionKind::Sieve, NOW);
+    client.worker.destroy_pool(ann, client.pool, NOW);
+    store.remove_tenant(ann);
+    assert_eq!(store.add_tenant(settings), Ok(ann));
+    let again = Client::new(&store, ann, PERSISTENT);
+    assert_eq!(again.put(1, 1, 5), Put::Stored);
+    assert!(again.flush(1, 1));
+    assert_eq!(saved(&again), fresh, "frozen, eviction, pools");
+}
+
 /// F5: a pool's number may be used again; its old handle leads nowhere.
 #[test]
 fn r_f5_old_handles_do_not_alias() {
