@@ -474,7 +474,10 @@ impl Worker {
             return Err(error);
         }
         self.store().set_eviction(tenant, head.eviction, now);
-        self.store().freeze(tenant, head.frozen);
+        // Its owner may have frozen it meanwhile, and only they thaw it.
+        if head.frozen {
+            self.store().freeze(tenant, true);
+        }
         Ok(made)
     }
 

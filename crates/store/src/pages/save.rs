@@ -352,15 +352,19 @@ impl Pages {
                 .collect(),
         };
         let mut saver = Saver::begin(Patient { out, aside }, &head)?;
-        let persistent = |key: Key| {
-            pools.iter().any(|(id, pool)| {
-                id.slot == key.pool && pool.flags.persistent && self.pools.is_alive(*id)
-            })
+        let pool_of = |key: Key| {
+            let mut pools = pools.iter();
+            let pool = pools.find(|(id, pool)| id.slot == key.pool && pool.flags.persistent);
+            pool.map(|(id, _)| *id)
         };
+        let is_wanted = |key| pool_of(key).is_some_and(|pool| self.pools.is_alive(pool));
         for shard in 0..self.holdings(tenant).shards().len() {
-            for key in self.keys_of(tenant, shard, persistent) {
-                let Some(bytes) = self.copy_of(tenant, aside, shard, key)? else {
-                    continue; // flushed meanwhile
+            for key in self.keys_of(tenant, shard, is_wanted) {
+                let Some(pool) = pool_of(key) else {
+                    continue;
+                };
+                let Some(bytes) = self.copy_of(tenant, aside, shard, pool, key)? else {
+                    continue; // flushed or ended meanwhile
                 };
                 saver.page(&SavedPage {
                     pool: key.pool,
@@ -390,12 +394,14 @@ impl Pages {
         keys
     }
 
-    /// A persistent page's bytes, wherever it is; nothing where it is not any more.
+    /// A persistent page's bytes, wherever it is; nothing where it is not any more, or where its pool was ended: the
+    /// pool's place may be another's by then.
     fn copy_of(
         &self,
         tenant: &Tenant,
         aside: &impl Aside,
         shard: usize,
+        pool: PoolId,
         key: Key,
     ) -> io::Result<Option<Vec<u8>>> {
         let shard = &self.holdings(tenant).shards()[shard];
@@ -405,6 +411,9 @@ impl Pages {
         loop {
             let (number, facts) = {
                 let shard = shard.lock();
+                if !self.pools.is_alive(pool) {
+                    return Ok(None);
+                }
                 match shard.find(&self.frames, object, key) {
                     None => return Ok(None),
                     Some(Whereabouts::Here(frame)) => return Ok(Some(self.bytes(frame).to_vec())),

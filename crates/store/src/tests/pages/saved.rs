@@ -219,3 +219,63 @@ fn a_save_holds_up_nobody() {
     let blocks = slow.2 / BLOCK as u64;
     assert!(blocks > 100, "{blocks} blocks left while it was saved");
 }
+
+/// A tenant that its owner froze during a restore stays frozen, whatever the file says.
+#[test]
+fn a_restore_thaws_nobody() {
+    let saved = save(&with_pages(0)).bytes;
+    let (store, _) = store(64, 3);
+    let ann = tenant(&store, "ann", 100);
+    store.freeze(ann, true);
+    let worker = store.worker().expect("a worker");
+    let mut spill = |_: &SavedPool| Some(Disk::new(4096) as Arc<dyn Spill>);
+    let restored = worker.restore(ann, &saved[..], NOW, &mut spill);
+    assert_eq!(restored.expect("restored").len(), 1);
+    assert!(store.is_frozen(ann));
+}
+
+/// A pool that is ended during a save, and whose place another one has by then, leaves nothing of the other in the
+/// file.
+#[test]
+fn a_save_has_nothing_of_a_pool_that_came_after_it_began() {
+    struct Ending<'a> {
+        old: &'a Client,
+        new: Option<Client>,
+        bytes: Vec<u8>,
+    }
+    impl std::io::Write for Ending<'_> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.bytes.extend_from_slice(bytes);
+            if self.new.is_none() && bytes.len() > PAGE {
+                let store = self.old.worker.store();
+                let worker = store.worker().expect("a worker");
+                worker.destroy_pool(self.old.tenant, self.old.pool, NOW);
+                let new = Client::new(store, self.old.tenant, PERSISTENT);
+                assert_eq!(new.pool.slot, self.old.pool.slot);
+                for index in 0..30 {
+                    assert!(new.put(7, index, 1000).is_stored());
+                }
+                self.new = Some(new);
+            }
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let old = with_pages(0);
+    for index in 0..30 {
+        assert!(old.put(7, index, u64::from(index)).is_stored());
+    }
+    let worker = old.again().worker;
+    let mut out = Ending {
+        old: &old,
+        new: None,
+        bytes: Vec::new(),
+    };
+    assert_eq!(worker.save(old.tenant, &mut out).expect("saved"), 1);
+    let (store, ann, restored) = restore(&out.bytes);
+    let again = Client::of(&store, ann, restored.expect("restored")[0].1);
+    let pages: Vec<u64> = (0..30).filter_map(|index| again.get(7, index)).collect();
+    assert!(matches!(pages[..], [content] if content < 30), "{pages:?}");
+}
