@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 use sublet_client::messages::{CopyReport, CopyStatus, Copying, TenantStatus, VERSION};
 use sublet_frontends::ring::serve::Group;
 use sublet_store::{RestoreError, SavedPool, Spill, TooManyWorkers, Worker};
@@ -210,10 +212,11 @@ impl Daemon {
         let began = Instant::now();
         let id = self.find(name)?.id;
         check_path(path)?;
-        let rings = self.rings_to_restore(name, id)?;
         let (mut file, size) = open(path)?;
         let begun = begun(Copying::Restore, name, path, Bytes(2 * size));
         let (_turn, done) = self.copying.take(begun)?;
+        // Only in its turn: a restore before it leaves pools that wait.
+        let rings = self.rings_to_restore(name, id)?;
         let worker = self.copier()?;
         let refused = |source| SaveError::Refused {
             path: path.to_owned(),
@@ -324,33 +327,75 @@ fn check_path(path: &Path) -> Result<(), SaveError> {
     }
 }
 
-/// Writes a new file for the daemon's eyes only. One that failed does not stay.
+/// Writes a new file for the daemon's eyes only. It has its name when all of it is on the disk, so that a daemon that
+/// ends before leaves none that looks whole. One that failed does not stay.
 fn save(
     worker: &Worker,
     id: TenantId,
     path: &Path,
     done: Arc<AtomicU64>,
 ) -> Result<u64, SaveError> {
-    let unwritten = |source| SaveError::Write {
-        path: path.to_owned(),
-        source,
+    let unwritten = |source: io::Error| match source.kind() {
+        io::ErrorKind::AlreadyExists => SaveError::Exists(path.to_owned()),
+        _ => SaveError::Write {
+            path: path.to_owned(),
+            source,
+        },
     };
-    let made = OpenOptions::new()
+    // Known before hours of writing.
+    if path.symlink_metadata().is_ok() {
+        return Err(SaveError::Exists(path.to_owned()));
+    }
+    let part = part_of(path);
+    let file = new_part(&part).map_err(unwritten)?;
+    let mut out = BufWriter::with_capacity(BUFFER_BYTES, Counted { inner: &file, done });
+    let saved = worker.save(id, &mut out).and_then(|pages| {
+        file.sync_all()?;
+        give_name(&part, path)?;
+        Ok(pages)
+    });
+    if saved.is_err() {
+        let _ = fs::remove_file(&part);
+    }
+    saved.map_err(unwritten)
+}
+
+/// What a save file is called until it is whole.
+fn part_of(path: &Path) -> PathBuf {
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    part.into()
+}
+
+/// A new file in the place of one that a daemon left which ended too soon.
+fn new_part(part: &Path) -> io::Result<File> {
+    match fs::remove_file(part) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
-        .open(path);
-    let file = made.map_err(|source| match source.kind() {
-        io::ErrorKind::AlreadyExists => SaveError::Exists(path.to_owned()),
-        _ => unwritten(source),
-    })?;
-    let mut out = BufWriter::with_capacity(BUFFER_BYTES, Counted { inner: &file, done });
-    let saved = worker.save(id, &mut out);
-    let saved = saved.and_then(|pages| file.sync_all().map(|()| pages));
-    if saved.is_err() {
+        .open(part)
+}
+
+/// Gives a whole file its name, unless that is another's by now.
+fn give_name(part: &Path, path: &Path) -> io::Result<()> {
+    match renameat_with(CWD, part, CWD, path, RenameFlags::NOREPLACE) {
+        // Not every file system knows the flag; a link never replaces either.
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            fs::hard_link(part, path)?;
+            fs::remove_file(part)?;
+        }
+        renamed => renamed?,
+    }
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let synced = File::open(folder).and_then(|folder| folder.sync_all());
+    if synced.is_err() {
         let _ = fs::remove_file(path);
     }
-    saved.map_err(unwritten)
+    synced
 }
 
 /// Opens a file, and nothing that would be waited for. Its size, too.

@@ -153,8 +153,11 @@ fn what_cannot_be_saved_or_restored_says_what_to_do() {
     let (client, _) = with_pages(&folder);
     let file = folder.path("web.save");
     let (file, none) = (said(&file), folder.path("none/x.save"));
+    let part = folder.path("web.save.part");
+    std::fs::write(&part, "of a daemon that was killed").expect("written");
     let saved = folder.ask(&["tenants", "save", "web", file]);
     assert!(saved.contains("It was not frozen"), "{saved}");
+    assert!(!part.exists(), "it became the file");
     let mode = std::os::unix::fs::PermissionsExt::mode(
         &std::fs::metadata(file).expect("the file").permissions(),
     );
@@ -162,6 +165,7 @@ fn what_cannot_be_saved_or_restored_says_what_to_do() {
 
     let why = refused(&folder, 1, &["tenants", "save", "web", file]);
     assert!(why.contains("exists already; name another"), "{why}");
+    assert!(!part.exists());
     let why = refused(&folder, 1, &["tenants", "save", "web", said(&none)]);
     assert!(
         why.contains("cannot write") && why.contains("its state folder"),
