@@ -85,6 +85,15 @@ const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long an answer may take: an ordered release of a whole large host.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(600);
 
+/// How long an answer is waited for.
+#[derive(Clone, Copy)]
+enum Patience {
+    /// For [`ANSWER_TIME_MAX`].
+    Limited,
+    /// As long as the daemon is there: a copy takes as long as there is to copy.
+    Endless,
+}
+
 impl Admin {
     /// A handle. Nothing is connected yet.
     pub fn at(door: Door) -> io::Result<Admin> {
@@ -141,7 +150,7 @@ impl Admin {
 
     /// Writes a tenant's persistent pages into a file on the daemon's host; returns when it is there.
     pub fn save_tenant(&self, name: &TenantName, file: &SaveFile) -> Result<CopyReport, CallError> {
-        self.call(
+        self.long_call(
             Method::POST,
             &format!("/v1/tenants/{name}/save"),
             Some(file),
@@ -154,7 +163,7 @@ impl Admin {
         name: &TenantName,
         file: &SaveFile,
     ) -> Result<CopyReport, CallError> {
-        self.call(
+        self.long_call(
             Method::POST,
             &format!("/v1/tenants/{name}/restore"),
             Some(file),
@@ -215,7 +224,7 @@ impl Admin {
         } = how;
         let lasts = word(lasts);
         let path = format!("/v1/disks/{name}?lasts={lasts}&force={force}&delete={delete}");
-        self.call::<(), _>(Method::DELETE, &path, None)
+        self.long_call::<(), _>(Method::DELETE, &path, None)
     }
 
     /// Gives a disk another size.
@@ -229,7 +238,7 @@ impl Admin {
 
     /// Returns when the backing has everything that was written to a disk before.
     pub fn flush_disk(&self, name: &DiskName) -> Result<DiskStatus, CallError> {
-        self.call::<(), _>(Method::POST, &format!("/v1/disks/{name}/flush"), None)
+        self.long_call::<(), _>(Method::POST, &format!("/v1/disks/{name}/flush"), None)
     }
 
     /// Every setting in force.
@@ -244,7 +253,7 @@ impl Admin {
 
     /// The metrics, as Prometheus reads them.
     pub fn metrics(&self) -> Result<String, CallError> {
-        let body = self.fetch(Method::GET, "/metrics", Body::new())?;
+        let body = self.fetch(Method::GET, "/metrics", Body::new(), Patience::Limited)?;
         String::from_utf8(body.to_vec()).map_err(|_| CallError::Garbled(self.door.clone()))
     }
 
@@ -254,19 +263,45 @@ impl Admin {
         path: &str,
         question: Option<&Q>,
     ) -> Result<A, CallError> {
+        self.ask(method, path, question, Patience::Limited)
+    }
+
+    /// A call that takes as long as what it moves.
+    fn long_call<Q: Serialize, A: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        question: Option<&Q>,
+    ) -> Result<A, CallError> {
+        self.ask(method, path, question, Patience::Endless)
+    }
+
+    fn ask<Q: Serialize, A: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        question: Option<&Q>,
+        patience: Patience,
+    ) -> Result<A, CallError> {
         let body = question.map_or(Ok(Vec::new()), serde_json::to_vec);
         let body = body.map_err(|_| CallError::Garbled(self.door.clone()))?;
-        let answer = self.fetch(method, path, body.into())?;
+        let answer = self.fetch(method, path, body.into(), patience)?;
         serde_json::from_slice(&answer).map_err(|_| CallError::Garbled(self.door.clone()))
     }
 
-    fn fetch(&self, method: Method, path: &str, body: Body) -> Result<Body, CallError> {
+    fn fetch(
+        &self,
+        method: Method,
+        path: &str,
+        body: Body,
+        patience: Patience,
+    ) -> Result<Body, CallError> {
         self.runtime.block_on(async {
             match &self.door {
                 Door::Unix(socket) => {
                     let stream = in_time(CONNECT_TIME_MAX, UnixStream::connect(socket)).await;
                     let stream = stream.map_err(|e| self.unreachable(e))?;
-                    self.exchange(stream, self.request(method, path, body, None))
+                    self.exchange(stream, self.request(method, path, body, None), patience)
                         .await
                 }
                 Door::Tcp {
@@ -283,8 +318,12 @@ impl Admin {
                     let (connector, name) = (connector(ca)?, server_name(host)?);
                     let stream = in_time(CONNECT_TIME_MAX, connector.connect(name, stream)).await;
                     let stream = stream.map_err(|e| self.unreachable(e))?;
-                    self.exchange(stream, self.request(method, path, body, Some(&token)))
-                        .await
+                    self.exchange(
+                        stream,
+                        self.request(method, path, body, Some(&token)),
+                        patience,
+                    )
+                    .await
                 }
             }
         })
@@ -321,6 +360,7 @@ impl Admin {
         &self,
         stream: S,
         request: Result<Request<Full<Body>>, CallError>,
+        patience: Patience,
     ) -> Result<Body, CallError>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -330,10 +370,12 @@ impl Admin {
             http1::handshake(TokioIo::new(stream)).await.map_err(lost)?;
         tokio::spawn(connection);
         let request = request?;
-        let answer = in_time(ANSWER_TIME_MAX, async {
-            sender.send_request(request).await.map_err(io::Error::other)
-        });
-        let answer = answer.await.map_err(|e| self.unreachable(e))?;
+        let answer = async { sender.send_request(request).await.map_err(io::Error::other) };
+        let answer = match patience {
+            Patience::Limited => in_time(ANSWER_TIME_MAX, answer).await,
+            Patience::Endless => answer.await,
+        };
+        let answer = answer.map_err(|e| self.unreachable(e))?;
         let status = answer.status();
         let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX);
         let body = body

@@ -7,11 +7,13 @@ use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
+use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Json};
 use axum::routing::{get, post};
 use sublet_client::messages::{AddDisk, RemoveDisk, ResizeDisk};
 use sublet_types::DiskName;
 
+use super::long_calls::unhurried;
 use super::routes::{No, Shared, apart, heard};
 use crate::run::Daemon;
 
@@ -22,9 +24,15 @@ pub(super) fn routes() -> Router<Arc<Daemon>> {
             "/v1/disks",
             get(async |State(d): Shared| Json(d.disks())).post(add),
         )
-        .route("/v1/disks/{name}", get(show).delete(remove))
+        .route(
+            "/v1/disks/{name}",
+            get(show).delete(remove).layer(from_fn(unhurried)),
+        )
         .route("/v1/disks/{name}/resize", post(resize))
-        .route("/v1/disks/{name}/flush", post(flush))
+        .route(
+            "/v1/disks/{name}/flush",
+            post(flush).layer(from_fn(unhurried)),
+        )
 }
 
 fn named(name: &str) -> Result<DiskName, No> {

@@ -3,6 +3,7 @@
 
 mod disks;
 mod doors;
+mod long_calls;
 mod routes;
 mod saves;
 mod serve;

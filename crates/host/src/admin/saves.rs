@@ -8,11 +8,13 @@ use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use axum::middleware::from_fn;
 use axum::response::IntoResponse;
 use axum::routing::{delete, post};
 use sublet_client::messages::{Freeze, SaveFile};
 use sublet_store::{PutRefused, RestoreError};
 
+use super::long_calls::unhurried;
 use super::routes::{No, Shared, apart, heard, named};
 use crate::run::{Daemon, SaveError};
 
@@ -20,8 +22,14 @@ use crate::run::{Daemon, SaveError};
 pub(super) fn routes() -> Router<Arc<Daemon>> {
     Router::new()
         .route("/v1/tenants/{name}/freeze", post(freeze))
-        .route("/v1/tenants/{name}/save", post(save))
-        .route("/v1/tenants/{name}/restore", post(restore))
+        .route(
+            "/v1/tenants/{name}/save",
+            post(save).layer(from_fn(unhurried)),
+        )
+        .route(
+            "/v1/tenants/{name}/restore",
+            post(restore).layer(from_fn(unhurried)),
+        )
         .route("/v1/tenants/{name}/restored", delete(discard))
 }
 

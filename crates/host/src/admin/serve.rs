@@ -2,10 +2,11 @@
 
 use std::future::Future;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -18,13 +19,15 @@ use tokio_rustls::TlsAcceptor;
 
 use super::CONNECTIONS_MAX;
 use super::doors::{Doors, MetricsDoor, SocketFile, TlsDoor};
+use super::long_calls::LongCall;
 use super::routes;
 use crate::observe::Seldom;
 use crate::run::Daemon;
 
 /// How long a caller may take for the head of a request, or for TLS.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
-/// How long a connection may last: an ordered release of a whole large host fits in.
+/// How long a connection may last: an ordered release of a whole large host fits in. What may take longer, such as a
+/// save, has as long as it takes.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(900);
 /// How long accepting rests when there is no descriptor for one more.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -124,19 +127,37 @@ where
 }
 
 async fn stay(talk: impl Future<Output = ()>, _permit: OwnedSemaphorePermit) {
-    let _ = timeout(CONNECTION_TIME_MAX, talk).await;
+    talk.await;
 }
 
 async fn speak<S>(stream: S, routes: Router)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    speak_for(CONNECTION_TIME_MAX, stream, routes).await;
+}
+
+/// Answers a caller for so long, or until a long call that is under way then has its answer, looked at as seldom.
+async fn speak_for<S>(time: Duration, stream: S, routes: Router)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let call = LongCall::default();
+    let routes = routes.layer(Extension(call.clone()));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME_MAX)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
-    if let Err(error) = connection.await {
-        tracing::debug!(%error, "an admin connection ended badly");
+    let mut connection = pin!(connection);
+    loop {
+        match timeout(time, &mut connection).await {
+            Err(_) if call.is_under_way() => {}
+            Err(_) | Ok(Ok(())) => return,
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "an admin connection ended badly");
+                return;
+            }
+        }
     }
 }
 
@@ -171,5 +192,45 @@ struct Cause(&'static str, Seldom);
 fn complain(Cause(what, seldom): &Cause, why: &dyn std::fmt::Display) {
     if let Some(swallowed) = seldom.may_speak() {
         tracing::warn!(%why, swallowed, "{what}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::middleware::from_fn;
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::super::long_calls::unhurried;
+    use super::*;
+
+    const TIME: Duration = Duration::from_millis(200);
+
+    async fn ask(path: &str) -> io::Result<String> {
+        let work = || async {
+            sleep(3 * TIME).await;
+            "done"
+        };
+        let routes = Router::new()
+            .route("/long", get(work).layer(from_fn(unhurried)))
+            .route("/other", get(work));
+        let (mut ours, theirs) = tokio::io::duplex(4096);
+        tokio::spawn(speak_for(TIME, theirs, routes));
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        ours.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        ours.read_to_string(&mut answer).await?;
+        Ok(answer)
+    }
+
+    #[test]
+    fn a_long_call_has_its_answer_and_any_other_connection_has_an_end() -> io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let (long, other) = runtime.block_on(async { tokio::join!(ask("/long"), ask("/other")) });
+        assert!(long?.ends_with("done"));
+        assert_eq!(other?, "");
+        Ok(())
     }
 }
