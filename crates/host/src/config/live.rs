@@ -98,6 +98,12 @@ impl Live {
         self.changes.get(name).cloned().unwrap_or_default()
     }
 
+    /// Tenants that were added and would come back with the next start.
+    pub fn added(&self) -> impl Iterator<Item = &TenantName> {
+        let added = self.changes.iter().filter(|(_, change)| change.added);
+        added.map(|(name, _)| name)
+    }
+
     /// Notes a change and writes all of them down; either both happen or neither.
     pub fn keep(&mut self, name: TenantName, change: &TenantChange) -> Result<(), KeepError> {
         let mut next = self.clone();

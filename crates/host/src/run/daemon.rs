@@ -463,7 +463,7 @@ impl Daemon {
 
     fn tenant_differences(&self) -> Vec<Difference> {
         let live = self.live.lock();
-        let mut all = Vec::new();
+        let mut all = self.removed_tenants(&live);
         for now in self.premises.store.tenants() {
             let now = now.settings;
             let config = self
@@ -472,7 +472,7 @@ impl Daemon {
                 .iter()
                 .find(|t| t.settings.name == now.name);
             let Some(config) = config.map(|tenant| tenant_settings(&tenant.settings)) else {
-                all.extend(live.change(&now.name).added.then(|| added(&now.name)));
+                all.extend(self.added_tenant(&live, &now.name));
                 continue;
             };
             let kept = kept_settings(&now.name, &live.change(&now.name));
@@ -490,15 +490,31 @@ impl Daemon {
         }
         all
     }
+
+    /// A tenant that the config does not have; nothing of one that only comes and goes with its disk.
+    fn added_tenant(&self, live: &Live, name: &TenantName) -> Option<Difference> {
+        let kept = live.change(name).added;
+        let stands_alone = kept || self.shelf.disks_of(name).is_empty();
+        stands_alone.then(|| tenant_difference(name, "added", kept))
+    }
+
+    /// Tenants that the config does not have either, and that come back with the next start.
+    fn removed_tenants(&self, live: &Live) -> Vec<Difference> {
+        let store = &self.premises.store;
+        let removed = live.added().filter(|name| store.tenant(name).is_none());
+        removed
+            .map(|name| tenant_difference(name, "removed", false))
+            .collect()
+    }
 }
 
-/// A tenant that the config does not have.
-fn added(name: &TenantName) -> Difference {
+/// What became of a tenant that the config does not have.
+fn tenant_difference(name: &TenantName, now: &str, kept: bool) -> Difference {
     Difference {
         key: format!("tenants.{name}"),
         config: "none".to_owned(),
-        now: "added".to_owned(),
-        kept: true,
+        now: now.to_owned(),
+        kept,
     }
 }
 

@@ -15,11 +15,18 @@ fn a_tenant_that_was_added_is_there_after_a_restart_until_it_is_removed() {
     assert_eq!(said, "vm: weight 7, floor none, ceiling 8.00 MiB\n");
     folder.ask(&["tenants", "add", "brief", "--temporary"]);
     assert_eq!(names(&folder), ["default", "vm", "brief"]);
-    assert!(
-        folder
-            .ask(&["status"])
-            .contains("tenants.vm is added; the config says none (kept)")
-    );
+    let status = folder.ask(&["status"]);
+    for said in [
+        "tenants.vm is added; the config says none (kept)\n",
+        "tenants.brief is added; the config says none (until restart)\n",
+    ] {
+        assert!(status.contains(said), "{said} in {status}");
+    }
+    folder.ask(&["tenants", "remove", "vm", "--temporary"]);
+    let status = folder.ask(&["status"]);
+    let said = "tenants.vm is removed; the config says none (until restart)\n";
+    assert!(status.contains(said), "{status}");
+    folder.ask(&["tenants", "add", "vm", "--weight", "7"]);
     folder.ask(&["tenants", "set", "vm", "--weight", "9"]);
     drop(daemon);
 
