@@ -174,7 +174,8 @@ impl Add {
     }
 }
 
-fn lasts(temporary: bool) -> Lasts {
+/// What `--temporary` says.
+pub(crate) fn lasts(temporary: bool) -> Lasts {
     match temporary {
         true => Lasts::UntilRestart,
         false => Lasts::Always,

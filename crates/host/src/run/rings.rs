@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use sublet_client::messages::RingStatus;
 use sublet_frontends::memcached::serve::Premises;
+use sublet_frontends::ring::metrics::Operation;
 use sublet_frontends::ring::serve::{
     self, Door, Group, ListenError, Listener, Running, StartError,
 };
@@ -13,8 +15,6 @@ use sublet_types::{Pages, TenantId, TenantName};
 
 use crate::config::{Listen, TenantConfig};
 use crate::spill::SpillFolder;
-use sublet_client::messages::RingStatus;
-use sublet_frontends::ring::metrics::Operation;
 
 /// Why a tenant's rings cannot be served.
 #[derive(Debug, thiserror::Error)]

@@ -4,20 +4,20 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use sublet_client::messages::RingStatus;
 use sublet_frontends::memcached::face::Face;
 use sublet_frontends::memcached::passwords::{Passwords, PasswordsError};
 use sublet_frontends::memcached::serve::{
     Endpoint, Group, ListenError, Listener, Tls, TlsError, Transport, bind,
 };
 use sublet_frontends::memcached::settings::{ClientCertificate, Settings, TlsSettings, TlsVersion};
+use sublet_frontends::ring::serve as ring;
 use sublet_store::{Store, TenantError};
 use sublet_types::{EvictionKind, Second, TenantId, TenantName};
 
 use super::owner::{Allowed, Owner};
 use super::rings;
 use crate::config::{self, Config, Listen, TenantConfig};
-use sublet_client::messages::RingStatus;
-use sublet_frontends::ring::serve as ring;
 
 /// What the daemon keeps of a tenant's service.
 pub(super) struct Service {

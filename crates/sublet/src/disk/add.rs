@@ -9,9 +9,9 @@ use sublet_client::messages::{AddDisk, Lasts};
 use sublet_host::config::{DISK_KNOBS, Knob, Said, WrittenDisk};
 use sublet_types::{DiskListen, DiskName};
 
-use super::lasts;
 use crate::exit::Exit;
 use crate::reach::Reach;
+use crate::tenants::lasts;
 
 /// A new disk.
 pub(super) struct Add {

@@ -6,12 +6,13 @@ mod paste;
 
 use std::io::{self, Write};
 
-use sublet_client::messages::{DiskStatus, Lasts, RemoveDisk, RemovedDisk, ResizeDisk};
+use sublet_client::messages::{DiskStatus, RemoveDisk, RemovedDisk, ResizeDisk};
 use sublet_types::{Bytes, DiskName, Pages};
 
 use crate::exit::Exit;
 use crate::reach::Reach;
 use crate::status;
+use crate::tenants::lasts;
 
 /// What to do.
 #[derive(clap::Args)]
@@ -142,13 +143,6 @@ fn said(verb: &Verb) -> Result<String, Exit> {
             };
             Ok(format!("{name}: its backing has everything{since}\n"))
         }
-    }
-}
-
-fn lasts(temporary: bool) -> Lasts {
-    match temporary {
-        true => Lasts::UntilRestart,
-        false => Lasts::Always,
     }
 }
 
