@@ -13,6 +13,7 @@ use sublet_store::{Store, TooManyWorkers};
 use sublet_types::TenantId;
 
 use crate::ending::Ending;
+use crate::heap::Heap;
 
 /// Pause after a block was populated and no more was needed: a client that stores as fast as it can
 /// uses up what is populated ahead in some 20 ms.
@@ -97,8 +98,9 @@ fn every_second(premises: &Premises, faces: Vec<(Arc<Face>, TenantId)>, end: &En
     };
     let open = |(face, tenant)| (face, doorman.open(tenant));
     let faces: Vec<(Arc<Face>, Tenancy)> = faces.into_iter().map(open).collect();
-    let mut pause = SECOND;
+    let (mut pause, mut heap) = (SECOND, Heap::default());
     while !end.came_within(pause) {
+        heap.tidy(premises.store.held());
         pause = match upkeep(&doorman, end) {
             Backlog::None => SECOND,
             Backlog::Some => STRETCH,

@@ -8,6 +8,7 @@ pub mod config;
 pub mod disk;
 mod ending;
 pub mod headroom;
+mod heap;
 pub mod lone;
 pub mod manager;
 pub mod observe;

@@ -1,7 +1,7 @@
 //! How a command ends: what it leaves to the shell, and what it says when it fails.
 
 use std::fmt::Display;
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use sublet_client::CallError;
@@ -19,6 +19,11 @@ pub(crate) enum Exit {
     Unreachable = 3,
 }
 
+/// Says something on stderr. Where it cannot be written it is lost, and nothing else: a full disk ends no daemon.
+pub(crate) fn say(what: impl Display) {
+    let _ = writeln!(io::stderr(), "{what}");
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {
         ExitCode::from(exit as u8)
@@ -28,13 +33,13 @@ impl From<Exit> for ExitCode {
 impl Exit {
     /// Says on stderr why it failed.
     pub(crate) fn failed(why: impl Display) -> Exit {
-        eprintln!("sublet: {why}");
+        say(format_args!("sublet: {why}"));
         Exit::Failed
     }
 
     /// Says on stderr what is wrong with the command line.
     pub(crate) fn usage(why: impl Display) -> Exit {
-        eprintln!("sublet: {why}");
+        say(format_args!("sublet: {why}"));
         Exit::Usage
     }
 
@@ -51,8 +56,8 @@ impl Exit {
     pub(crate) fn uncalled(error: &CallError) -> Exit {
         match error {
             CallError::Unreachable { source, .. } => {
-                eprintln!("sublet: {error}");
-                eprintln!("{}", next_step(source.kind()));
+                say(format_args!("sublet: {error}"));
+                say(next_step(source.kind()));
                 Exit::Unreachable
             }
             CallError::Refused(refusal) if !refusal.hint.is_empty() => {

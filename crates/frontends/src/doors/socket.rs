@@ -1,10 +1,10 @@
 //! A connected socket that never blocks.
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSliceMut, Read, Write};
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, SendFlags};
 
 /// Reads into `buffer`; `WouldBlock` when there is nothing, 0 at the end.
 pub(crate) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
@@ -13,6 +13,20 @@ pub(crate) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> 
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
             Ok((count, _)) => return Ok(count),
+        }
+    }
+}
+
+/// The same on a Unix socket. Says besides whether files came with what was read: then more may be there, however
+/// little it was. The files are refused.
+pub(crate) fn receive_from_unix(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<(usize, bool)> {
+    loop {
+        let mut no_files = RecvAncillaryBuffer::default();
+        let buffers = &mut [IoSliceMut::new(buffer)];
+        match rustix::net::recvmsg(socket, buffers, &mut no_files, RecvFlags::DONTWAIT) {
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+            Ok(got) => return Ok((got.bytes, got.flags.contains(ReturnFlags::CTRUNC))),
         }
     }
 }

@@ -28,6 +28,8 @@ pub fn start(filter: &str, format: LogFormat) -> Result<(), LogError> {
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(io::stderr().is_terminal())
+        // A line that cannot be written is lost; told of on the same stream, it would end the daemon.
+        .log_internal_errors(false)
         .with_writer(io::stderr);
     match format {
         LogFormat::Text => lines.with_target(false).init(),

@@ -186,7 +186,7 @@ pub(super) const FLAGS: &[Flag] = &[
         'v',
         "verbose",
         None,
-        "say more: warnings; -vv: requests and replies too",
+        "say more: warnings and what has no effect; requests are not shown",
         Plain(|w| {
             w.settings.verbosity = w.settings.verbosity.saturating_add(1);
         }),

@@ -32,6 +32,7 @@ use self::detach::Says;
 use self::process::{PidFile, ProcessError};
 use self::surroundings::Surroundings;
 use self::written::{Plan, Request};
+use crate::exit::say;
 
 /// memcached's exit status when the system refuses something.
 const EX_OSERR: u8 = 71;
@@ -128,7 +129,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
 }
 
 fn ended(why: &dyn std::fmt::Display, exit: u8) -> ExitCode {
-    eprintln!("sublet memcached: {why}");
+    say(format_args!("sublet memcached: {why}"));
     ExitCode::from(exit)
 }
 
@@ -156,7 +157,10 @@ fn say_notes(plan: &Plan) {
         return;
     }
     for note in &plan.notes {
-        eprintln!("{}: without effect: {}", note.option, note.why);
+        say(format_args!(
+            "{}: without effect: {}",
+            note.option, note.why
+        ));
     }
 }
 
@@ -245,8 +249,8 @@ impl Shop {
     fn keep(self, heard: &Receiver<Event>, plan: &Plan) {
         let stop = self.wait(heard, plan);
         match stop {
-            Stop::Graceful => eprintln!("Gracefully stopping"),
-            Stop::Now if plan.settings.verbosity > 0 => eprintln!("Exiting normally"),
+            Stop::Graceful => say(format_args!("Gracefully stopping")),
+            Stop::Now if plan.settings.verbosity > 0 => say(format_args!("Exiting normally")),
             Stop::Now => {}
         }
         self.running.stop(stop);
@@ -268,7 +272,9 @@ impl Shop {
     fn reread_passwords(&self, plan: &Plan) {
         match passwords(plan) {
             Ok(passwords) => self.face.set_passwords(passwords),
-            Err(failure) => eprintln!("sublet memcached: {failure}; the old users stay"),
+            Err(failure) => say(format_args!(
+                "sublet memcached: {failure}; the old users stay"
+            )),
         }
     }
 }

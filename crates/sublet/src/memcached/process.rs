@@ -9,6 +9,8 @@ use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use nix::unistd::{User, setgid, setgroups, setuid};
 
+use crate::exit::say;
+
 /// Descriptors besides connections: listeners, epolls, files.
 const OTHER_DESCRIPTORS: u64 = 64;
 
@@ -89,7 +91,9 @@ pub(super) fn become_user(name: &str) -> Result<(), ProcessError> {
 /// Keeps the process's memory off the swap; where that is not allowed, says so and goes on.
 pub(super) fn lock_memory() {
     if let Err(error) = mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE) {
-        eprintln!("warning: -k: memory is not locked: {error}; raise `ulimit -l`");
+        say(format_args!(
+            "warning: -k: memory is not locked: {error}; raise `ulimit -l`"
+        ));
     }
 }
 

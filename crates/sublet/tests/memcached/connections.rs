@@ -1,10 +1,13 @@
 //! Connections that behave, and connections that do not: nobody else is disturbed, memory stays bounded.
 
-use std::io::{Read, Write};
+use std::io::{IoSlice, Read, Write};
+use std::mem::MaybeUninit;
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
 use crate::started::{Client, Started, start, start_unix, wait_for};
 
@@ -277,4 +280,47 @@ fn a_unix_socket_has_its_mode_and_serves() {
     let mut client = Client::over(UnixStream::connect(&path).expect("somebody listens"));
     client.set("k", b"v");
     assert_eq!(client.get("k").as_deref(), Some(&b"v"[..]));
+}
+
+/// Ten requests, an urgent byte, and ten more: a read ends at the urgent byte, though more is there.
+#[test]
+fn urgent_bytes_hold_nothing_back() {
+    let started = start(&["-t", "1"]);
+    for _ in 0..30 {
+        let mut client = started.connect();
+        client.set("k", b"v");
+        let socket = client
+            .stream
+            .get_ref()
+            .try_clone()
+            .expect("a second handle");
+        (&socket).write_all(&b"mn\r\n".repeat(10)).expect("sent");
+        rustix::net::send(&socket, b"!", SendFlags::OOB).expect("sent");
+        (&socket).write_all(&b"mn\r\n".repeat(20)).expect("sent");
+        for _ in 0..30 {
+            assert_eq!(client.line(), "MN");
+        }
+    }
+}
+
+/// A read ends with the bytes that files came with, though more is there.
+#[test]
+fn files_that_are_sent_along_hold_nothing_back() {
+    let (_started, path) = start_unix(&["-t", "1"]);
+    for _ in 0..30 {
+        let mut socket = UnixStream::connect(&path).expect("connected");
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut files = SendAncillaryBuffer::new(&mut space);
+        let stdin = [rustix::stdio::stdin()];
+        assert!(files.push(SendAncillaryMessage::ScmRights(&stdin)));
+        let bytes = [IoSlice::new(b"mn\r\n")];
+        rustix::net::sendmsg(&socket, &bytes, &mut files, SendFlags::empty()).expect("sent");
+        socket.write_all(&b"mn\r\n".repeat(20)).expect("sent");
+        socket
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .expect("set");
+        let mut answers = [0; 21 * 4];
+        socket.read_exact(&mut answers).expect("all are answered");
+        assert_eq!(answers[..], b"MN\r\n".repeat(21));
+    }
 }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use rustix::net::AddressFamily;
+use rustix::net::sockopt::socket_domain;
 use sublet_types::TenantId;
 
 use super::buffers::{Desk, Queue};
@@ -53,7 +55,8 @@ pub(super) enum Turn {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Readiness {
     pub(super) readable: bool,
-    pub(super) hung_up: bool,
+    /// It hung up, or something urgent came: a short read may leave something.
+    pub(super) odd: bool,
 }
 
 /// The other side is gone, or its socket is of no more use.
@@ -85,7 +88,8 @@ pub(super) struct Connection {
     /// Bytes that the inbox must hold before it pays to ask the session again.
     enough: usize,
     readable: bool,
-    hung_up: bool,
+    odd: bool,
+    is_unix: bool,
     /// Something came since it was last [expected](Connection::expect_input).
     heard: bool,
     pub(super) last_heard: Instant,
@@ -103,6 +107,7 @@ impl Connection {
         tenant: TenantId,
         now: Instant,
     ) -> Connection {
+        let is_unix = socket_domain(&socket).is_ok_and(|domain| domain == AddressFamily::UNIX);
         Connection {
             session: Session::new(Arc::clone(seat.face()), Arc::clone(seat.peer())),
             socket,
@@ -114,7 +119,8 @@ impl Connection {
             next: Next::Read { wanted: 1 },
             enough: 1,
             readable: true,
-            hung_up: false,
+            odd: false,
+            is_unix,
             heard: false,
             last_heard: now,
             turn_is_due: false,
@@ -168,8 +174,8 @@ impl Connection {
 
     /// Notes what the kernel said; a turn follows.
     pub(super) fn notice(&mut self, readiness: Readiness) {
-        self.readable |= readiness.readable | readiness.hung_up;
-        self.hung_up |= readiness.hung_up;
+        self.readable |= readiness.readable | readiness.odd;
+        self.odd |= readiness.odd;
     }
 
     /// Nobody said so, but there may be something to read; a turn follows.
@@ -274,15 +280,20 @@ impl Connection {
     /// Reads from the socket; 0 when there is nothing now.
     fn read(&mut self, space: &mut [u8]) -> Result<usize, Gone> {
         let read = match &mut self.veil {
-            None => socket::receive(&self.socket, space),
-            Some(veil) => veil.read(&self.socket, space, &self.seat.face().figures),
+            None if self.is_unix => socket::receive_from_unix(&self.socket, space),
+            None => socket::receive(&self.socket, space).map(|count| (count, false)),
+            Some(veil) => {
+                let read = veil.read(&self.socket, space, &self.seat.face().figures);
+                read.map(|count| (count, true))
+            }
         };
         match read {
-            Ok(0) => Err(Gone),
-            Ok(count) => {
+            Ok((0, _)) => Err(Gone),
+            Ok((count, cut)) => {
                 // A short read emptied the socket, and the kernel tells when more comes. Not so after
-                // a hang-up, which it told already, nor through TLS, which keeps bytes of its own.
-                let emptied = count < space.len() && !self.hung_up && self.veil.is_none();
+                // a hang-up, which it told already, nor at urgent bytes or files, which end a read early, nor
+                // through TLS, which keeps bytes of its own.
+                let emptied = count < space.len() && !self.odd && !cut;
                 self.readable = !emptied;
                 self.heard = true;
                 Ok(count)

@@ -37,6 +37,9 @@ pub const HELD_MAX: usize = 256 << 20;
 /// The same trouble is logged at most this often.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
+/// What a worker hears of a connection: bytes, also urgent ones.
+const HEARD: Interest = Interest::READABLE.add(Interest::PRIORITY);
+
 const POST: Token = Token(usize::MAX);
 
 /// A connection on its way from the acceptor to its worker.
@@ -222,7 +225,7 @@ impl Worker {
                     token,
                     Readiness {
                         readable: event.is_readable(),
-                        hung_up: event.is_read_closed() || event.is_error(),
+                        odd: event.is_read_closed() || event.is_error() || event.is_priority(),
                     },
                 )),
             }
@@ -300,7 +303,7 @@ impl Worker {
             return;
         }
         let raw = connection.socket().as_raw_fd();
-        let both = Interest::READABLE | Interest::WRITABLE;
+        let both = HEARD | Interest::WRITABLE;
         let told = self
             .poll
             .registry()
@@ -318,7 +321,7 @@ impl Worker {
         let token = Token(slot.key());
         let raw = connection.socket().as_raw_fd();
         let registry = self.poll.registry();
-        let registered = registry.register(&mut SourceFd(&raw), token, Interest::READABLE);
+        let registered = registry.register(&mut SourceFd(&raw), token, HEARD);
         if registered.is_err() || self.ending != Ending::NotYet {
             return;
         }

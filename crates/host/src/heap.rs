@@ -1,0 +1,69 @@
+//! What clients' buffers leave with the allocator goes back to the kernel.
+//!
+//! The allocator keeps what was freed in the middle of its arenas. After a storm of large replies that can be more than
+//! the buffers were ever allowed to hold at once.
+
+#![allow(unsafe_code)]
+
+use sublet_types::Bytes;
+
+use crate::observe::process;
+
+/// What the process may have beside the store's memory before it pays to look for what could go.
+const SLACK: Bytes = Bytes::mib(64);
+
+/// Looks in a row that are skipped after one: the walk takes the allocator's locks, and what clients still hold is there
+/// each time.
+const RARELY: u32 = 5;
+
+/// Memory of the process that is not the store's.
+#[derive(Debug, Default)]
+pub(crate) struct Heap {
+    skips: u32,
+}
+
+impl Heap {
+    /// Gives back what was freed, if there may be much. `held` is what the store has. Called once a second.
+    pub(crate) fn tidy(&mut self, held: Bytes) {
+        if self.skips > 0 {
+            self.skips -= 1;
+        } else if beside(held) > SLACK {
+            give_back();
+            self.skips = RARELY;
+        }
+    }
+}
+
+fn beside(held: Bytes) -> Bytes {
+    process::resident().unwrap_or_default() - held
+}
+
+#[cfg(target_env = "gnu")]
+fn give_back() {
+    // SAFETY: it takes the allocator's own locks, and touches nothing that is in use.
+    unsafe { libc::malloc_trim(0) };
+}
+
+#[cfg(not(target_env = "gnu"))]
+fn give_back() {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_freed_in_the_middle_goes_back() {
+        let before = beside(Bytes(0));
+        // Below the size that the allocator asks the kernel for singly.
+        let mut pieces: Vec<_> = (0..2000).map(|n| vec![n as u8; 100_000]).collect();
+        let last = pieces.pop();
+        assert!(
+            beside(Bytes(0)) > before + Bytes::mib(128),
+            "they are there"
+        );
+        drop(pieces);
+        Heap::default().tidy(Bytes(0));
+        assert!(beside(Bytes(0)) < before + Bytes::mib(64));
+        drop(last);
+    }
+}
