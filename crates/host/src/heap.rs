@@ -46,24 +46,3 @@ fn give_back() {
 
 #[cfg(not(target_env = "gnu"))]
 fn give_back() {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_freed_in_the_middle_goes_back() {
-        let before = beside(Bytes(0));
-        // Below the size that the allocator asks the kernel for singly.
-        let mut pieces: Vec<_> = (0..2000).map(|n| vec![n as u8; 100_000]).collect();
-        let last = pieces.pop();
-        assert!(
-            beside(Bytes(0)) > before + Bytes::mib(128),
-            "they are there"
-        );
-        drop(pieces);
-        Heap::default().tidy(Bytes(0));
-        assert!(beside(Bytes(0)) < before + Bytes::mib(64));
-        drop(last);
-    }
-}

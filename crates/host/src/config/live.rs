@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use sublet_types::{Bytes, DiskName, DiskSettings, TenantName, Weight};
 
@@ -54,6 +55,8 @@ pub enum DiskChange {
 #[derive(Clone, Debug)]
 pub struct Live {
     folder: Option<PathBuf>,
+    /// Held from the first write on, for as long as the daemon lives.
+    lock: Arc<OnceLock<File>>,
     policy: Option<PolicyChange>,
     changes: BTreeMap<TenantName, TenantChange>,
     disks: BTreeMap<DiskName, DiskChange>,
@@ -67,6 +70,11 @@ pub enum KeepError {
         "there is no state folder; start the daemon with --state FOLDER, or make the change with --temporary"
     )]
     NoFolder,
+    /// Another daemon keeps its changes there.
+    #[error(
+        "another sublet keeps its changes in {}; give this one a folder of its own (--state FOLDER), or make the change with --temporary", .0.display()
+    )]
+    Shared(PathBuf),
     /// The system refused.
     #[error("cannot write {path}: {source}")]
     Write {
@@ -82,6 +90,7 @@ impl Live {
     pub fn none(folder: Option<PathBuf>) -> Live {
         Live {
             folder,
+            lock: Arc::default(),
             policy: None,
             changes: BTreeMap::new(),
             disks: BTreeMap::new(),
@@ -196,7 +205,28 @@ impl Live {
     fn write(&self) -> Result<(), KeepError> {
         let folder = self.folder.as_ref().ok_or(KeepError::NoFolder)?;
         let path = folder.join("live.toml");
+        self.claim(folder)?;
         write_whole(folder, &path, &self.text()).map_err(|source| KeepError::Write { path, source })
+    }
+
+    /// Two daemons that wrote there would undo each other's changes. Who reads only needs no lock.
+    fn claim(&self, folder: &Path) -> Result<(), KeepError> {
+        if self.lock.get().is_some() {
+            return Ok(());
+        }
+        let path = folder.join("live.lock");
+        let failed = |source| KeepError::Write {
+            path: path.clone(),
+            source,
+        };
+        let file = open_lock(folder, &path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(KeepError::Shared(folder.to_owned())),
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        }
+        let _ = self.lock.set(file);
+        Ok(())
     }
 
     fn text(&self) -> String {
@@ -283,12 +313,22 @@ impl TenantChange {
     }
 }
 
-/// Whoever reads `path` sees the old text or the new one, also after a crash.
-fn write_whole(folder: &Path, path: &Path, text: &str) -> io::Result<()> {
+/// Opens the lock of a state folder; makes both where they are not there.
+fn open_lock(folder: &Path, path: &Path) -> io::Result<File> {
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(folder)?;
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)
+}
+
+/// Whoever reads `path` sees the old text or the new one, also after a crash.
+fn write_whole(folder: &Path, path: &Path, text: &str) -> io::Result<()> {
     let new = path.with_extension("toml.new");
     let mut file = OpenOptions::new()
         .write(true)

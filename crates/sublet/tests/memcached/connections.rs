@@ -99,6 +99,29 @@ fn a_reader_that_never_reads_costs_little_and_disturbs_nobody() {
 }
 
 #[test]
+fn what_readers_took_that_never_read_goes_back_when_they_leave() {
+    const MIB: u64 = 1024;
+    let started = start(&["-t", "1", "-m", "64", "-I", "8m"]);
+    started.connect().set("k", &vec![b'v'; 4_000_000]);
+    let before = started.calm_rss_kib();
+    let mut asking = Vec::new();
+    for _ in 0..50 {
+        let mut socket = started.connect().stream.into_inner();
+        // The daemon may have had enough of them.
+        let _ = socket.write_all(&b"get k\r\n".repeat(20));
+        asking.push(socket);
+    }
+    wait_for("their answers to wait", || {
+        started.rss_kib() > before + 100 * MIB
+    });
+    drop(asking);
+    wait_for("their memory to be given back", || {
+        started.rss_kib() < before + 64 * MIB
+    });
+    works(&started);
+}
+
+#[test]
 fn a_slow_reader_gets_everything() {
     let started = start(&["-t", "1"]);
     let value = vec![b'x'; 100_000];

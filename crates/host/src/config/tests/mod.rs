@@ -346,6 +346,23 @@ fn a_live_file_is_written_whole_or_not_at_all() {
 }
 
 #[test]
+fn one_daemon_at_a_time_keeps_changes_in_a_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let live = || Live::none(Some(folder.path().to_owned()));
+    let change = TenantChange {
+        weight: Some(Weight(7)),
+        ..TenantChange::default()
+    };
+    let (mut first, mut second) = (live(), live());
+    first.keep(name("web"), &change).expect("kept");
+    first.keep(name("db"), &change).expect("kept again");
+    let refused = second.keep(name("mail"), &change);
+    assert!(matches!(refused, Err(KeepError::Shared(_))), "{refused:?}");
+    drop(first);
+    second.keep(name("mail"), &change).expect("the other ended");
+}
+
+#[test]
 fn live_changes_of_tenants_that_are_gone_are_told_and_not_served() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(
