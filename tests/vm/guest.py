@@ -1,6 +1,7 @@
 """A virtual machine: boots, runs commands, is killed."""
 
 import dataclasses
+import itertools
 import os
 import pathlib
 import queue
@@ -19,14 +20,14 @@ ACCELERATOR = os.environ.get("VM_ACCELERATOR", "tcg")
 
 @dataclasses.dataclass(frozen=True)
 class Drive:
-    """How a guest sees a disk: by `nvme` or `virtio` over NBD, or by `vhost` (vhost-user-blk). QEMU's NVMe device says
-    that it honours FUA and does not (7.2: a journal's commit block waits for the next FLUSH), so that where `lasts`
-    matters its write cache is off."""
+    """How a guest sees a disk: by `nvme`, `scsi` or `virtio` over NBD, or by `vhost` (vhost-user-blk). Neither NVMe nor
+    SCSI rotates. QEMU's NVMe device (7.2) says that it honours FUA and does not: a journal's commit block waits for the
+    next FLUSH. It also misses a doorbell now and then, whoever serves the disk, and then stands still. So it is for
+    swap alone."""
 
     kind: str
     socket: pathlib.Path
     export: str = ""
-    lasts: bool = True
 
     def words(self, name):
         """QEMU's options for it. A drive comes back after its server did."""
@@ -37,9 +38,17 @@ class Drive:
             f"driver=nbd,node-name={name},server.type=unix,server.path={self.socket},export={self.export},"
             f"reconnect-delay={RECONNECT_SECONDS},open-timeout=10,discard=unmap"
         )
-        nvme = f"nvme,serial={name}" + (",write-cache=off" if self.lasts else "")
-        device = {"nvme": nvme, "virtio": "virtio-blk-pci"}[self.kind]
-        return ["-blockdev", blockdev, "-device", f"{device},drive={name}"]
+        devices = {
+            "nvme": [f"nvme,serial={name},drive={name}"],
+            "scsi": ["virtio-scsi-pci", f"scsi-hd,rotation_rate=1,drive={name}"],
+            "virtio": [f"virtio-blk-pci,drive={name}"],
+        }[self.kind]
+        return ["-blockdev", blockdev, *itertools.chain(*(("-device", device) for device in devices))]
+
+    @property
+    def device(self):
+        """What a guest calls the first of its kind."""
+        return {"nvme": "/dev/nvme0n1", "scsi": "/dev/sda"}.get(self.kind, "/dev/vda")
 
 
 class CommandFailed(AssertionError):
@@ -98,7 +107,7 @@ class Command:
 
 
 class Guest:
-    """One virtual machine. `drives` have names; in the guest they are /dev/nvme0n1… and /dev/vda… in this order."""
+    """One virtual machine. `drives` have names."""
 
     def __init__(self, folder, name, mib, drives):
         self.name, self.mib, self.drives = name, mib, dict(drives)
@@ -124,6 +133,12 @@ class Guest:
     def run(self, line, seconds=60):
         """The output of a command that has to end well within `seconds`."""
         return self.begin(line).wait(seconds)
+
+    def device(self):
+        """The path of its only drive, once that is there: Linux looks for SCSI disks while it boots on."""
+        (drive,) = self.drives.values()
+        self.run(f"until [ -b {drive.device} ]; do sleep 0.1; done", 30)
+        return drive.device
 
     def begin(self, line):
         """A command that runs beside others."""

@@ -11,7 +11,7 @@ import subprocess
 import programs
 from programs import WORK, Missing
 
-MODULES = ("virtio_pci", "virtio_blk")
+MODULES = ("virtio_pci", "virtio_blk", "virtio_scsi", "sd_mod")
 KERNEL = WORK / "kernel"
 
 INIT = """#!/bin/busybox sh

@@ -43,8 +43,8 @@ class Disk:
         return f"nbd+unix:///{self.name}?socket={self.nbd}"
 
     def drive(self, kind):
-        """It, as a guest sees it: `nvme` or `virtio` over NBD, or `vhost`."""
-        return Drive("vhost", self.vhost) if kind == "vhost" else Drive(kind, self.nbd, self.name, lasts=self.kind == "disk")
+        """It, as a guest sees it: `nvme`, `scsi` or `virtio` over NBD, or `vhost`."""
+        return Drive("vhost", self.vhost) if kind == "vhost" else Drive(kind, self.nbd, self.name)
 
 
 class Served:

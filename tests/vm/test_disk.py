@@ -52,9 +52,8 @@ def make_file_system(path):
     subprocess.run([MKFS, "-q", "-F", path], check=True, capture_output=True)
 
 
-def mount(guest, kind):
-    device = {"nvme": "nvme0n1", "virtio": "vda", "vhost": "vda"}[kind]
-    guest.run(f"mount -t ext4 -o errors=panic /dev/{device} /mnt", 60)
+def mount(guest):
+    guest.run(f"mount -t ext4 -o errors=panic {guest.device()} /mnt", 60)
     return guest
 
 
@@ -97,14 +96,14 @@ class Powered:
         drive = Drive(kind, proxy.path, self.disk.name) if proxy else self.disk.drive(kind)
         guest = self.boot(f"guest{self.cuts}", 128, {"disk": drive})
         try:
-            self._work(guest, kind, death)
+            self._work(guest, death)
         finally:
             guest.kill()
             if proxy:
                 proxy.close()
 
-    def _work(self, guest, kind, death):
-        mount(guest, kind)
+    def _work(self, guest, death):
+        mount(guest)
         self.ledger.compare(guest.run("fsyncer verify /mnt; true", 120), "in the guest")
         work = guest.begin(f"fsyncer run /mnt {self.dice.randrange(1 << 30)} 600")
         work.wait_for("began", 60)
@@ -133,7 +132,7 @@ class Powered:
 
 def test_what_is_fsynced_survives_every_cut(lossy, served, boot, long):
     powered = Powered(served, lossy(DISK), boot)
-    kinds = itertools.cycle(["virtio", "vhost", "nvme"])
+    kinds = itertools.cycle(["virtio", "vhost", "scsi"])
     deaths = itertools.cycle([Powered.host_dies, Powered.host_dies, Powered.guest_dies, Powered.host_dies])
     for _ in range(50 if long else 3):
         powered.round(next(kinds), next(deaths))
@@ -151,7 +150,7 @@ def test_a_disk_that_is_deaf_to_flush_is_found_out(lossy, served, boot):
 def test_files_that_left_the_guests_memory_come_back(served, boot):
     disk = served.add("disk", "disk", DISK)
     make_file_system(disk.backing)
-    guest = mount(boot("guest", 128, {"disk": disk.drive("virtio")}), "virtio")
+    guest = mount(boot("guest", 128, {"disk": disk.drive("virtio")}))
     guest.run("fsyncer run /mnt 5 8", 60)
     before = guest.run("sync; echo 3 > /proc/sys/vm/drop_caches; find /mnt -type f | sort | xargs sha256sum")
     for _ in range(3):

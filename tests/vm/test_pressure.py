@@ -25,10 +25,10 @@ def test_memory_is_given_back_while_guests_swap(limited, served, boot, long):
     served.stop()
     served.start(join=group.join)
     names = ("one", "two")
-    guests = [boot(name, 128, {"swap": served.add(name, "swap", SWAP).drive("nvme")}) for name in names]
+    guests = [boot(name, 128, {"swap": served.add(name, "swap", SWAP).drive("scsi")}) for name in names]
     works = []
     for guest in guests:
-        swap_on(guest, "nvme")
+        swap_on(guest)
         works.append(guest.begin("patmem 176 1000 5"))
     for work in works:
         work.wait_for("touched", 150)

@@ -9,7 +9,7 @@ from test_disk import Ledger, make_file_system, mount
 from test_swap import SWAP, swap_on
 
 MIB = 1 << 20
-TRANSPORTS = {"nvme": "nbd", "virtio": "nbd", "vhost": "vhost"}
+TRANSPORTS = {"scsi": "nbd", "virtio": "nbd", "vhost": "vhost"}
 
 
 def deaths(served, work, count):
@@ -23,11 +23,11 @@ def deaths(served, work, count):
         served.start()
 
 
-@pytest.mark.parametrize("kind", ["nvme", "vhost"])
+@pytest.mark.parametrize("kind", ["scsi", "vhost"])
 def test_swap_outlives_its_server(served, boot, long, kind):
     disk = served.add("swap", "swap", SWAP, transports=[TRANSPORTS[kind]])
     guest = boot("guest", 128, {"swap": disk.drive(kind)})
-    swap_on(guest, kind)
+    swap_on(guest)
     work = guest.begin("patmem 160 1000 3")
     work.wait_for("touched", 120)
     deaths(served, work, 20 if long else 2)
@@ -42,7 +42,7 @@ def test_a_file_system_outlives_its_server(served, boot, long, kind):
     disk = served.add("disk", "disk", 96 * MIB, transports=[TRANSPORTS[kind]])
     make_file_system(disk.backing)
     guest = boot("guest", 128, {"disk": disk.drive(kind)})
-    mount(guest, kind)
+    mount(guest)
     count = 20 if long else 2
     work = guest.begin(f"fsyncer run /mnt 11 {8 + 4 * count}")
     work.wait_for("began", 60)

@@ -8,21 +8,21 @@ MIB = 1 << 20
 SWAP = 320 * MIB
 
 
-def swap_on(guest, kind):
+def swap_on(guest):
     """Has a guest swap on its only drive. A virtio disk says that it rotates, and Linux sends it no discards then."""
-    device = {"nvme": "nvme0n1", "virtio": "vda", "vhost": "vda"}[kind]
-    if kind != "nvme":
-        guest.run(f"echo 0 > /sys/block/{device}/queue/rotational")
-    guest.run(f"mkswap /dev/{device} && swapon -d /dev/{device}")
+    device = guest.device()
+    if device == "/dev/vda":
+        guest.run("echo 0 > /sys/block/vda/queue/rotational")
+    guest.run(f"mkswap {device} && swapon -d {device}")
     guest.run("echo 0 > /proc/sys/vm/page-cluster; echo 100 > /proc/sys/vm/swappiness")
 
 
-@pytest.mark.parametrize("kind", ["nvme", "vhost"])
+@pytest.mark.parametrize("kind", ["nvme", "scsi", "vhost"])
 def test_every_page_comes_back_and_what_is_freed_returns(served, boot, long, kind):
     transport = "vhost" if kind == "vhost" else "nbd"
     disk = served.add("swap", "swap", SWAP, transports=[transport])
     guest = boot("guest", 128, {"swap": disk.drive(kind)})
-    swap_on(guest, kind)
+    swap_on(guest)
     empty = served.used_bytes("swap")
 
     work = guest.begin(f"patmem 192 {20 if long else 1} 7")

@@ -70,9 +70,9 @@ def served(folder):
 
 
 def test_three_guests_with_usemem_while_policies_change(served, boot, long):
-    guests = [boot(name, 128, {"swap": served.add(name, "swap", SWAP).drive("nvme")}) for name in NAMES]
+    guests = [boot(name, 128, {"swap": served.add(name, "swap", SWAP).drive("scsi")}) for name in NAMES]
     for guest in guests:
-        swap_on(guest, "nvme")
+        swap_on(guest)
     looker = Looker(served) if served.has_policies else None
     if looker:
         looker.start()
