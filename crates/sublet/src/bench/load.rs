@@ -85,14 +85,15 @@ impl From<rustix::io::Errno> for LoadError {
 }
 
 impl Load {
-    /// Drives the server at `address` with `stream`.
+    /// Drives the servers at `addresses` with `stream`: the connections are dealt out among them.
     pub(super) fn run(
         &self,
-        address: SocketAddr,
+        addresses: &[SocketAddr],
         stream: &Stream<'_>,
         until: Until,
     ) -> Result<Outcome, LoadError> {
-        let connections = (0..self.connections.max(1)).map(|_| Connection::open(address));
+        let dealt = addresses.iter().cycle().take(self.connections.max(1));
+        let connections = dealt.map(|address| Connection::open(*address));
         Run {
             load: self,
             stream,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use sublet_types::Bytes;
 
 use super::BenchError;
+use super::gang::Gang;
 use super::keyspace::Keyspace;
 use super::load::{Load, Until, Waiting};
 use super::pair::{Against, Both, Pair, drive, keys_that_fit, micros};
@@ -50,6 +51,21 @@ pub(super) struct Args {
     /// Memory of each server (`-m`).
     #[arg(long, default_value = "1GiB")]
     memory: Bytes,
+}
+
+impl Args {
+    fn load(&self, pipeline: usize) -> Load {
+        Load {
+            pipeline,
+            connections: self.connections,
+            waiting: self.waiting,
+        }
+    }
+
+    /// How long a round takes.
+    fn round(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds.clamp(0.01, 3600.0))
+    }
 }
 
 /// Runs all scenarios.
@@ -137,6 +153,8 @@ struct Figures {
     p99: Both,
     p999: Both,
     generator_idle: Both,
+    /// CPU of our threads, and of as many servers of one thread, where there are several.
+    threads_cpu: Option<Both>,
 }
 
 impl Figures {
@@ -154,9 +172,15 @@ impl Figures {
                 let name = named("server CPU per operation ÷ one thread's");
                 Row::new(name, "", grown(&self.cpu.ours, &one.cpu.ours))
                     .against(grown(&self.cpu.peer, &one.cpu.peer))
+            };
+            let beside = |both: &Both| {
+                let servers = format!("ours, and as {} servers", self.scenario.threads);
+                both.row(named(&format!("CPU per operation, {servers}")), "µs")
                     .goal(Goal::RatioAtMost(NO_WORSE))
             };
-            return std::iter::once(cpu).chain(single.map(growth)).collect();
+            let threads_cpu = self.threads_cpu.as_ref().map(beside);
+            let rows = std::iter::once(cpu).chain(single.map(growth));
+            return rows.chain(threads_cpu).collect();
         }
         vec![
             self.throughput
@@ -184,14 +208,12 @@ fn measure_values(
     let keyspace = Keyspace::new(KEY_BYTES, value_bytes);
     let keys = keys_that_fit(args.memory, &keyspace);
     progress.say(format!("filling with {keys} values of {value_bytes} B"));
-    let pair = Pair::start(
-        &args.against,
-        &Start {
-            memory: args.memory,
-            threads,
-            item_max: Bytes((2 * value_bytes as u64).max(1 << 20)),
-        },
-    )?;
+    let start = Start {
+        memory: args.memory,
+        threads,
+        item_max: Bytes((2 * value_bytes as u64).max(1 << 20)),
+    };
+    let pair = Pair::start(&args.against, &start)?;
     let empty = pair.ask(resident)?;
     pair.fill(&keyspace, keys)?;
     let full = pair.ask(resident)?;
@@ -204,6 +226,11 @@ fn measure_values(
             .rows
             .push(memory_an_item(&empty, &full, keys).row(name, "B"));
     }
+    let share = keys / threads.max(1) as u32;
+    let gang = match threads {
+        ..=1 => None,
+        2.. => Some(Gang::start(&start, &keyspace, share)?),
+    };
     let mut all = Vec::new();
     for &mix in &args.mixes {
         for &pipeline in &args.pipelines {
@@ -214,7 +241,12 @@ fn measure_values(
                 pipeline: pipeline.max(1),
             };
             progress.say(scenario.name());
-            all.push(measure(args, &pair, scenario, &keyspace, keys)?);
+            let mut figures = measure(args, &pair, scenario, &keyspace, keys)?;
+            if let Some(gang) = &gang {
+                let stream = Stream::mixed(&keyspace, share, mix, args.alpha, scenario.pipeline);
+                figures.threads_cpu = Some(beside_gang(args, &pair, gang, scenario, &stream)?);
+            }
+            all.push(figures);
             progress.step();
         }
     }
@@ -242,12 +274,7 @@ fn measure(
 ) -> Result<Figures, BenchError> {
     let Scenario { mix, pipeline, .. } = scenario;
     let stream = Stream::mixed(keyspace, keys, mix, args.alpha, pipeline);
-    let load = Load {
-        pipeline,
-        connections: args.connections,
-        waiting: args.waiting,
-    };
-    let seconds = Duration::from_secs_f64(args.seconds.clamp(0.01, 3600.0));
+    let (load, seconds) = (args.load(pipeline), args.round());
     let [throughput, cpu, p50, p99, p999, generator_idle] =
         pair.measure(args.rounds, |subject| {
             drive(subject, &load, &stream, Until::Elapsed(seconds / 5))?;
@@ -273,5 +300,31 @@ fn measure(
         p99,
         p999,
         generator_idle,
+        threads_cpu: None,
     })
+}
+
+/// CPU per operation of our threads and of a gang of servers, in turns. Ours is asked for the gang's keys only.
+fn beside_gang(
+    args: &Args,
+    pair: &Pair,
+    gang: &Gang,
+    scenario: Scenario,
+    stream: &Stream<'_>,
+) -> Result<Both, BenchError> {
+    let (load, seconds) = (args.load(scenario.pipeline), args.round());
+    let mut both = Both::default();
+    for _ in 0..args.rounds.max(1) {
+        drive(pair.ours(), &load, stream, Until::Elapsed(seconds / 5))?;
+        let before = pair.ours().cpu()?;
+        let outcome = drive(pair.ours(), &load, stream, Until::Elapsed(seconds))?;
+        let cpu = pair.ours().cpu()?.saturating_sub(before);
+        both.ours.push(micros(cpu) / outcome.requests as f64);
+        gang.drive(&load, stream, Until::Elapsed(seconds / 5))?;
+        let before = gang.cpu()?;
+        let outcome = gang.drive(&load, stream, Until::Elapsed(seconds))?;
+        let cpu = gang.cpu()?.saturating_sub(before);
+        both.peer.push(micros(cpu) / outcome.requests as f64);
+    }
+    Ok(both)
 }

@@ -5,6 +5,7 @@ mod block;
 mod chance;
 mod cores;
 mod follow;
+mod gang;
 mod group;
 mod idle;
 mod keeper;

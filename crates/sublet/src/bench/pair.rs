@@ -86,6 +86,11 @@ impl Pair {
         Ok(vec![sides, self.cores.note().to_owned()])
     }
 
+    /// Ours.
+    pub(super) fn ours(&self) -> &Subject {
+        &self.ours
+    }
+
     /// Where they listen: ours, then the peer.
     pub(super) fn addresses(&self) -> [SocketAddr; 2] {
         [self.ours.address(), self.peer.address()]
@@ -148,7 +153,7 @@ pub(super) fn drive(
     stream: &Stream<'_>,
     until: Until,
 ) -> Result<Outcome, BenchError> {
-    load.run(subject.address(), stream, until)
+    load.run(&[subject.address()], stream, until)
         .map_err(|cause| BenchError::while_driving(subject, cause))
 }
 
