@@ -1,9 +1,10 @@
 //! `sublet config`: a file to start from, and what is wrong with one.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use sublet_host::config;
+use sublet_host::run::{ServiceError, unusable_files};
 
 use crate::exit::Exit;
 use crate::status::counted;
@@ -17,7 +18,7 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// Say what is wrong with a config file
+    /// Say what is wrong with a config file, and with the files of passwords and certificates that it names
     Check {
         /// The file
         file: PathBuf,
@@ -30,18 +31,29 @@ enum Verb {
 pub(crate) fn run(args: &Args) -> Exit {
     match &args.verb {
         Verb::Default => Exit::written(io::stdout().write_all(config::default_file().as_bytes())),
-        Verb::Check { file } => match config::check(file) {
-            Ok(config) => Exit::written(writeln!(
-                io::stdout(),
-                "{} is right: {}{}",
-                file.display(),
-                counted(config.tenants.len() as u64, "tenant"),
-                match config.disks.len() as u64 {
-                    0 => String::new(),
-                    disks => format!(", {}", counted(disks, "disk")),
-                }
-            )),
-            Err(faults) => Exit::usage(faults),
-        },
+        Verb::Check { file } => check(file),
     }
+}
+
+/// Reads a config, and the files that it names as the daemon would at its start.
+fn check(file: &Path) -> Exit {
+    let config = match config::check(file) {
+        Ok(config) => config,
+        Err(faults) => return Exit::usage(faults),
+    };
+    let unusable = unusable_files(&config);
+    if !unusable.is_empty() {
+        let lines: Vec<String> = unusable.iter().map(ServiceError::to_string).collect();
+        return Exit::usage(lines.join("\n"));
+    }
+    Exit::written(writeln!(
+        io::stdout(),
+        "{} is right: {}{}",
+        file.display(),
+        counted(config.tenants.len() as u64, "tenant"),
+        match config.disks.len() as u64 {
+            0 => String::new(),
+            disks => format!(", {}", counted(disks, "disk")),
+        }
+    ))
 }

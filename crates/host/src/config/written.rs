@@ -344,10 +344,12 @@ impl Page<'_> {
 }
 
 fn unknown_room(room: &str) -> Wrong {
+    let nearest = nearest(room, ROOMS.into_iter().chain(FOLDERS));
     Wrong::UnknownRoom {
         name: room.to_owned(),
-        nearest: nearest(room, ROOMS.into_iter().chain(FOLDERS)),
-        home: home_of(room),
+        nearest,
+        // A table that is spelt nearly right is meant, whatever knob has its name.
+        home: home_of(room).filter(|_| nearest.is_none()),
     }
 }
 

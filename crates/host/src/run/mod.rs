@@ -33,7 +33,7 @@ use sublet_types::{Bytes, DiskName, TenantId};
 pub use alone::{Alone, NotAlone};
 pub use daemon::{Daemon, Declined};
 pub use saves::SaveError;
-pub use service::ServiceError;
+pub use service::{ServiceError, unusable_files};
 
 use crate::admin::{Admin, Doors, DoorsError};
 use crate::chores::{Chores, ChoresError};

@@ -1,6 +1,7 @@
 //! One tenant's service: its face, its listeners, its place in the store.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -51,10 +52,12 @@ pub enum ServiceError {
         source: TlsError,
     },
     /// Its users cannot be read.
-    #[error("tenant {name}: {source}")]
+    #[error("tenant {name}, {path}: {source}")]
     Passwords {
         /// Which tenant.
         name: TenantName,
+        /// Its `auth_file`.
+        path: PathBuf,
         /// Why.
         source: PasswordsError,
     },
@@ -208,6 +211,15 @@ impl Service {
     }
 }
 
+/// Which of the files of passwords and certificates that tenants name are of no use, and why.
+pub fn unusable_files(config: &Config) -> Vec<ServiceError> {
+    let each = config.tenants.iter().flat_map(|tenant| {
+        let users = passwords(tenant, &Users::new()).err();
+        [tls(tenant).err(), users]
+    });
+    each.flatten().collect()
+}
+
 /// Where it is reached: what was bound, and its rings.
 fn shown_places(tenant: &TenantConfig, listeners: &[Listener]) -> Vec<String> {
     let bound = listeners
@@ -238,6 +250,7 @@ fn passwords(tenant: &TenantConfig, users: &Users) -> Result<Passwords, ServiceE
     };
     let named = |source| ServiceError::Passwords {
         name: tenant.settings.name.clone(),
+        path: path.clone(),
         source,
     };
     let whose = |user: &[u8]| users.get(user).copied();

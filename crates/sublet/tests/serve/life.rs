@@ -150,6 +150,22 @@ fn a_wrong_config_or_option_is_a_usage_error_with_its_place() {
 }
 
 #[test]
+fn a_config_is_wrong_whose_files_cannot_be_used() {
+    let folder = Folder::new();
+    let users = folder.path("users");
+    let tenant = format!("[tenants.web]\nlisten = [\"tcp:127.0.0.1:0\"]\nauth_file = {users:?}\n");
+    let file = folder.write("c.toml", &tenant);
+    let file = file.to_str().expect("text");
+    let missing = folder.sublet(&["config", "check", file]);
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(text(&missing.stderr).contains(&format!("{}", users.display())));
+    folder.write("users", "ann:secret\n");
+    let there = folder.sublet(&["config", "check", file]);
+    assert_eq!(text(&there.stderr), "");
+    assert_eq!(there.status.code(), Some(0));
+}
+
+#[test]
 fn a_reader_who_has_seen_enough_is_no_failure() {
     let folder = Folder::new();
     let _daemon = folder.serve();

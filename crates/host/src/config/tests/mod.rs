@@ -125,6 +125,10 @@ fn a_wrong_key_is_named_with_its_line_and_the_nearest_right_one() {
             "t.toml:1: no table is called [arean]; did you mean `arena`?",
         ),
         (
+            "[tenant.web]",
+            "t.toml:1: no table is called [tenant]; did you mean `tenants`?",
+        ),
+        (
             "ceiling = 1",
             "t.toml:1: no table is called [ceiling]; it belongs in [arena]",
         ),
