@@ -2,6 +2,7 @@
 
 pub mod nbd;
 pub mod ring;
+pub mod saves;
 pub mod traces;
 pub mod virtio;
 

@@ -8,8 +8,8 @@ use crate::command::Line;
 use crate::{machine, root};
 
 /// Every target of `fuzz/`.
-pub(crate) const TARGETS: [&str; 8] = [
-    "text", "meta", "binary", "config", "nbd", "ring", "traces", "virtio",
+pub(crate) const TARGETS: [&str; 9] = [
+    "text", "meta", "binary", "config", "nbd", "ring", "save", "traces", "virtio",
 ];
 
 /// What makes the compiler count edges and comparisons for libFuzzer. Overflow checks and debug

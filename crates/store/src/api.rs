@@ -192,9 +192,12 @@ pub enum RestoreError {
     /// A page of it has no place here.
     #[error("there is no place for every page of the save file: {0}")]
     NoPlace(PutRefused),
-    /// A page of a pool that the file does not tell of.
-    #[error("the save file has a page of pool {0}, which it does not tell of")]
+    /// A page of a pool that has none in a file.
+    #[error("the save file has a page of pool {0}, which is none of its persistent pools")]
     UnknownPool(u32),
+    /// A pool or a page that was there already.
+    #[error("the save file repeats itself at byte {0}: Sublet did not write it so")]
+    Repeated(u64),
 }
 
 /// What a tenant's pages are, now.

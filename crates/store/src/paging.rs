@@ -12,7 +12,7 @@ use sublet_types::{
 use crate::api::*;
 use crate::arena::PageKind;
 use crate::pages::{
-    Aside, Clearing, Desk, Displacing, Loader, PageLoss, Renumbered, Space, Spilling, Tried,
+    Aside, Clearing, Desk, Displacing, Head, Loader, PageLoss, Renumbered, Space, Spilling, Tried,
     check_save,
 };
 use crate::store::{Pin, Store, Worker};
@@ -466,7 +466,7 @@ impl Worker {
         let mut made = Vec::new();
         let result = self
             .make_pools(tenant, &head.pools, spill, &mut made)
-            .and_then(|pools| self.load_pages(tenant, &mut loader, &pools, now));
+            .and_then(|pools| self.load_pages(tenant, &mut loader, &head, &pools, now));
         if let Err(error) = result {
             for (_, pool) in made {
                 self.destroy_pool(tenant, pool, now);
@@ -503,35 +503,38 @@ impl Worker {
         &self,
         tenant: TenantId,
         loader: &mut Loader<R>,
+        head: &Head,
         pools: &Renumbered,
         now: Second,
     ) -> Result<(), RestoreError> {
         while let Some(loaded) = loader.page()? {
-            let pool = pools.get(&loaded.pool);
             let key = PageKey {
-                pool: *pool.ok_or(RestoreError::UnknownPool(loaded.pool))?,
+                pool: pools[&head.pool_of(&loaded)?.number],
                 object: loaded.object,
                 index: loaded.index,
             };
-            self.load_page(tenant, key, &loaded.bytes, now)?;
+            if !self.load_page(tenant, key, &loaded.bytes, now)? {
+                return Err(loader.repeated());
+            }
         }
         Ok(())
     }
 
-    /// Puts a page; where memory is short, pages of the tenant go to disk for it.
+    /// Puts a page; where memory is short, pages of the tenant go to disk for it. Says whether it is new.
     fn load_page(
         &self,
         id: TenantId,
         key: PageKey,
         bytes: &[u8],
         now: Second,
-    ) -> Result<(), RestoreError> {
+    ) -> Result<bool, RestoreError> {
         let tenant = self.items().tenants.get(id);
         let tenant = tenant.ok_or(RestoreError::Pool(PoolError::NoTenant))?;
         for _ in 0..LOAD_ATTEMPTS_MAX {
             let refused = match self.put_page(id, key, now, |page| page.copy_from_slice(bytes)) {
                 Put::Refused(refused) => refused,
-                Put::Stored | Put::Displaced | Put::Replaced => return Ok(()),
+                Put::Stored | Put::Displaced => return Ok(true),
+                Put::Replaced => return Ok(false),
             };
             if refused != PutRefused::NoMemory {
                 return Err(RestoreError::NoPlace(refused));

@@ -39,7 +39,7 @@ pub(crate) use frame::{FrameId, Frames, HITS_MAX, Queue, QueueId};
 pub(crate) use holdings::Holdings;
 pub(crate) use key::{Seed, Seeded};
 pub(crate) use pools::{Pools, Space};
-pub(crate) use save::{Loader, Renumbered, check as check_save};
+pub(crate) use save::{Head, Loader, Renumbered, check as check_save};
 use shard::Shard;
 pub use shard::{PageTally, SAMPLE_ONE_IN, SampledUse};
 use shared::SharedPools;

@@ -11,6 +11,7 @@
 //! Numbers are little-endian. Ephemeral pages are not saved: they may vanish at any time. A stream is applied to pools of its own, and these take effect
 //! only when its end was read and every sum held; else they are ended again.
 
+use std::collections::HashSet;
 use std::io::{self, Read, Write};
 
 use sublet_types::{EvictionKind, ObjectId, PageIndex, PoolFlags, PoolId, SharedName};
@@ -32,6 +33,9 @@ const SUM_BYTES: usize = 16;
 const HEAD_BYTES: usize = 22;
 const POOL_BYTES: usize = 21;
 
+/// What stands before a page's bytes.
+const PAGE_HEAD_BYTES: usize = 17;
+
 /// Pools in a stream, at the most.
 const POOLS_MAX: u32 = super::pools::POOLS_MAX as u32;
 
@@ -46,6 +50,15 @@ pub(crate) struct Head {
     pub(crate) frozen: bool,
     pub(crate) eviction: EvictionKind,
     pub(crate) pools: Vec<SavedPool>,
+}
+
+impl Head {
+    /// The pool of a page. Only persistent ones have pages in a stream.
+    pub(crate) fn pool_of(&self, page: &LoadedPage) -> Result<SavedPool, RestoreError> {
+        let mut pools = self.pools.iter();
+        let pool = pools.find(|pool| pool.number == page.pool && pool.flags.persistent);
+        pool.copied().ok_or(RestoreError::UnknownPool(page.pool))
+    }
 }
 
 /// A page as it is saved.
@@ -87,7 +100,7 @@ impl<W: Write> Saver<W> {
     }
 
     pub(crate) fn page(&mut self, page: &SavedPage<'_>) -> io::Result<()> {
-        let mut record = Vec::with_capacity(17 + page.bytes.len() + SUM_BYTES);
+        let mut record = Vec::with_capacity(PAGE_HEAD_BYTES + page.bytes.len() + SUM_BYTES);
         record.push(PAGE_MARK);
         record.extend_from_slice(&page.pool.to_le_bytes());
         record.extend_from_slice(&page.object.0.to_le_bytes());
@@ -191,18 +204,23 @@ impl<R: Read> Loader<R> {
             _ => return Err(RestoreError::Damaged(self.at - 1)),
         }
         let mut record = mark;
-        record.extend_from_slice(&self.read(16 + self.page_bytes)?);
+        record.extend_from_slice(&self.read(PAGE_HEAD_BYTES - 1 + self.page_bytes)?);
         self.check(&record)?;
         self.pages += 1;
         let object = u64::from_le_bytes(first(&record[5..]));
         let (pool, index) = (number(&record[1..]), number(&record[13..]));
-        let bytes = record.split_off(17);
+        let bytes = record.split_off(PAGE_HEAD_BYTES);
         Ok(Some(LoadedPage {
             pool,
             object: ObjectId(object),
             index: PageIndex(index),
             bytes,
         }))
+    }
+
+    /// The page that was read last was there already.
+    pub(crate) fn repeated(&self) -> RestoreError {
+        RestoreError::Repeated(self.at - (PAGE_HEAD_BYTES + self.page_bytes + SUM_BYTES) as u64)
     }
 
     fn end(&mut self) -> Result<(), RestoreError> {
@@ -267,11 +285,16 @@ fn head(bytes: &[u8], pools: &[u8], page_bytes: u32) -> Result<Head, RestoreErro
         let at = HEAD_BYTES + n * POOL_BYTES + 4;
         saved_pool(pool).ok_or(RestoreError::Unknown(at as u64))
     });
+    let pools = pools.collect::<Result<Vec<_>, _>>()?;
+    let mut numbers = HashSet::new();
+    if let Some(n) = pools.iter().position(|pool| !numbers.insert(pool.number)) {
+        return Err(RestoreError::Repeated((HEAD_BYTES + n * POOL_BYTES) as u64));
+    }
     Ok(Head {
         page_bytes,
         frozen,
         eviction: eviction.0,
-        pools: pools.collect::<Result<_, _>>()?,
+        pools,
     })
 }
 
@@ -286,7 +309,9 @@ fn saved_pool(bytes: &[u8]) -> Option<SavedPool> {
         0 => None,
         name => Some(SharedName(name)),
     };
-    let known = flag_bits(flags) == bytes[4] && flags.shared == shared.is_some();
+    let known = flag_bits(flags) == bytes[4]
+        && flags.shared == shared.is_some()
+        && !(flags.shared && flags.persistent);
     known.then_some(SavedPool {
         number: number(bytes),
         flags,
@@ -298,9 +323,7 @@ fn saved_pool(bytes: &[u8]) -> Option<SavedPool> {
 pub(crate) fn check(input: impl Read, page_bytes: usize) -> Result<SaveFacts, RestoreError> {
     let (mut loader, head) = Loader::begin(input, page_bytes)?;
     while let Some(page) = loader.page()? {
-        if !head.pools.iter().any(|pool| pool.number == page.pool) {
-            return Err(RestoreError::UnknownPool(page.pool));
-        }
+        head.pool_of(&page)?;
     }
     Ok(SaveFacts {
         pools: head.pools,

@@ -151,6 +151,33 @@ fn r_m4_what_a_newer_version_wrote_is_refused() {
     }
 }
 
+/// M1, M4: each page is there once. A file that says one twice, or has one of a pool that keeps none, is refused.
+#[test]
+fn r_m4_a_page_that_comes_twice_or_has_no_pool_is_refused() {
+    let saved = save(&with_pages(2)).bytes;
+    let (head, record) = (22 + 21 + 16, 17 + 4096 + 16);
+    let first = &saved[head..head + record];
+    let twice = [&saved[..head], first, first].concat();
+    let (store, ann, restored) = restore(&twice);
+    assert!(
+        matches!(restored, Err(RestoreError::Repeated(at)) if at == (head + record) as u64),
+        "{restored:?}"
+    );
+    assert!(store.pools(ann).is_empty());
+    assert_eq!(store.page_figures(ann).used.0, 0);
+
+    let mut ephemeral = saved.clone();
+    ephemeral[26] = 0;
+    let sum = xxhash_rust::xxh3::xxh3_128(&ephemeral[..22 + 21]).to_le_bytes();
+    ephemeral[22 + 21..head].copy_from_slice(&sum);
+    let (store, ann, restored) = restore(&ephemeral);
+    assert!(
+        matches!(restored, Err(RestoreError::UnknownPool(_))),
+        "{restored:?}"
+    );
+    assert!(store.pools(ann).is_empty());
+}
+
 /// A file is checked without being restored: as a restore would find it.
 #[test]
 fn a_check_finds_what_a_restore_would() {

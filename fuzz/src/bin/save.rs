@@ -1,0 +1,6 @@
+//! Any bytes as a save file: restored whole, or refused with nothing left of it.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| sublet_fuzz::saves::restore(input));
