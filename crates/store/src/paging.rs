@@ -337,11 +337,10 @@ impl Worker {
     /// Has a tenant's items give a block to its pages, if it is worth much less than theirs, or if pages have none.
     fn trade(&self, tenant: &Tenant, now: Second) -> bool {
         let items = self.items().coldest(tenant);
-        let trades = match (items, self.store().pages.coldest(tenant)) {
-            (None, _) => false,
-            (Some(_), None) => true,
-            (Some(items), Some(pages)) => items.saturating_mul(WORTH_FACTOR) < pages,
-        };
+        let trades = items.is_some_and(|items| {
+            let pages = self.store().pages.coldest(tenant);
+            pages.is_none_or(|pages| items.saturating_mul(WORTH_FACTOR) < pages)
+        });
         trades
             && self
                 .shrink_items(tenant, 1, ReleaseMode::Ordered, now)

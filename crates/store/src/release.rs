@@ -105,16 +105,11 @@ impl Worker {
 
     /// How many of a tenant's `quota` coldest blocks are of pages.
     fn pages_share(&self, tenant: &Tenant, quota: u32) -> u32 {
-        let pages = self.store().pages.heats(tenant);
-        if pages.is_empty() {
+        if tenant.held_by_pages() == 0 {
             return 0;
         }
-        let of_pages = pages.into_iter().map(|heat| (heat, true));
-        let of_items = self
-            .items()
-            .heats(tenant)
-            .into_iter()
-            .map(|heat| (heat, false));
+        let of_pages = self.store().pages.heats(tenant).map(|heat| (heat, true));
+        let of_items = self.items().heats(tenant).map(|heat| (heat, false));
         let mut heats: Vec<(u32, bool)> = of_pages.chain(of_items).collect();
         heats.sort_unstable_by_key(|(heat, _)| *heat);
         let coldest = heats.iter().take(quota as usize);

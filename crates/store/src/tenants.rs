@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use sublet_types::{Bytes, TenantId, TenantName, TenantSettings, Weight};
 
 use crate::api::TenantError;
+use crate::arena::PageKind;
 use crate::items::{Audience, Segments, Tally};
 use crate::pages::Holdings;
 
@@ -214,6 +215,14 @@ impl Tenant {
     /// Blocks it owns.
     pub(crate) fn held(&self) -> u32 {
         self.held.load(Ordering::Relaxed)
+    }
+
+    /// Blocks of those that its pages have.
+    pub(crate) fn held_by_pages(&self) -> u32 {
+        let holdings = self.pages.get();
+        holdings.map_or(0, |holdings| {
+            PageKind::ALL.map(|kind| holdings.blocks(kind)).iter().sum()
+        })
     }
 
     pub(crate) fn gained_block(&self) {

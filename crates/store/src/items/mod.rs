@@ -423,17 +423,17 @@ impl Items {
         }
     }
 
-    /// The heat of each of a tenant's blocks.
-    pub(crate) fn heats(&self, tenant: &Tenant) -> Vec<u32> {
-        let blocks = self.arena.blocks().map(|(_, block)| block);
-        let own = blocks.filter(|block| block.is_owned_by(tenant.id));
-        own.map(|block| block.heat.load(Ordering::Relaxed))
-            .collect()
+    /// The heat of each of a tenant's blocks. Looks at every block of the arena, if the tenant has any.
+    pub(crate) fn heats(&self, tenant: &Tenant) -> impl Iterator<Item = u32> {
+        let has_some = tenant.held() > tenant.held_by_pages();
+        let blocks = self.arena.blocks().take_while(move |_| has_some);
+        let own = blocks.filter(|(_, block)| block.is_owned_by(tenant.id));
+        own.map(|(_, block)| block.heat.load(Ordering::Relaxed))
     }
 
     /// The heat of a tenant's coldest block, if it has one.
     pub(crate) fn coldest(&self, tenant: &Tenant) -> Option<u32> {
-        self.heats(tenant).into_iter().min()
+        self.heats(tenant).min()
     }
 
     /// Lets past hits count half.

@@ -211,29 +211,27 @@ impl Directory {
 
     /// Makes a leaf of an extent's lone pages and one more.
     fn gather(&mut self, keys: &impl Keys, object: u64, key: Key, to: Whereabouts) {
-        let mut pages = Vec::with_capacity(EXTENT_PAGES as usize);
+        let mut row = [0; EXTENT_PAGES as usize];
+        row[key.place() as usize] = to.packed();
         let first = key.index.0 - key.place();
-        for place in 0..EXTENT_PAGES {
-            let there = key.at(PageIndex(first + place));
-            if place == key.place() {
-                pages.push((place, to.packed()));
-            } else if let Some(at) = self.find_lone(keys, object, there) {
-                pages.push((place, self.lone.get(at).to()));
+        for (index, packed) in (first..).zip(&mut row).filter(|(_, packed)| **packed == 0) {
+            if let Some(at) = self.find_lone(keys, object, key.at(PageIndex(index))) {
+                *packed = self.lone.get(at).to();
                 self.lone.remove(at);
             }
         }
         let tag = (self.seed.extent(object, key.extent()) >> 32) as u32;
-        let leaf = self.leaves.add(key, &pages);
+        let leaf = self.leaves.add(key, &row);
         self.dense.insert(Slot::new(leaf.packed(), tag));
     }
 
     /// Gives each page of a leaf a slot of its own.
-    fn scatter(&mut self, object: u64, at: usize, leaf: LeafId) {
-        let pages: Vec<(Key, u32)> = self.leaves.pages(leaf).collect();
-        self.leaves.give_up(leaf);
+    fn scatter(&mut self, object: u64, key: Key, at: usize, leaf: LeafId) {
+        let row = self.leaves.give_up(leaf);
         self.dense.remove(at);
-        for (key, packed) in pages {
-            let tag = self.lone_tag(object, key);
+        let first = key.index.0 - key.place();
+        for (index, packed) in (first..).zip(row).filter(|(_, packed)| *packed != 0) {
+            let tag = self.lone_tag(object, key.at(PageIndex(index)));
             self.lone.insert(Slot::new(packed, tag));
         }
     }
@@ -250,7 +248,7 @@ impl Directory {
             Place::Lone(at) => self.lone.remove(at),
             Place::Leaf { at, leaf } => {
                 if self.leaves.remove(leaf, key.place()) == Changed::Sparse {
-                    self.scatter(object, at, leaf);
+                    self.scatter(object, key, at, leaf);
                 }
             }
         }

@@ -213,20 +213,19 @@ impl Leaves {
         &mut self.words[range]
     }
 
-    /// A new leaf of these pages: places and whereabouts, in order.
-    pub(super) fn add(&mut self, key: Key, pages: &[(u32, u32)]) -> LeafId {
-        let last = pages.last().map_or(0, |(place, _)| *place);
-        let id = self.take(size_for(last));
+    /// A new leaf of a row of whereabouts, zero where there is no page.
+    pub(super) fn add(&mut self, key: Key, row: &[u32; EXTENT_PAGES as usize]) -> LeafId {
+        let last = row.iter().rposition(|packed| *packed != 0).unwrap_or(0);
+        let size = size_for(last as u32);
+        let id = self.take(size);
         let leaf = self.leaf_mut(id);
-        leaf.fill(0);
+        leaf[..HEAD].fill(0);
         leaf[OBJECT_LOW] = key.object.0 as u32;
         leaf[OBJECT_HIGH] = (key.object.0 >> 32) as u32;
         leaf[POOL] = key.pool;
         leaf[EXTENT] = key.extent();
-        leaf[PAGES] = pages.len() as u32;
-        for (place, packed) in pages {
-            leaf[HEAD + *place as usize] = *packed;
-        }
+        leaf[PAGES] = row.iter().filter(|packed| **packed != 0).count() as u32;
+        leaf[HEAD..].copy_from_slice(&row[..places(size)]);
         id
     }
 
@@ -279,9 +278,13 @@ impl Leaves {
         }
     }
 
-    /// Gives a leaf's words back.
-    pub(super) fn give_up(&mut self, id: LeafId) {
+    /// Ends a leaf: the row of whereabouts that it had.
+    pub(super) fn give_up(&mut self, id: LeafId) -> [u32; EXTENT_PAGES as usize] {
+        let mut row = [0; EXTENT_PAGES as usize];
+        let leaf = &self.leaf(id)[HEAD..];
+        row[..leaf.len()].copy_from_slice(leaf);
         self.give_back(id);
+        row
     }
 
     /// Moves a leaf to a larger size.
@@ -334,7 +337,11 @@ mod tests {
             let known = model.contains_key(&(leaf, place));
             let key = key(leaf);
             let changed = match (ids[leaf as usize], insert, known) {
-                (None, true, _) => Changed::Moved(leaves.add(key, &[(place, n as u32 + 1)])),
+                (None, true, _) => {
+                    let mut row = [0; EXTENT_PAGES as usize];
+                    row[place as usize] = n as u32 + 1;
+                    Changed::Moved(leaves.add(key, &row))
+                }
                 (Some(id), true, false) => leaves.insert(id, place, n as u32 + 1),
                 (Some(id), false, true) => leaves.remove(id, place),
                 _ => continue,
@@ -348,8 +355,11 @@ mod tests {
                 Changed::Stays => {}
                 Changed::Sparse => {
                     if let Some(id) = ids[leaf as usize].take() {
-                        leaves.give_up(id);
-                        model.retain(|(other, _), _| *other != leaf);
+                        let row = leaves.give_up(id);
+                        for (place, packed) in (0..).zip(row).filter(|(_, packed)| *packed != 0) {
+                            assert_eq!(model.remove(&(leaf, place)), Some(packed));
+                        }
+                        assert!(model.keys().all(|(other, _)| *other != leaf));
                     }
                 }
             }

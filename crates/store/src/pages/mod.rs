@@ -163,15 +163,14 @@ impl Pages {
         }
     }
 
-    /// Pages of a tenant that are in frames.
+    /// Pages of a tenant that are in frames. Looks at every block of the arena, if the tenant has any of pages.
     fn live_pages(&self, tenant: &Tenant) -> PageCount {
         let own = |claimant| matches!(claimant, Claimant::Pages(owner, _) if owner == tenant.id);
-        let blocks = self.arena.blocks().map(|(_, block)| block);
-        let live = blocks.filter(|block| own(block.owner()));
-        PageCount(
-            live.map(|block| u64::from(block.live_items.load(Ordering::Relaxed)))
-                .sum(),
-        )
+        let has_some = tenant.held_by_pages() > 0;
+        let blocks = self.arena.blocks().take_while(|_| has_some);
+        let live = blocks.filter(|(_, block)| own(block.owner()));
+        let pages = live.map(|(_, block)| u64::from(block.live_items.load(Ordering::Relaxed)));
+        PageCount(pages.sum())
     }
 
     /// Pages in frames of each of a tenant's pools that has some. Looks at every frame of the tenant.

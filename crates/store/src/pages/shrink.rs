@@ -94,7 +94,7 @@ impl Clearing<'_> {
 
     fn drop_whole(&mut self, blocks: u32, mode: ReleaseMode, luck: u64) {
         let (pages, tenant) = (self.pages, self.tenant);
-        let ephemeral = pages.blocks_of(tenant, PageKind::Ephemeral);
+        let ephemeral = pages.blocks_of(tenant, PageKind::Ephemeral).collect();
         let order = pages.whole_order(ephemeral, mode, luck).into_iter();
         let own = order.filter(|block| pages.begins_to_leave(tenant, *block, PageKind::Ephemeral));
         let leaving: Vec<BlockId> = own.take(blocks as usize).collect();
@@ -106,7 +106,7 @@ impl Clearing<'_> {
     /// first. Each block may leave before the next one is begun.
     fn empty_coldest(&mut self, kind: PageKind, wanted: u32) {
         let pages = self.pages;
-        let mut blocks = pages.blocks_of(self.tenant, kind);
+        let mut blocks: Vec<BlockId> = pages.blocks_of(self.tenant, kind).collect();
         blocks.sort_by_cached_key(|block| (pages.live(*block), pages.heat(*block)));
         for block in blocks {
             if self.loss.blocks >= wanted {
@@ -271,12 +271,14 @@ impl Pages {
         own
     }
 
-    /// A tenant's blocks of a kind.
-    fn blocks_of(&self, tenant: &Tenant, kind: PageKind) -> Vec<BlockId> {
+    /// A tenant's blocks of a kind. Looks at every block of the arena, if the tenant has any.
+    fn blocks_of(&self, tenant: &Tenant, kind: PageKind) -> impl Iterator<Item = BlockId> {
         let owner = Claimant::Pages(tenant.id, kind);
-        let blocks = self.arena.blocks();
-        let own = blocks.filter(|(_, facts)| facts.owner() == owner);
-        own.map(|(block, _)| block).collect()
+        let holdings = tenant.pages.get();
+        let has_some = holdings.is_some_and(|holdings| holdings.blocks(kind) > 0);
+        let blocks = self.arena.blocks().take_while(move |_| has_some);
+        let own = blocks.filter(move |(_, facts)| facts.owner() == owner);
+        own.map(|(block, _)| block)
     }
 
     fn heat(&self, block: BlockId) -> u32 {
@@ -289,20 +291,13 @@ impl Pages {
 
     /// The heat of the tenant's coldest block of ephemeral pages, if it has one.
     pub(crate) fn coldest(&self, tenant: &Tenant) -> Option<u32> {
-        tenant.pages.get()?;
-        let blocks = self.blocks_of(tenant, PageKind::Ephemeral);
-        blocks.into_iter().map(|block| self.heat(block)).min()
+        self.heats(tenant).min()
     }
 
     /// The heat of each of a tenant's blocks of ephemeral pages.
-    pub(crate) fn heats(&self, tenant: &Tenant) -> Vec<u32> {
-        match tenant.pages.get() {
-            None => Vec::new(),
-            Some(_) => {
-                let blocks = self.blocks_of(tenant, PageKind::Ephemeral);
-                blocks.into_iter().map(|block| self.heat(block)).collect()
-            }
-        }
+    pub(crate) fn heats(&self, tenant: &Tenant) -> impl Iterator<Item = u32> {
+        let blocks = self.blocks_of(tenant, PageKind::Ephemeral);
+        blocks.map(|block| self.heat(block))
     }
 
     /// The order in which whole blocks go.
@@ -328,10 +323,10 @@ impl Pages {
         if held <= per_block {
             return None;
         }
-        let blocks = self.blocks_of(tenant, kind);
-        let live: u32 = blocks.iter().map(|block| self.live(*block)).sum();
-        let too_many = held.saturating_sub(live) > held / FREE_ONE_IN + per_block;
-        let sparsest = blocks.into_iter().min_by_key(|block| self.live(*block));
+        let live = |block: &BlockId| self.live(*block);
+        let sum: u32 = self.blocks_of(tenant, kind).map(|block| live(&block)).sum();
+        let too_many = held.saturating_sub(sum) > held / FREE_ONE_IN + per_block;
+        let sparsest = self.blocks_of(tenant, kind).min_by_key(live);
         sparsest.filter(|_| too_many)
     }
 
