@@ -192,6 +192,7 @@ impl Worker {
             return Put::Refused(PutRefused::NoPool);
         };
         let _pin = Pin::new(self);
+        let fill = |page: &mut [u8]| self.lending(|| fill(page));
         self.put_at(&self.desk(tenant, now), key, Displacing::IfBound, fill)
     }
 
@@ -226,6 +227,7 @@ impl Worker {
         now: Second,
         visit: impl FnOnce(&[u8]),
     ) -> Get {
+        let visit = |page: &[u8]| self.lending(|| visit(page));
         self.at_desk(tenant, now, |desk| desk.get(key, visit))
             .unwrap_or(Get::NoPool)
     }
@@ -251,6 +253,7 @@ impl Worker {
         };
         let within = run_len(key, count);
         let _pin = Pin::new(self);
+        let mut fill = |n, page: &mut [u8]| self.lending(|| fill(n, page));
         let mut next = 0;
         while next < within {
             let desk = self.desk(charged, now);
@@ -274,9 +277,10 @@ impl Worker {
         key: PageKey,
         count: u32,
         now: Second,
-        visit: impl FnMut(u32, &[u8]),
+        mut visit: impl FnMut(u32, &[u8]),
     ) -> u32 {
         let count = run_len(key, count);
+        let visit = |n, page: &[u8]| self.lending(|| visit(n, page));
         self.at_desk(tenant, now, |desk| desk.get_run(key, count, visit))
             .unwrap_or(0)
     }

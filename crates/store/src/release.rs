@@ -136,7 +136,16 @@ impl Worker {
             luck: self.moment(now).luck | 1,
         };
         let _pin = Pin::new(self);
-        shrink.tenant(tenant, blocks, mode)
+        loop {
+            if let Some(ring) = tenant.segments.try_ring() {
+                return shrink.tenant(tenant, ring, blocks, mode);
+            }
+            // Who looks at items has to hold blocks still, and waits for nobody.
+            if self.keeps_its_pin() {
+                return Loss::default();
+            }
+            self.unpinned(|| tenant.segments.await_ring());
+        }
     }
 
     /// Brings tenants under their ceilings and, unless the store was told to leave that, their targets: a piece of each a

@@ -230,7 +230,7 @@ pub struct Worker {
     slot: PinSlot,
     /// Pins within pins.
     pins: Cell<u32>,
-    /// Items that a caller looks at now: while there are any, the pin must not be renewed.
+    /// Items and pages that a caller looks at now: while there are any, the pin must not be renewed.
     lent: Cell<u32>,
     luck: Cell<u64>,
 }
@@ -295,9 +295,10 @@ impl Worker {
             return Lookup::Miss(Absence::Unknown);
         };
         let _pin = Pin::new(self);
-        let _lent = Lent::new(self);
-        self.items()
-            .read(tenant, key, self.moment(now), reading, visit)
+        self.lending(|| {
+            self.items()
+                .read(tenant, key, self.moment(now), reading, visit)
+        })
     }
 
     /// Looks at an item and changes it, with nobody in between. `decide` may run more than once;
@@ -311,10 +312,7 @@ impl Worker {
     ) -> Result<R, Refused> {
         let tenant = self.items().tenants.get(tenant).ok_or(Refused::NoMemory)?;
         let _pin = Pin::new(self);
-        let mut decide = |entry: &mut Entry<'_>| {
-            let _lent = Lent::new(self);
-            decide(entry)
-        };
+        let mut decide = |entry: &mut Entry<'_>| self.lending(|| decide(entry));
         let mut make_room = |blocks| self.make_room(tenant, blocks, now);
         let (answer, written) =
             self.items()
@@ -347,7 +345,14 @@ impl Worker {
         false
     }
 
-    /// Whether the pin must stay as it is: a caller looks at items, or there is none.
+    /// Runs `look`, in which a caller looks at items or pages.
+    #[inline]
+    pub(crate) fn lending<R>(&self, look: impl FnOnce() -> R) -> R {
+        let _lent = Lent::new(self);
+        look()
+    }
+
+    /// Whether the pin must stay as it is: a caller looks at items or pages, or there is none.
     pub(crate) fn keeps_its_pin(&self) -> bool {
         self.lent.get() > 0 || self.pins.get() == 0
     }
@@ -385,8 +390,7 @@ impl Worker {
     ) -> Option<u64> {
         let tenant = self.items().tenants.get(tenant)?;
         let _pin = Pin::new(self);
-        let _lent = Lent::new(self);
-        self.items().scan(tenant, cursor, now, &mut visit)
+        self.lending(|| self.items().scan(tenant, cursor, now, &mut visit))
     }
 
     /// Removes what is expired or flushed from a part of a tenant's items, counting it in `reclaimed`; returns
@@ -428,7 +432,7 @@ impl Drop for Pin<'_> {
     }
 }
 
-/// Says that a caller looks at items, for as long as it lives.
+/// Says that a caller looks at items or pages, for as long as it lives.
 struct Lent<'a>(&'a Worker);
 
 impl<'a> Lent<'a> {

@@ -176,22 +176,28 @@ impl Face {
     /// The chores of a second: the tenant's flush, if it was put off and is due. Call it at least once a second.
     pub fn tick(&self, tenancy: &Tenancy) {
         let now = tenancy.clock().now();
-        let mut flushes = self.flushes.lock();
         let tenant = tenancy.tenant();
-        if flushes.get(&tenant).is_some_and(|&due| due <= now) {
-            flushes.remove(&tenant);
+        if self.take_due_flush(tenant, now) {
             tenancy.flush();
         }
     }
 
+    fn take_due_flush(&self, tenant: TenantId, now: Second) -> bool {
+        let mut flushes = self.flushes.lock();
+        let is_due = flushes.get(&tenant).is_some_and(|due| *due <= now);
+        if is_due {
+            flushes.remove(&tenant);
+        }
+        is_due
+    }
+
     /// Hides everything that the tenant stored so far, after a delay that is given as a time to live.
     pub(super) fn flush(&self, tenancy: &Tenancy, delay: i64) {
-        let mut flushes = self.flushes.lock();
         let tenant = tenancy.tenant();
         match numbers::instant(tenancy.clock(), tenancy.now(), delay) {
-            Some(due) => _ = flushes.insert(tenant, due),
+            Some(due) => _ = self.flushes.lock().insert(tenant, due),
             None => {
-                flushes.remove(&tenant);
+                self.flushes.lock().remove(&tenant);
                 tenancy.flush();
             }
         }

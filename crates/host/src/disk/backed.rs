@@ -100,8 +100,8 @@ impl Backed {
         self.settings.fill.unwrap_or_default()
     }
 
-    /// Copies pages to their places in the cover, from `page` on, up to the first that is neither in memory nor staged.
-    /// Says which that is.
+    /// Copies pages to their places in the cover, from `page` on, up to the first that is neither in memory nor staged,
+    /// or cannot be read there. Says which that is.
     pub(super) fn copy(
         &self,
         tenancy: &Tenancy,
@@ -133,7 +133,8 @@ impl Backed {
     fn copy_staged(&self, cover: &Cover, page: u64, into: &mut [u8]) -> bool {
         let (in_page, in_range) = cover.piece(page);
         let swap = self.swap.as_ref();
-        in_page.len() == PAGE && swap.is_some_and(|swap| swap.staged(page, &mut into[in_range]))
+        in_page.len() == PAGE
+            && swap.is_some_and(|swap| matches!(swap.staged(page, &mut into[in_range]), Ok(true)))
     }
 
     /// Forgets pages, wherever memory has them.

@@ -18,6 +18,9 @@ use super::swap::Swap;
 /// How long a page may wait for others that could be written with it.
 const REST: Duration = Duration::from_millis(50);
 
+/// How often to look whether pages that stay in memory have to leave it.
+const LOOK: Duration = Duration::from_millis(250);
+
 /// How long a backing that failed is left alone.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -57,7 +60,7 @@ impl Floor {
                 return;
             }
             if !ended && !self.is_due(swap) {
-                self.rest(REST).await;
+                self.rest(LOOK).await;
                 continue;
             }
             self.write_batch(swap, &mut desk).await;
@@ -100,6 +103,9 @@ impl Floor {
             swap.note_backing(true);
             self.disk.tell_works(Errand::Write);
             desk.failures = 0;
+        } else {
+            // All of it changed meanwhile. Others have their turn before the next look.
+            self.rest(REST).await;
         }
     }
 
@@ -113,15 +119,13 @@ impl Floor {
     ) -> io::Result<usize> {
         let pages = desk.batch[run.start].page..desk.batch[run.end - 1].page + 1;
         let _held = self.ranges.hold(pages).await;
-        let (mut from, mut written) = (run.start, 0);
+        let (mut from, mut written, mut failed) = (run.start, 0, None);
         while from < run.end {
-            let same = |n: &usize| {
-                let place = (n - from) * PAGE..(n - from + 1) * PAGE;
-                let staged = desk.batch[*n];
-                swap.stage
-                    .read_same(swap.disk, staged, &mut desk.room[place])
-            };
-            let count = (from..run.end).take_while(same).count();
+            let readable = Floor::read_staged(swap, desk, from..run.end);
+            let count = readable.unwrap_or_else(|(count, error)| {
+                failed = Some(error);
+                count
+            });
             if count > 0 {
                 self.write_pages_behind(swap, desk, from..from + count)
                     .await?;
@@ -129,7 +133,26 @@ impl Floor {
             written += count;
             from += count.max(1);
         }
-        Ok(written)
+        failed.map_or(Ok(written), Err)
+    }
+
+    /// Reads staged pages one after the other, up to the first that changed meanwhile, or that cannot be read. Says
+    /// how many there are.
+    fn read_staged(
+        swap: &Swap,
+        desk: &mut Desk,
+        run: Range<usize>,
+    ) -> Result<usize, (usize, io::Error)> {
+        let len = run.len();
+        let staged = desk.batch[run].iter();
+        for (count, (staged, room)) in staged.zip(desk.room.chunks_mut(PAGE)).enumerate() {
+            match swap.stage.read_same(swap.disk, *staged, room) {
+                Ok(true) => {}
+                Ok(false) => return Ok(count),
+                Err(error) => return Err((count, error)),
+            }
+        }
+        Ok(len)
     }
 
     async fn write_pages_behind(

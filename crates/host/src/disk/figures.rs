@@ -48,7 +48,7 @@ figures! {
     read_ahead,
     /// Pages that were written to the backing after they were acknowledged.
     written_behind,
-    /// Writes of swap that went to the backing at once.
+    /// Pages of swap that were written to the backing at once.
     written_through,
     /// Requests that failed.
     faults,

@@ -8,6 +8,7 @@
 //! of a page together with the rest of it are they sent there, to wait their turn: else the rest would be older than
 //! what they staged, and take its place.
 
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -151,8 +152,8 @@ impl Swap {
         follow();
     }
 
-    /// Copies a page that is staged.
-    pub(super) fn staged(&self, page: u64, into: &mut [u8]) -> bool {
+    /// Copies a page, if it is staged. An error is of one that is, and cannot be read.
+    pub(super) fn staged(&self, page: u64, into: &mut [u8]) -> io::Result<bool> {
         self.stage.read(self.disk, page, into)
     }
 

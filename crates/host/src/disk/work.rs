@@ -79,8 +79,13 @@ impl Floor {
     ) -> (io::Result<()>, Buffer) {
         let mut page = cover.pages.start;
         while page < cover.pages.end {
-            let Some(run) = self.next_run(cover, page, &mut room) else {
-                break;
+            let run = match self.next_run(cover, page, &mut room) {
+                Ok(Some(run)) => run,
+                Ok(None) => break,
+                Err(error) => {
+                    self.disk.tell(Errand::Read, &error);
+                    return (Err(error), room);
+                }
             };
             let part = cover.place(run.start).start..cover.place(run.end - 1).end;
             let at = run.start * PAGE_BYTES;
@@ -102,21 +107,36 @@ impl Floor {
         (Ok(()), room)
     }
 
-    /// Copies pages from memory, and says which ones have to be read next.
-    fn next_run(&self, cover: &Cover, from: u64, room: &mut Buffer) -> Option<Range<u64>> {
+    /// Copies pages from memory, and says which ones have to be read next. A page that is staged and cannot be read
+    /// is an error: what the backing has of it is older.
+    fn next_run(
+        &self,
+        cover: &Cover,
+        from: u64,
+        room: &mut Buffer,
+    ) -> io::Result<Option<Range<u64>>> {
         let end = cover.pages.end;
-        let first = self
-            .disk
-            .copy(&self.tenancy, &cover.widened(), from, &mut room[..]);
+        let mut first = from;
+        loop {
+            first = self
+                .disk
+                .copy(&self.tenancy, &cover.widened(), first, &mut room[..]);
+            let swap = self.disk.swap.as_ref().filter(|_| first < end);
+            match swap.map(|swap| swap.staged(first, &mut room[cover.place(first)])) {
+                None | Some(Ok(false)) => break,
+                Some(Ok(true)) => first += 1, // it was staged just now
+                Some(Err(error)) => return Err(error),
+            }
+        }
         self.tally.hits.add(first - from);
         if first == end {
-            return None;
+            return Ok(None);
         }
         let most = end.min(first + RUN_MAX);
         let next = (first + 1..most).find(|page| self.has_page(*page));
         let run = first..next.unwrap_or(most);
         self.tally.misses.add(run.end - run.start);
-        Some(run)
+        Ok(Some(run))
     }
 
     fn has_page(&self, page: u64) -> bool {
@@ -282,7 +302,9 @@ impl Floor {
         // Swap keeps its room on the backing; a backing without holes keeps its bytes, which a trim allows.
         if self.disk.swap.is_none() {
             let bytes = whole.start * PAGE_BYTES..whole.end * PAGE_BYTES;
-            let _ = self.disk.backing.zero(&self.engine, bytes, true).await;
+            if let Err(error) = self.disk.backing.zero(&self.engine, bytes, true).await {
+                self.tell_of_zeroing(&error);
+            }
         }
         Answer::of(Ok(()), buffer)
     }
@@ -310,7 +332,7 @@ impl Floor {
                 self.write_zeroes(at, whole.start * PAGE_BYTES, at + len, &whole)
                     .await
             }
-            Err(_) if fast => Err(io::ErrorKind::Unsupported.into()),
+            Err(error) if fast => Err(error),
             Err(_) => self.write_zeroes_all(at..at + len).await,
         };
         let result = match (result, lasting) {
@@ -318,9 +340,16 @@ impl Floor {
             (result, _) => result,
         };
         if let Err(error) = &result {
-            self.disk.tell(Errand::Write, error);
+            self.tell_of_zeroing(error);
         }
         Answer::of_io(result, buffer)
+    }
+
+    /// A backing that makes no holes and no zeroes does not fail.
+    fn tell_of_zeroing(&self, error: &io::Error) {
+        if error.kind() != io::ErrorKind::Unsupported {
+            self.disk.tell(Errand::Write, error);
+        }
     }
 
     async fn zero_pages(&self, pages: Range<u64>, hole: bool) -> io::Result<()> {

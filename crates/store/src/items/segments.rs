@@ -122,15 +122,8 @@ impl Segments {
         self.recycles.store(more, Ordering::Relaxed);
     }
 
-    /// The ring, with all full segments in it.
-    pub(super) fn ring(&self) -> MutexGuard<'_, Ring> {
-        let mut ring = self.ring.lock();
-        self.take_in(&mut ring);
-        ring
-    }
-
-    /// The ring, unless another thread works on it.
-    pub(super) fn try_ring(&self) -> Option<MutexGuard<'_, Ring>> {
+    /// The ring, with all full segments in it, unless another thread works on it.
+    pub(crate) fn try_ring(&self) -> Option<MutexGuard<'_, Ring>> {
         let mut ring = self.ring.try_lock()?;
         self.take_in(&mut ring);
         Some(ring)
@@ -170,8 +163,7 @@ impl Segments {
         true
     }
 
-    /// Waits until nobody works on the ring. The caller is not pinned: who works on it may be waiting for
-    /// pins.
+    /// Waits until nobody works on the ring. The caller is not pinned: meanwhile no block would come free.
     pub(crate) fn await_ring(&self) {
         drop(self.ring.lock());
     }

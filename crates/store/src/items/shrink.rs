@@ -56,10 +56,15 @@ impl Loss {
 }
 
 impl Shrink<'_> {
-    /// Makes a tenant give up `blocks` blocks, or all it has. They go to the free list.
-    pub(crate) fn tenant(&mut self, tenant: &Tenant, blocks: u32, mode: ReleaseMode) -> Loss {
+    /// Makes a tenant, whose ring is held, give up `blocks` blocks, or all it has. They go to the free list.
+    pub(crate) fn tenant(
+        &mut self,
+        tenant: &Tenant,
+        mut ring: MutexGuard<'_, Ring>,
+        blocks: u32,
+        mode: ReleaseMode,
+    ) -> Loss {
         let held = tenant.held();
-        let mut ring = tenant.segments.ring();
         tenant.segments.close_all(&self.items.arena, &mut ring);
         let mut loss = Loss::default();
         match mode {

@@ -18,8 +18,8 @@ use crate::tenants::Tenant;
 const SWEPT_AT_ONCE: usize = 4;
 
 impl Pages {
-    /// Drops blocks of a tenant's ephemeral pages with all that is in them. The caller retires them, and
-    /// waits for their readers, before the memory goes. Returns the pages that were lost.
+    /// Drops blocks of a tenant's ephemeral pages with all that is in them, and retires them: their memory goes when
+    /// their readers have. Returns the pages that were lost.
     pub(super) fn drop_blocks(&self, tenant: &Tenant, blocks: &[BlockId]) -> u64 {
         let mut lost = 0;
         for block in blocks {

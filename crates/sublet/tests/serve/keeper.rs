@@ -1,7 +1,10 @@
 //! Who keeps pages of swap, and how it comes about.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use crate::daemon::{Daemon, Folder, SUBLET};
 
@@ -36,4 +39,52 @@ fn a_daemon_whose_program_was_replaced_still_finds_a_keeper() {
         !folder.path("admin.stage").exists(),
         "it ended with the daemon"
     );
+}
+
+/// Whoever ends the keeper (an administrator, the kernel for want of memory) ends no page's safety for long.
+#[test]
+fn a_keeper_that_is_ended_is_followed_by_another() {
+    let folder = Folder::new();
+    let daemon = folder.serve();
+    let place = format!("unix:{}", folder.path("swap.sock").display());
+    folder.ask(&[
+        "disk", "add", "swap", "--tenant", "t", "--kind", "swap", "--size", "1MiB", "--listen",
+        &place,
+    ]);
+    let first = keeper_of(&folder).expect("a keeper");
+    let killed = Command::new("kill").args(["-9", &first]).status();
+    assert!(killed.expect("kill runs").success());
+    let until = Instant::now() + Duration::from_secs(10);
+    let second = loop {
+        match keeper_of(&folder).filter(|pid| *pid != first) {
+            Some(pid) => break pid,
+            None if Instant::now() > until => panic!("nobody took its place"),
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    assert!(
+        !Path::new("/proc").join(&first).exists(),
+        "no zombie of it is left"
+    );
+    let (code, log) = daemon.end();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("the keeper of swap pages was ended"), "{log}");
+    let ended = || !Path::new("/proc").join(&second).exists();
+    while !ended() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(ended(), "it ended with the daemon");
+}
+
+/// The process that keeps the pages of a folder's daemon, and runs.
+fn keeper_of(folder: &Folder) -> Option<String> {
+    let stage = folder.path("admin.stage");
+    let processes = fs::read_dir("/proc").expect("a Linux");
+    let pids = processes.filter_map(|process| process.ok()?.file_name().into_string().ok());
+    pids.filter(|pid| pid.bytes().all(|byte| byte.is_ascii_digit()))
+        .find(|pid| {
+            let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let mut words = words.split(|byte| *byte == 0).skip(1);
+            words.next() == Some(b"keep") && words.next() == Some(stage.as_os_str().as_bytes())
+        })
 }

@@ -1,6 +1,6 @@
 //! mg: get, with everything that can be known of an item.
 
-use sublet_store::{Absence, Entry, Item, Marks, NewItem, Reading};
+use sublet_store::{Absence, Entry, Item, Lookup, Marks, NewItem, Reading};
 use sublet_types::Expiry;
 
 use super::super::session::Ran;
@@ -57,12 +57,17 @@ fn read(turn: Turn<'_>, flags: &Flags<'_>, out: &mut Vec<u8>) -> bool {
         render(turn, flags, item, Shown { expiry, marks, won }, out);
         won
     });
-    if won == Some(true) && !take_token(turn, flags) {
-        // Another reader was quicker: show what is there now.
-        out.truncate(mark);
-        return read(turn, flags, out);
+    if won != Some(true) || take_token(turn, flags) {
+        return won.is_some();
     }
-    won.is_some()
+    // Another reader was quicker: show what is there now. It was counted already.
+    out.truncate(mark);
+    let shown = turn.tenancy.read(flags.key.bytes(), Reading::Peek, |item| {
+        let (expiry, marks) = (item.expiry(), item.marks());
+        let won = false;
+        render(turn, flags, item, Shown { expiry, marks, won }, out);
+    });
+    matches!(shown, Lookup::Hit(()))
 }
 
 /// Notes that this reader is the one to refresh the item; says whether nobody did so before.

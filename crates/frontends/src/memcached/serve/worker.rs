@@ -347,6 +347,11 @@ impl Worker {
     fn dismiss(&mut self, token: Token) {
         let connection = self.connections.remove(token.0);
         self.held -= connection.held_counted;
+        // Its place may be another's before these are looked through again.
+        if connection.turn_is_due {
+            self.again.retain(|again| *again != token);
+            self.watchers.retain(|watcher| *watcher != token);
+        }
         let raw = connection.socket().as_raw_fd();
         // Closing the socket would do as well, unless somebody else still holds it open.
         let _ = self.poll.registry().deregister(&mut SourceFd(&raw));

@@ -55,7 +55,7 @@ fn request(input: &[u8]) -> Option<(&[u8], usize)> {
         b"set" => block(words.nth(2)?)?,
         _ => return None,
     };
-    Some((key, end + 1 + block))
+    Some((key, (end + 1).checked_add(block)?))
 }
 
 /// The length of a value and its end.
@@ -81,6 +81,8 @@ mod tests {
             b"",
             b"set k 0 0 x\r\n",
             b"set k 0 0 18446744073709551615\r\n",
+            b"set k 0 0 18446744073709551613\r\n",
+            b"ms k 18446744073709551613\r\n",
             b"delete k\r\n",
             b"\x80\n",
         ] {

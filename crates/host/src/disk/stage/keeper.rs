@@ -12,13 +12,18 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FlockOperation, MemfdFlags, SealFlags, fcntl_add_seals, flock, memfd_create};
+use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
+use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
 
 use super::{Preface, Stage};
 
@@ -49,11 +54,28 @@ pub enum KeeperError {
     InUse(PathBuf),
 }
 
+/// How long to wait before another try at a keeper.
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// A stage's memfd, and its keeper's socket.
 #[derive(Debug)]
 pub(in super::super) struct Kept {
     socket: PathBuf,
     file: File,
+    /// Set when no keeper is wanted any more.
+    is_over: Arc<AtomicBool>,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Release);
+    }
+}
+
+/// A keeper that answered.
+struct Keeper {
+    memfd: OwnedFd,
+    pid: Pid,
 }
 
 impl Kept {
@@ -64,25 +86,32 @@ impl Kept {
             path: socket.to_owned(),
             source,
         };
-        let fd = match ask_for(socket) {
-            Ok(fd) => fd,
+        let keeper = match ask_for(socket) {
+            Ok(keeper) => keeper,
             Err(error) if is_nobody(&error) => make(socket, slots).map_err(failed)?,
             Err(error) => return Err(failed(error)),
         };
         // Opened anew, so that the lock is this process's.
-        let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        let path = format!("/proc/self/fd/{}", keeper.memfd.as_raw_fd());
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .open(path)
             .map_err(failed)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Kept {
-                socket: socket.to_owned(),
-                file,
-            }),
-            Err(_) => Err(KeeperError::InUse(socket.to_owned())),
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Err(KeeperError::InUse(socket.to_owned()));
         }
+        let kept = Kept {
+            socket: socket.to_owned(),
+            file,
+            is_over: Arc::default(),
+        };
+        let (socket, is_over) = (socket.to_owned(), Arc::clone(&kept.is_over));
+        std::thread::Builder::new()
+            .name("keeper".into())
+            .spawn(move || follow(&socket, keeper, &is_over))
+            .map_err(failed)?;
+        Ok(kept)
     }
 
     /// The memfd.
@@ -92,6 +121,7 @@ impl Kept {
 
     /// Nothing is left to keep.
     pub(in super::super) fn end(self) {
+        self.is_over.store(true, Ordering::Release);
         let told =
             UnixStream::connect(&self.socket).and_then(|mut keeper| keeper.write_all(&[END]));
         if let Err(error) = told {
@@ -105,11 +135,51 @@ fn is_nobody(error: &io::Error) -> bool {
     nobody.contains(&error.kind())
 }
 
+/// Waits for a keeper's end. One that ends before its time is followed by another, which has the same pages.
+fn follow(socket: &Path, mut keeper: Keeper, is_over: &AtomicBool) {
+    let is_over = || is_over.load(Ordering::Acquire);
+    loop {
+        if let Err(error) = wait_for(keeper.pid) {
+            tracing::warn!(%error, "nobody sees whether the keeper of swap pages lives");
+            return;
+        }
+        if is_over() {
+            return;
+        }
+        tracing::error!(pid = %keeper.pid, "the keeper of swap pages was ended; another takes its place");
+        while let Err(error) = start(socket, &keeper.memfd).map(|pid| keeper.pid = pid) {
+            tracing::error!(%error, "nobody keeps pages of swap while this daemon is away: there is no keeper for them");
+            std::thread::sleep(PAUSE);
+            if is_over() {
+                return;
+            }
+        }
+    }
+}
+
+/// Waits until a process has ended; one that this one started is gone then.
+fn wait_for(pid: Pid) -> io::Result<()> {
+    let process = match pidfd_open(pid, PidfdFlags::empty()) {
+        Err(Errno::SRCH) => return Ok(()),
+        opened => opened?,
+    };
+    let mut ended = [PollFd::new(&process, PollFlags::IN)];
+    while let Err(error) = poll(&mut ended, None) {
+        if error != Errno::INTR {
+            return Err(error.into());
+        }
+    }
+    // Somebody else's child is not ours to wait for.
+    let _ = waitid(WaitId::PidFd(process.as_fd()), WaitIdOptions::EXITED);
+    Ok(())
+}
+
 /// Asks a keeper for what it keeps.
-fn ask_for(socket: &Path) -> io::Result<OwnedFd> {
+fn ask_for(socket: &Path) -> io::Result<Keeper> {
     let mut keeper = UnixStream::connect(socket)?;
     keeper.set_read_timeout(Some(PATIENCE))?;
-    if rustix::net::sockopt::socket_peercred(&keeper)?.uid != rustix::process::geteuid() {
+    let peer = rustix::net::sockopt::socket_peercred(&keeper)?;
+    if peer.uid != rustix::process::geteuid() {
         return Err(io::Error::other("somebody else's process listens there"));
     }
     keeper.write_all(&[GIVE])?;
@@ -128,7 +198,10 @@ fn ask_for(socket: &Path) -> io::Result<OwnedFd> {
     });
     let given = rights.ok_or_else(|| io::Error::other("the keeper of swap pages gave nothing"))?;
     match rustix::fs::fcntl_get_seals(&given)?.contains(SealFlags::SHRINK | SealFlags::GROW) {
-        true => Ok(given),
+        true => Ok(Keeper {
+            memfd: given,
+            pid: peer.pid,
+        }),
         false => Err(io::Error::other(
             "the keeper of swap pages gave something else",
         )),
@@ -136,12 +209,19 @@ fn ask_for(socket: &Path) -> io::Result<OwnedFd> {
 }
 
 /// A new memfd, and a keeper for it.
-fn make(socket: &Path, slots: u32) -> io::Result<OwnedFd> {
+fn make(socket: &Path, slots: u32) -> io::Result<Keeper> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let memfd = File::from(memfd_create("sublet-stage", flags)?);
     memfd.set_len(Stage::file_bytes(slots))?;
     fcntl_add_seals(&memfd, SealFlags::SHRINK | SealFlags::GROW)?;
     Preface::write(&memfd, slots)?;
+    let memfd = OwnedFd::from(memfd);
+    let pid = start(socket, &memfd)?;
+    Ok(Keeper { memfd, pid })
+}
+
+/// Starts a keeper for a memfd, and waits until it answers.
+fn start(socket: &Path, memfd: &OwnedFd) -> io::Result<Pid> {
     // In a group of its own: what ends the daemon, be it Ctrl-C, does not end the keeper.
     Command::new(THIS_PROGRAM)
         .arg0("sublet")
@@ -153,13 +233,13 @@ fn make(socket: &Path, slots: u32) -> io::Result<OwnedFd> {
         .process_group(0)
         .spawn()?;
     let until = Instant::now() + PATIENCE;
-    while let Err(error) = ask_for(socket) {
-        if Instant::now() > until {
-            return Err(error);
+    loop {
+        match ask_for(socket) {
+            Ok(keeper) => return Ok(keeper.pid),
+            Err(error) if Instant::now() > until => return Err(error),
+            Err(_) => std::thread::sleep(Duration::from_millis(5)),
         }
-        std::thread::sleep(Duration::from_millis(5));
     }
-    Ok(memfd.into())
 }
 
 /// The keeper's life: `sublet keep SOCKET`, with the memfd as standard input.
@@ -180,8 +260,15 @@ pub fn keep(socket: &Path) -> io::Result<()> {
     let listener = listener?;
     fs::set_permissions(socket, fs::Permissions::from_mode(0o600))?;
     for visitor in listener.incoming() {
-        let ended = visitor.and_then(|visitor| attend(visitor, &kept));
-        if matches!(ended, Ok(true)) {
+        let is_over = match visitor {
+            Ok(visitor) => attend(visitor, &kept).unwrap_or(false),
+            Err(_) => {
+                // No descriptor or no memory for it: later, perhaps.
+                std::thread::sleep(PAUSE);
+                false
+            }
+        };
+        if is_over {
             break;
         }
     }

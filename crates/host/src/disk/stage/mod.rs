@@ -210,25 +210,44 @@ impl Stage {
         let _ = self.file.write_all_at(&Head::NONE, head_place(slot));
     }
 
-    /// Reads a page that is there.
-    pub(super) fn read(&self, disk: StageDisk, page: u64, into: &mut [u8]) -> bool {
+    /// Reads a page; says whether it is there.
+    ///
+    /// # Errors
+    ///
+    /// It is there and cannot be read: what the backing has is older.
+    pub(super) fn read(&self, disk: StageDisk, page: u64, into: &mut [u8]) -> io::Result<bool> {
         self.read_if(disk, page, None, into)
     }
 
-    /// Reads a page that has not changed since somebody looked.
-    pub(super) fn read_same(&self, disk: StageDisk, staged: Staged, into: &mut [u8]) -> bool {
+    /// Reads a page; says whether it has not changed since somebody looked. Errors as for [`read`](Stage::read).
+    pub(super) fn read_same(
+        &self,
+        disk: StageDisk,
+        staged: Staged,
+        into: &mut [u8],
+    ) -> io::Result<bool> {
         self.read_if(disk, staged.page, Some(staged.sequence), into)
     }
 
-    fn read_if(&self, disk: StageDisk, page: u64, same: Option<u64>, into: &mut [u8]) -> bool {
+    fn read_if(
+        &self,
+        disk: StageDisk,
+        page: u64,
+        same: Option<u64>,
+        into: &mut [u8],
+    ) -> io::Result<bool> {
         // Locked, so that the slot is not given to another page meanwhile.
         let index = self.index.lock();
         let Some(slot) = index.of_page.get(&(disk, page)) else {
-            return false;
+            return Ok(false);
         };
         let occupied = index.slots[*slot as usize];
         let is_same = |sequence| occupied.is_some_and(|occupied| occupied.sequence == sequence);
-        same.is_none_or(is_same) && self.file.read_exact_at(into, self.place(*slot)).is_ok()
+        if !same.is_none_or(is_same) {
+            return Ok(false);
+        }
+        self.file.read_exact_at(into, self.place(*slot))?;
+        Ok(true)
     }
 
     /// Whether a page is there.

@@ -83,3 +83,42 @@ fn a_backing_that_hangs_is_left_alone() {
         "{waited:?} for three waits of {second:?}"
     );
 }
+
+/// A staged page that cannot be read is not had from the backing, which has an older one.
+#[test]
+fn a_staged_page_that_cannot_be_read_is_an_error() {
+    let mut rig = Rig::new(DiskKind::Swap, |settings| {
+        settings.durability = Some(Durability::Memory);
+    });
+    rig.end();
+    let memfd = File::from(memfd_create("stage", MemfdFlags::CLOEXEC).expect("a memfd"));
+    memfd.set_len(Stage::file_bytes(64)).expect("it grows");
+    Preface::write(&memfd, 64).expect("written");
+    let staged = memfd.try_clone().expect("cloned");
+    rig.stage = Some(Arc::new(Stage::open(staged).expect("a stage")));
+    rig.open();
+    let desk = rig.desk();
+    rig.write(&*desk, 0, &[1; 4096]);
+    let disk = Arc::clone(&rig.open.as_ref().expect("open").disk);
+    let worker = rig.premises.store.worker().expect("a worker");
+    let key = crate::disk::cover::key(disk.pool, 0);
+    assert!(worker.flush_page(disk.tenant, key, Second(1)));
+    assert_eq!(rig.read(&*desk, 0, 4096), [1; 4096], "it is staged");
+
+    memfd.set_len(4096).expect("cut off");
+    assert!(!desk.read(0, &mut [0; 4096]));
+    for (at, len) in [(0, 4096), (0, 16384), (512, 512)] {
+        let outcome = rig.ask(Verb::Read, at, len, Buffer::zeroed(len as usize));
+        assert_eq!(outcome.result, Err(Fault::Io), "{len} bytes at {at}");
+    }
+    let part = Verb::Write { lasting: false };
+    let outcome = rig.ask(part, 512, 512, Buffer::zeroed(512));
+    assert_eq!(
+        outcome.result,
+        Err(Fault::Io),
+        "the rest of the page is not known"
+    );
+    assert_eq!(disk.swap.as_ref().expect("swap").dirty(), 1);
+    assert!(desk.trim(0, 4096), "its guest may forget it");
+    assert_eq!(rig.read(&*desk, 0, 4096).len(), 4096);
+}
