@@ -104,13 +104,14 @@ impl Tenants {
 
     /// Who gives way when `putter` needs a block: the tenant with the largest fairness, if it is ahead
     /// of the putter by more than a block; else the putter itself. Nobody is brought below its floor for
-    /// another.
+    /// another, unless the arena is too small for anything else.
     pub(crate) fn gives_way<'a>(&'a self, putter: &'a Tenant, block_bytes: usize) -> &'a Tenant {
-        let ahead = self
+        let by_weight = |a: &&Tenant, b: &&Tenant| a.per_weight(0).total_cmp(&b.per_weight(0));
+        let above = self
             .iter()
-            .filter(|tenant| tenant.is_above_floor(block_bytes))
-            .max_by(|a, b| a.per_weight(0).total_cmp(&b.per_weight(0)));
-        match ahead {
+            .filter(|tenant| tenant.is_above_floor(block_bytes));
+        let ahead = above.max_by(by_weight);
+        match ahead.or_else(|| self.iter().max_by(by_weight)) {
             // Who has nothing yet gets its first block from whoever has most.
             Some(tenant) if putter.held() == 0 => tenant,
             Some(tenant) if tenant.per_weight(0) > putter.per_weight(1) => tenant,
@@ -369,6 +370,11 @@ mod tests {
         let putter = tenants.get(other).expect("there");
         assert_eq!(tenants.gives_way(putter, BLOCK).id, other);
         hold(&tenants, other, 0);
+        assert_eq!(
+            tenants.gives_way(putter, BLOCK).id,
+            floored,
+            "who has nothing can store something even where floors take all"
+        );
         let giver = tenants.gives_back(Tenant::held, BLOCK).expect("somebody");
         assert_eq!(giver.id, floored);
     }

@@ -306,21 +306,26 @@ impl Items {
     }
 
     /// Counts a use, for eviction; returns the slot as it is then.
-    fn note_use(&self, cell: Cell<'_>, moment: Moment) -> Slot {
-        let slot = cell.slot;
+    fn note_use(&self, mut cell: Cell<'_>, moment: Moment) -> Slot {
         self.arena
-            .block(slot.place().block)
+            .block(cell.slot.place().block)
             .hit(moment.now, moment.luck);
-        let hits = slot.hits();
-        let counts =
-            hits < HITS_EXACT || (hits < HITS_MAX && moment.luck.is_multiple_of(u64::from(hits)));
-        if !counts && slot.fetched() {
-            return slot;
+        loop {
+            let slot = cell.slot;
+            let hits = slot.hits();
+            let counts = hits < HITS_EXACT
+                || (hits < HITS_MAX && moment.luck.is_multiple_of(u64::from(hits)));
+            if !counts && slot.fetched() {
+                return slot;
+            }
+            let used = slot.with_hits(hits + u32::from(counts)).with_fetched(true);
+            match cell.exchange(used) {
+                // Somebody else used it, or was told its cas unique: perhaps this very reader.
+                Err(changed) if changed.has_same_place(slot) => cell.slot = changed,
+                // Lost if the item moves at this moment: one hit of an estimate.
+                Ok(()) | Err(_) => return used,
+            }
         }
-        let used = slot.with_hits(hits + u32::from(counts)).with_fetched(true);
-        // Lost if the slot changes at this moment: one hit of an estimate.
-        let _ = cell.exchange(used);
-        used
     }
 
     /// Visits a tenant's items in one bucket of the index and says which bucket is next.
