@@ -274,7 +274,10 @@ impl<'a> View<'a> {
             }
         }
         if least.0 < self.settings.floor {
-            least = (self.settings.floor, Bound::Floor);
+            least = match least.1 {
+                Bound::Hold => (self.settings.floor, Bound::Hold),
+                _ => (self.settings.floor, Bound::Floor),
+            };
         }
         least
     }

@@ -335,6 +335,8 @@ pub struct TenantFigures {
     pub used: Bytes,
     /// Live items.
     pub items: u64,
+    /// When the oldest of them was stored, or moved last to make room: to within its block's other items.
+    pub oldest: Option<Second>,
     /// Items evicted to make room, since the start.
     pub evictions: u64,
     /// Of these, items that no read ever hit.

@@ -121,31 +121,38 @@ impl Store {
         self.figures_of(tenant, &self.live())
     }
 
-    /// Live items and bytes of each tenant.
-    fn live(&self) -> Vec<(u64, u64)> {
+    /// Live items of each tenant.
+    fn live(&self) -> Vec<Live> {
         let tenants: Vec<&Tenant> = self.items.tenants.iter().collect();
-        let mut live = vec![(0, 0); tenants.len()];
+        let mut live = vec![Live::default(); tenants.len()];
         for (_, block) in self.items.arena.blocks() {
             let Claimant::Tenant(owner) = block.owner() else {
                 continue;
             };
             let place = owner.0 as usize;
             if place < live.len() && !tenants[place].segments.is_flushed(block.sequence()) {
-                live[place].0 += u64::from(block.live_items.load(Ordering::Relaxed));
-                live[place].1 += u64::from(block.live_bytes.load(Ordering::Relaxed));
+                let live = &mut live[place];
+                let items = u64::from(block.live_items.load(Ordering::Relaxed));
+                live.items += items;
+                live.bytes += u64::from(block.live_bytes.load(Ordering::Relaxed));
+                let opened = block.opened();
+                if items > 0 && live.oldest.is_none_or(|oldest| opened < oldest) {
+                    live.oldest = Some(opened);
+                }
             }
         }
         live
     }
 
-    fn figures_of(&self, tenant: &Tenant, live: &[(u64, u64)]) -> TenantFigures {
-        let (items, used) = live.get(tenant.id.0 as usize).copied().unwrap_or_default();
+    fn figures_of(&self, tenant: &Tenant, live: &[Live]) -> TenantFigures {
+        let live = live.get(tenant.id.0 as usize).copied().unwrap_or_default();
         TenantFigures {
             id: tenant.id,
             settings: tenant.settings(),
             held: self.bytes(tenant.held()),
-            used: Bytes(used),
-            items,
+            used: Bytes(live.bytes),
+            items: live.items,
+            oldest: live.oldest,
             evictions: tenant.tally.evictions.get(),
             evicted_unfetched: tenant.tally.evicted_unfetched.get(),
             reclaimed: tenant.tally.reclaimed.get(),
@@ -194,8 +201,8 @@ impl Store {
             held: self.bytes(arena.held()),
             free: self.bytes(arena.ready()),
             index: self.bytes(self.items.index_blocks() as u32),
-            used: Bytes(live.iter().map(|(_, bytes)| bytes).sum()),
-            items: live.iter().map(|(items, _)| items).sum(),
+            used: Bytes(live.iter().map(|live| live.bytes).sum()),
+            items: live.iter().map(|live| live.items).sum(),
         }
     }
 
@@ -222,6 +229,15 @@ impl Store {
     pub fn populate(&self) -> bool {
         self.items.arena.populate_ahead()
     }
+}
+
+/// What a tenant's blocks have of live items.
+#[derive(Clone, Copy, Default)]
+struct Live {
+    items: u64,
+    bytes: u64,
+    /// When the oldest of these blocks was opened.
+    oldest: Option<Second>,
 }
 
 /// One thread's handle on the store.

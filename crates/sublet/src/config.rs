@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use sublet_host::admin::check_files;
 use sublet_host::config;
 use sublet_host::run::{ServiceError, unusable_files};
 
@@ -41,10 +42,14 @@ fn check(file: &Path) -> Exit {
         Ok(config) => config,
         Err(faults) => return Exit::usage(faults),
     };
-    let unusable = unusable_files(&config);
+    let mut unusable = unusable_files(&config)
+        .iter()
+        .map(ServiceError::to_string)
+        .collect::<Vec<_>>();
+    let admin = config.admin.tcp.as_ref().map_or(Ok(()), check_files);
+    unusable.extend(admin.err().map(|error| error.to_string()));
     if !unusable.is_empty() {
-        let lines: Vec<String> = unusable.iter().map(ServiceError::to_string).collect();
-        return Exit::usage(lines.join("\n"));
+        return Exit::usage(unusable.join("\n"));
     }
     Exit::written(writeln!(
         io::stdout(),

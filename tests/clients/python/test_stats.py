@@ -94,6 +94,11 @@ def test_items_and_slabs_have_whole_classes(node, text):
     assert all(re.fullmatch(r"items:\d+:\w+", name) for name in items)
     assert all(re.fullmatch(r"(\d+:)?\w+", name) for name in slabs)
     assert {"active_slabs", "total_malloced"} <= slabs.keys()
+    ages = [int(value) for name, value in items.items() if name.endswith(":age")]
+    assert ages and all(0 <= age < 3600 for age in ages)
+    # Exporters take a figure that stands in both for a contradiction.
+    plain = lambda names: {name.rpartition(":")[2] for name in names}
+    assert plain(items) & plain(slabs) == set()
     assert any(name.endswith(":state") for name in conns)
 
 

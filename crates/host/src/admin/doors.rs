@@ -134,6 +134,17 @@ impl Doors {
     }
 }
 
+/// Whether the files that the admin interface over TCP needs can be used.
+///
+/// # Errors
+///
+/// The first that cannot.
+pub fn check_files(config: &AdminTcp) -> Result<(), DoorsError> {
+    token(&config.token_file)?;
+    acceptor(&config.cert, &config.key)?;
+    Ok(())
+}
+
 impl TlsDoor {
     fn open(config: &AdminTcp) -> Result<TlsDoor, DoorsError> {
         Ok(TlsDoor {

@@ -15,7 +15,7 @@ use std::thread::{self, JoinHandle};
 use tokio::runtime;
 use tokio::sync::watch;
 
-pub use doors::{Doors, DoorsError};
+pub use doors::{Doors, DoorsError, check_files};
 
 use crate::run::Daemon;
 

@@ -252,10 +252,12 @@ impl Daemon {
                 .clone()
                 .map(|(tenant, service)| (tenant, service.id)),
         );
-        for (tenant, service) in tenants {
-            service.reread(tenant, &users);
+        let unread = tenants
+            .filter(|(tenant, service)| !service.reread(tenant, &users))
+            .count();
+        if unread == 0 {
+            tracing::info!("passwords and certificates were read anew");
         }
-        tracing::info!("passwords and certificates were read anew");
     }
 
     /// Gives memory back; returns when the last block has left.
@@ -561,7 +563,7 @@ fn said(decision: Decision) -> (&'static str, String) {
         Bound::Hold => ("hold", "a release by hand, held".into()),
         Bound::Floor => (
             "floor",
-            "the floor that was set: the host would need more".into(),
+            "its floor (arena.floor): the host would need more".into(),
         ),
         Bound::Growing => ("growing", "it is growing, at its pace".into()),
         Bound::Braked(signal) => (

@@ -174,17 +174,20 @@ impl Service {
         })
     }
 
-    /// Reads its passwords and certificates anew. What cannot be used changes nothing.
-    pub(super) fn reread(&self, tenant: &TenantConfig, users: &Users) {
-        if tenant.auth_file.is_some() {
-            match passwords(tenant, users) {
-                Ok(passwords) => self.face.set_passwords(passwords),
-                Err(error) => tracing::warn!(%error, "the old passwords stay"),
-            }
+    /// Reads its passwords and certificates anew. What cannot be used changes nothing; says whether all could.
+    pub(super) fn reread(&self, tenant: &TenantConfig, users: &Users) -> bool {
+        let passwords = match tenant.auth_file.is_some() {
+            true => passwords(tenant, users).map(|read| self.face.set_passwords(read)),
+            false => Ok(()),
+        };
+        if let Err(error) = &passwords {
+            tracing::warn!(%error, "the old passwords stay");
         }
-        if let Some(Err(error)) = self.tls.as_ref().map(|tls| tls.reload()) {
+        let certificates = self.tls.as_ref().map_or(Ok(()), |tls| tls.reload());
+        if let Err(error) = &certificates {
             tracing::warn!(tenant = %self.name, %error, "the old certificates stay");
         }
+        passwords.is_ok() && certificates.is_ok()
     }
 
     /// What the loop needs of it.

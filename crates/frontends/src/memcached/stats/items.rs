@@ -12,6 +12,10 @@ pub(super) fn write(turn: Turn<'_>, rows: &mut dyn Rows) {
     let zero = turn.face.zero(tenant);
     let counters = turn.tenancy.ledger().since_reset(tenant);
     let since = u64::saturating_sub;
+    let now = turn.tenancy.now();
+    let age = figures
+        .oldest
+        .map_or(0, |oldest| now.0.saturating_sub(oldest.0));
     write_all(
         rows,
         &format!("items:{CLASS}:"),
@@ -21,6 +25,9 @@ pub(super) fn write(turn: Turn<'_>, rows: &mut dyn Rows) {
             ("number_warm", 0),
             ("number_cold", figures.items),
             ("number_temp", 0),
+            ("age_hot", 0),
+            ("age_warm", 0),
+            ("age", age.into()),
             ("mem_requested", figures.used.0),
             ("evicted", since(figures.evictions, zero.evictions)),
             (

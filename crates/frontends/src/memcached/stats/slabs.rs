@@ -25,7 +25,6 @@ pub(super) fn write(turn: Turn<'_>, rows: &mut dyn Rows) {
                 ("used_chunks", figures.items),
                 ("free_chunks", 0),
                 ("free_chunks_end", 0),
-                ("mem_requested", figures.used.0),
                 ("get_hits", counters.get_hits.get()),
                 ("cmd_set", counters.cmd_set.get()),
                 ("delete_hits", counters.delete_hits.get()),
