@@ -176,21 +176,7 @@ impl Worker {
                 .into_iter()
                 .collect();
         }
-        let mut quotas: Vec<(&Tenant, u32)> = tenants.iter().map(|tenant| (tenant, 0)).collect();
-        for _ in 0..blocks {
-            let left = |tenant: &Tenant| {
-                let quota = quotas
-                    .get(tenant.id.0 as usize)
-                    .map_or(0, |(_, quota)| *quota);
-                tenant.held().saturating_sub(quota)
-            };
-            let Some(giver) = tenants.gives_back(left, self.items().arena.block_bytes()) else {
-                break;
-            };
-            quotas[giver.id.0 as usize].1 += 1;
-        }
-        quotas.retain(|(_, quota)| *quota > 0);
-        quotas
+        tenants.give_back(blocks, self.items().arena.block_bytes())
     }
 
     /// The chores of the background: dead segments, dropped pages, the index's size, heat, surplus, limits. Takes about a

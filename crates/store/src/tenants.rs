@@ -1,5 +1,6 @@
 //! Who owns blocks, and who must give way (Mortar §5.2).
 
+use std::collections::BinaryHeap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -119,27 +120,78 @@ impl Tenants {
         }
     }
 
-    /// Who gives the next block back to the host: the tenant with the largest fairness above its floor;
-    /// where all are at their floors, the largest of all, for the host's need comes first.
-    pub(crate) fn gives_back(
-        &self,
-        held: impl Fn(&Tenant) -> u32,
-        block_bytes: usize,
-    ) -> Option<&Tenant> {
-        let order = |tenant: &&Tenant| {
-            let blocks = held(tenant);
-            let above =
-                u64::from(blocks) * block_bytes as u64 > tenant.floor().map_or(0, |floor| floor.0);
-            (above, f64::from(blocks) / f64::from(tenant.weight().0))
-        };
-        self.iter()
-            .filter(|tenant| held(tenant) > 0)
-            .max_by(|a, b| {
-                let (a, b) = (order(a), order(b));
-                a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
-            })
+    /// Who gives how many of so many blocks back to the host: again and again the tenant with the largest fairness
+    /// above its floor; where all are at their floors, the largest of all, for the host's need comes first.
+    pub(crate) fn give_back(&self, blocks: u32, block_bytes: usize) -> Vec<(&Tenant, u32)> {
+        let givers = self.iter().map(|tenant| Giver::new(tenant, block_bytes));
+        let mut givers: BinaryHeap<Giver<'_>> = givers.filter(|giver| giver.left > 0).collect();
+        for _ in 0..blocks {
+            // What changes in place moves to its new place when it is let go of.
+            match givers.peek_mut() {
+                Some(mut giver) if giver.left > 0 => giver.left -= 1,
+                _ => break,
+            }
+        }
+        let quotas = givers
+            .into_iter()
+            .map(|giver| (giver.tenant, giver.held - giver.left));
+        let mut quotas: Vec<_> = quotas.filter(|(_, quota)| *quota > 0).collect();
+        quotas.sort_unstable_by_key(|(tenant, _)| tenant.id);
+        quotas
     }
 }
+
+/// A tenant that gives blocks back, ordered by who gives the next one.
+struct Giver<'a> {
+    tenant: &'a Tenant,
+    held: u32,
+    left: u32,
+    floor_blocks: u64,
+    weight: f64,
+}
+
+impl Giver<'_> {
+    fn new(tenant: &Tenant, block_bytes: usize) -> Giver<'_> {
+        let held = tenant.held();
+        Giver {
+            tenant,
+            held,
+            left: held,
+            floor_blocks: tenant
+                .floor()
+                .map_or(0, |floor| floor.0 / block_bytes as u64),
+            weight: f64::from(tenant.weight().0),
+        }
+    }
+}
+
+impl Ord for Giver<'_> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        let has_some = |giver: &Self| giver.left > 0;
+        let is_above = |giver: &Self| u64::from(giver.left) > giver.floor_blocks;
+        let fairness = |giver: &Self| f64::from(giver.left) / giver.weight;
+        let by_floor = has_some(self)
+            .cmp(&has_some(other))
+            .then(is_above(self).cmp(&is_above(other)));
+        by_floor
+            .then(fairness(self).total_cmp(&fairness(other)))
+            .then(self.tenant.id.cmp(&other.tenant.id))
+    }
+}
+
+impl PartialOrd for Giver<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Giver<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Giver<'_> {}
 
 impl Tenant {
     fn new(id: TenantId, settings: TenantSettings) -> Tenant {
@@ -375,8 +427,20 @@ mod tests {
             floored,
             "who has nothing can store something even where floors take all"
         );
-        let giver = tenants.gives_back(Tenant::held, BLOCK).expect("somebody");
-        assert_eq!(giver.id, floored);
+        let quotas = |blocks| -> Vec<(TenantId, u32)> {
+            let givers = tenants.give_back(blocks, BLOCK).into_iter();
+            givers.map(|(tenant, quota)| (tenant.id, quota)).collect()
+        };
+        assert_eq!(quotas(1), [(floored, 1)]);
+        hold(&tenants, other, 3);
+        assert_eq!(
+            quotas(2),
+            [(other, 2)],
+            "who is above its floor gives first"
+        );
+        assert_eq!(quotas(1000), [(floored, 50), (other, 3)]);
+        hold(&tenants, floored, 60);
+        assert_eq!(quotas(12), [(floored, 10), (other, 2)]);
     }
 
     #[test]

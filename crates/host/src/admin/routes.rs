@@ -168,9 +168,10 @@ impl From<Declined> for No {
 fn of_disk(error: &DiskError) -> (StatusCode, &'static str) {
     match error {
         DiskError::NoDisk(_) => (StatusCode::NOT_FOUND, "`sublet disk list` shows them all"),
-        DiskError::Exists(_) | DiskError::Busy(_) | DiskError::Backing(BackingError::InUse(_)) => {
-            (StatusCode::CONFLICT, "")
-        }
+        DiskError::Exists(_)
+        | DiskError::Busy(_)
+        | DiskError::OfAnother { .. }
+        | DiskError::Backing(BackingError::InUse(_)) => (StatusCode::CONFLICT, ""),
         DiskError::NotAllowed { .. } => (
             StatusCode::FORBIDDEN,
             "add its folder there in the config file, or name the disk in the file, and restart",

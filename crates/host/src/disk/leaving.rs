@@ -19,6 +19,9 @@ use super::stage::Stage;
 /// How often it is looked whether everything is written.
 const LOOK: Duration = Duration::from_millis(5);
 
+/// How long a backing may take for nothing at all before a removal gives up on it.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+
 /// How long a backing may take for what is given up if it does not take it.
 const LAST_CHANCE: Duration = Duration::from_secs(10);
 
@@ -31,10 +34,34 @@ pub enum Unwritten {
     GivenUp,
 }
 
+/// How long a backing is waited for.
+#[derive(Clone, Copy)]
+enum Patience {
+    Endless,
+    Until(Instant),
+    /// For as long as it is never silent for so long.
+    Silence(Duration),
+}
+
+impl Patience {
+    /// How long it lasts still for a backing that moved last at that moment; `None` is without end.
+    fn left(self, moved_at: Instant) -> Option<Duration> {
+        match self {
+            Patience::Endless => None,
+            Patience::Until(until) => Some(until.saturating_duration_since(Instant::now())),
+            Patience::Silence(longest) => Some(longest.saturating_sub(moved_at.elapsed())),
+        }
+    }
+}
+
+fn mute() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "it does not answer")
+}
+
 impl Disks {
     /// Waits until everything that was written before lasts on the backing.
     pub fn flush(&self, name: &DiskName) -> Result<(), DiskError> {
-        self.find(name)?.flush(None)
+        self.find(name)?.flush(Patience::Endless)
     }
 
     /// Brings everything to the backing of a disk that is to be removed.
@@ -192,9 +219,9 @@ impl Shelved {
         DiskError::Failed { name, source }
     }
 
-    /// Brings everything to the backing, until that fails or `until`.
-    fn flush(&self, until: Option<Instant>) -> Result<(), DiskError> {
-        self.write_staged(until)?;
+    /// Brings everything to the backing, until that fails or patience ends.
+    fn flush(&self, patience: Patience) -> Result<(), DiskError> {
+        self.write_staged(patience)?;
         let (asked, answer) = channel();
         self.disk.start(Request {
             verb: Verb::Flush,
@@ -204,32 +231,34 @@ impl Shelved {
             to: Arc::new(Waiter(Mutex::new(asked))),
             token: 0,
         });
-        let answered = match until {
+        let answered = match patience.left(Instant::now()) {
             None => answer.recv().map_err(io::Error::other),
-            Some(until) => answer
-                .recv_timeout(until.saturating_duration_since(Instant::now()))
-                .map_err(|_| io::ErrorKind::TimedOut.into()),
+            Some(left) => answer.recv_timeout(left).map_err(|_| mute()),
         };
         let result = answered.map_err(|error| self.failed(error))?.result;
         result.map_err(|fault| self.failed(io::Error::other(fault)))
     }
 
     /// Waits for who writes behind. A backing that failed before is tried once more.
-    fn write_staged(&self, until: Option<Instant>) -> Result<(), DiskError> {
+    fn write_staged(&self, patience: Patience) -> Result<(), DiskError> {
         let Some(swap) = &self.disk.swap else {
             return Ok(());
         };
         let failures = swap.failures();
         let hurry = swap.hurry();
+        let (mut dirty, mut moved_at) = (swap.dirty(), Instant::now());
         while hurry.has_some() {
             if swap.failures() > failures {
                 let why = self.disk.ails_of().unwrap_or_default();
                 return Err(self.failed(io::Error::other(format!("it takes no writes: {why}"))));
             }
-            if until.is_some_and(|until| Instant::now() > until) {
-                return Err(self.failed(io::ErrorKind::TimedOut.into()));
+            if patience.left(moved_at) == Some(Duration::ZERO) {
+                return Err(self.failed(mute()));
             }
             thread::sleep(LOOK);
+            if std::mem::replace(&mut dirty, swap.dirty()) != dirty {
+                moved_at = Instant::now();
+            }
         }
         Ok(())
     }
@@ -239,7 +268,8 @@ impl Shelved {
         let Some(swap) = &self.disk.swap else {
             return Ok(());
         };
-        self.flush(None).map_err(|error| match error {
+        let patience = Patience::Silence(SILENCE_MAX);
+        self.flush(patience).map_err(|error| match error {
             DiskError::Failed { name, source } => DiskError::Unwritten {
                 name,
                 source,
@@ -252,7 +282,7 @@ impl Shelved {
     /// Brings to the backing what it takes within a time.
     pub(super) fn try_to_clear(&self, time: Duration) {
         if self.disk.swap.is_some()
-            && let Err(error) = self.flush(Some(Instant::now() + time))
+            && let Err(error) = self.flush(Patience::Until(Instant::now() + time))
         {
             tracing::warn!(disk = %self.settings.name, %error, "a disk goes by its owner's word before its backing has everything");
         }

@@ -62,9 +62,23 @@ pub enum DiskError {
         /// The backing.
         path: PathBuf,
     },
+    /// Its backing hangs.
+    #[error("{} does not answer; try again when its file system does", path.display())]
+    Mute {
+        /// The backing.
+        path: PathBuf,
+    },
     /// Nothing behind it, and nowhere to make it.
     #[error("disk {0} has no backing, and there is no state folder to make one in; name one")]
     NoBacking(DiskName),
+    /// Its file was left by another tenant's disk.
+    #[error("{} has what tenant {owner}'s disk of that name left: delete it, or choose another name", path.display())]
+    OfAnother {
+        /// The file.
+        path: PathBuf,
+        /// Whose it is.
+        owner: String,
+    },
     /// Nothing behind it that could be served.
     #[error(transparent)]
     Backing(#[from] BackingError),
@@ -136,7 +150,15 @@ pub enum DiskError {
         "the backing of disk {0} stays as large after a restart, and the config says another size: leave --temporary away"
     )]
     Outgrows(DiskName),
-    /// The backing failed while it was changed or everything was brought to it.
+    /// It stays as large as it is.
+    #[error("disk {name} cannot be made larger: {source}")]
+    NotGrown {
+        /// Which disk.
+        name: DiskName,
+        /// Why.
+        source: io::Error,
+    },
+    /// The backing failed while everything was brought to it.
     #[error("the backing of disk {name} failed: {source}")]
     Failed {
         /// Which disk.

@@ -63,7 +63,8 @@ impl OpenDisk {
     ) -> Result<OpenDisk, DiskError> {
         let backing = open_backing(settings, opening)?;
         let (path, is_new) = (backing.path().to_owned(), backing.is_new());
-        let opened = OpenDisk::start_on(backing, settings, opening);
+        let opened = check_owner(&backing, settings, opening)
+            .and_then(|()| OpenDisk::start_on(backing, settings, opening));
         if opened.is_err() && is_new {
             undo(&path);
         }
@@ -156,6 +157,34 @@ fn open_backing(settings: &DiskSettings, opening: &Opening<'_>) -> Result<Backin
         source,
     })?;
     fit(backing, has, settings, opening)
+}
+
+/// A file that nobody named goes on from the disk that left it, but never from another tenant's: its pages were that
+/// one's memory.
+fn check_owner(
+    backing: &Backing,
+    settings: &DiskSettings,
+    opening: &Opening<'_>,
+) -> Result<(), DiskError> {
+    if !opening.is_own {
+        return Ok(());
+    }
+    let tenant = settings.tenant.as_str();
+    match backing.owner() {
+        Some(owner) if owner != tenant => {
+            return Err(DiskError::OfAnother {
+                path: backing.path().to_owned(),
+                owner,
+            });
+        }
+        Some(_) => {}
+        None => {
+            if let Err(error) = backing.set_owner(tenant) {
+                tracing::debug!(disk = %settings.name, %error, "its file cannot say whose it is");
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A backing has the size that was said. A file that is ours grows to it. One of a disk that was served before may be

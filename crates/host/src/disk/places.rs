@@ -106,8 +106,9 @@ impl Places {
         settings: &DiskSettings,
         place: &DiskListen,
     ) -> Result<DiskListen, DiskError> {
+        let tls = tls_at(place, settings);
         if let Some(open) = self.open.get_mut(place) {
-            return match open.mode == settings.mode && open.tls == settings.tls {
+            return match open.mode == settings.mode && open.tls.as_ref() == tls {
                 true => {
                     open.group.exports.add(Arc::clone(disk))?;
                     Ok(place.clone())
@@ -123,10 +124,10 @@ impl Places {
             }
             _ => place.clone(),
         };
-        let tls = settings.tls.as_ref().map(certificates).transpose()?;
+        let certificates = tls.map(certificates).transpose()?.map(Arc::new);
         let exports = Arc::new(Exports::default());
         exports.add(Arc::clone(disk))?;
-        let group = Arc::new(Group::new(exports, Settings::default(), tls.map(Arc::new)));
+        let group = Arc::new(Group::new(exports, Settings::default(), certificates));
         let address = listener.address().to_owned();
         let added = self.nbd.add(listener, Arc::clone(&group));
         added.map_err(|source| DiskError::Serve {
@@ -137,7 +138,7 @@ impl Places {
             group,
             address,
             mode: settings.mode,
-            tls: settings.tls.clone(),
+            tls: tls.cloned(),
         };
         self.open.insert(bound.clone(), open);
         Ok(bound)
@@ -242,6 +243,14 @@ fn endpoint(place: &DiskListen, settings: &DiskSettings) -> Result<Endpoint, Dis
             mode: settings.mode,
         }),
         DiskListen::VhostUser(_) => Err(DiskError::Place(place.clone())),
+    }
+}
+
+/// What a place speaks TLS with: a Unix socket is its owner's by its mode.
+fn tls_at<'a>(place: &DiskListen, settings: &'a DiskSettings) -> Option<&'a DiskTls> {
+    match place {
+        DiskListen::Tcp(..) => settings.tls.as_ref(),
+        DiskListen::Unix(_) | DiskListen::VhostUser(_) => None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! All disks of a daemon.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -293,10 +294,13 @@ impl Disks {
             let name = name.clone();
             return Err(DiskError::Shrinks { name, has });
         }
-        let failed = |source| DiskError::Failed {
+        let failed = |source| DiskError::NotGrown {
             name: name.clone(),
             source,
         };
+        if disk.settings.read_only {
+            return Err(failed(io::Error::other("it is read-only")));
+        }
         disk.backing
             .grow(size, disk.swap.is_some())
             .map_err(failed)?;

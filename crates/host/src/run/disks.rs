@@ -2,22 +2,27 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use rustix::fs::OFlags;
 use sublet_client::messages::{
     self, AddDisk, Difference, DiskState, DiskStatus, Lasts, ResizeDisk,
 };
 use sublet_frontends::memcached::serve::Premises;
 use sublet_store::TenantError;
-use sublet_types::{Bytes, DiskName, DiskSettings, Pages, TenantId, TenantName, TenantSettings};
+use sublet_types::{
+    Bytes, DiskName, DiskSettings, PAGE_BYTES, Pages, TenantId, TenantName, TenantSettings,
+};
 
 use super::RunError;
 use super::daemon::{Daemon, Declined};
 use crate::config::{
-    Config, DISKS_MAX, DiskChange, Live, Loaded, Said, check_disk_size, disk_asked, shown_disk,
+    DISKS_MAX, DiskChange, Live, Loaded, Said, check_disk_size, disk_asked, shown_disk,
 };
 use crate::disk::{DiskError, DiskGround, Disks, History};
 
@@ -59,7 +64,7 @@ impl Shelf {
             let name = said.name.clone();
             let was_added = loaded.live.disk(&name).is_some_and(DiskChange::is_added);
             let opened = match was_added {
-                true => check_allowed(said, config)
+                true => check_allowed(said, &config.disk.allow)
                     .and_then(|()| shelf.disks.add(said, History::Served)),
                 false => shelf.disks.add(said, History::Unknown),
             };
@@ -81,7 +86,12 @@ impl Shelf {
     /// Every disk, in order of names.
     fn list(&self) -> Vec<DiskStatus> {
         let named = self.named.lock();
-        let closed = named.values().filter_map(Named::closed_status);
+        let closed = named.values().filter_map(|named| {
+            let status = named.closed_status()?;
+            // A stage that cannot be opened has been told of.
+            let dirty = self.disks.left_of(&named.said).unwrap_or_default().0;
+            Some(DiskStatus { dirty, ..status })
+        });
         let mut all: Vec<DiskStatus> = self.disks.list().into_iter().chain(closed).collect();
         all.sort_by(|a, b| a.settings.name.cmp(&b.settings.name));
         all
@@ -194,6 +204,9 @@ impl Shelf {
     }
 }
 
+/// How long a backing may take to answer when its disk is added.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+
 /// How often a drain is looked at.
 const DRAIN_LOOK: Duration = Duration::from_millis(20);
 /// How often it is told of.
@@ -221,16 +234,49 @@ impl Drop for Turn<'_> {
 }
 
 /// That a backing lies where the owner allows it, links followed.
-fn check_allowed(disk: &DiskSettings, config: &Config) -> Result<(), DiskError> {
+fn check_allowed(disk: &DiskSettings, allow: &[PathBuf]) -> Result<(), DiskError> {
     let Some(backing) = disk.backing.as_ref().map(PathBuf::from) else {
         return Ok(());
     };
     let real = real_path(&backing);
-    let folders = config.disk.allow.iter();
+    let folders = allow.iter();
     let mut folders = folders.filter_map(|folder| fs::canonicalize(folder).ok());
     match real.is_some_and(|real| folders.any(|folder| real.starts_with(folder))) {
         true => Ok(()),
         false => Err(DiskError::NotAllowed { path: backing }),
+    }
+}
+
+/// The same, and that a backing answers: a file system that hangs holds up nobody but who names it.
+fn check_reachable(disk: &DiskSettings, allow: &[PathBuf]) -> Result<(), DiskError> {
+    let Some(path) = disk.backing.as_ref().map(PathBuf::from) else {
+        return Ok(());
+    };
+    let (found, hears) = mpsc::channel();
+    let (named, allow, backing) = (disk.clone(), allow.to_vec(), path.clone());
+    let look = move || {
+        let allowed = check_allowed(&named, &allow);
+        if allowed.is_ok() {
+            look_at(&backing);
+        }
+        let _ = found.send(allowed);
+    };
+    let looker = thread::Builder::new().name("look".to_owned()).spawn(look);
+    looker.map_err(DiskError::System)?;
+    hears
+        .recv_timeout(ANSWER_MAX)
+        .unwrap_or(Err(DiskError::Mute { path }))
+}
+
+/// Opens and reads a file, whatever comes of it.
+fn look_at(path: &Path) {
+    let nonblocking = OFlags::NONBLOCK.bits() as i32;
+    let opened = fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(nonblocking)
+        .open(path);
+    if let Ok(file) = opened {
+        let _ = file.read_at(&mut [0; PAGE_BYTES as usize], 0);
     }
 }
 
@@ -270,11 +316,11 @@ impl Daemon {
         let said = said.map(|(key, value)| (key.clone(), Said::from_json(value)));
         let disk = disk_asked(&asked.name, said)?;
         let _turn = self.shelf.turn(&disk.name)?;
+        check_reachable(&disk, &self.config.disk.allow)?;
         let _adding = self.shelf.adding.lock();
         if self.shelf.named.lock().len() >= DISKS_MAX {
             return Err(Declined::TooManyDisks);
         }
-        check_allowed(&disk, &self.config)?;
         let made = self.enter_tenant(&disk.tenant)?;
         let name = disk.name.clone();
         if let Err(declined) = self.open_and_keep(disk, asked.lasts) {

@@ -185,7 +185,7 @@ fn a_disk_of_the_config_that_was_removed_stays_removed_and_one_of_another_size_k
     );
     let place = listen(&folder, "one.sock");
     let again = [
-        "disk", "add", "one", "--tenant", "t", "--kind", "swap", "--size", "1MiB", "--listen",
+        "disk", "add", "one", "--tenant", "guests", "--kind", "swap", "--size", "1MiB", "--listen",
         &place,
     ];
     folder.ask(&again);
@@ -353,6 +353,15 @@ fn the_file_of_a_swap_disk_is_named_when_it_goes_and_deleted_by_that_word() {
             file.display()
         )
     );
+    assert!(file.exists());
+    let mut other = add;
+    other[6] = "another";
+    let refused = folder.sublet(&other);
+    assert!(
+        text(&refused.stderr).contains("has what tenant t's disk of that name left"),
+        "{refused:?}"
+    );
+    assert_eq!(names(&folder), Vec::<String>::new());
     assert!(file.exists());
     folder.ask(&add);
     let both = folder.sublet(&["disk", "remove", "s", "--delete", "--temporary"]);

@@ -11,7 +11,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{FallocateFlags, OFlags, fallocate};
+use rustix::fs::{FallocateFlags, OFlags, XattrFlags, fallocate};
 use sublet_frontends::block::{Buffer, Extent, SECTOR_BYTES};
 use sublet_types::{Bytes, PAGE_BYTES};
 use xxhash_rust::xxh3::xxh3_64;
@@ -85,6 +85,12 @@ pub(super) struct Backing {
     /// Its file was made for this.
     is_new: bool,
 }
+
+/// The attribute of a file in which its owner's name stands.
+const OWNER: &str = "user.sublet.tenant";
+
+/// The longest name of a tenant, and more.
+const OWNER_BYTES_MAX: usize = 256;
 
 impl Backing {
     /// Opens a backing and locks it.
@@ -182,6 +188,23 @@ impl Backing {
         };
         let bytes = which.map(u64::to_le_bytes);
         Ok(xxh3_64(bytes.as_flattened()))
+    }
+
+    /// Whose pages were written to it, where its file system keeps such a note.
+    pub(super) fn owner(&self) -> Option<String> {
+        let mut note = [0; OWNER_BYTES_MAX];
+        let len = rustix::fs::fgetxattr(&*self.plain, OWNER, &mut note[..]).ok()?;
+        String::from_utf8(note[..len].to_vec()).ok()
+    }
+
+    /// Notes whose pages are written to it.
+    pub(super) fn set_owner(&self, owner: &str) -> io::Result<()> {
+        Ok(rustix::fs::fsetxattr(
+            &*self.plain,
+            OWNER,
+            owner.as_bytes(),
+            XattrFlags::empty(),
+        )?)
     }
 
     /// Its size now.
