@@ -152,7 +152,7 @@ pub const DAEMON_KNOBS: &[Knob<Written>] = &[
         default: None,
         sample: "\"/run/sublet/admin.sock\"",
         why: "/run/sublet/admin.sock for root, else $XDG_RUNTIME_DIR/sublet/admin.sock or ~/.sublet/admin.sock: for the owner's eyes only",
-        help: "The admin socket; its owner and root may use it",
+        help: "The admin socket, $SUBLET_ADMIN unless set; its owner and root may use it",
         flag: Some("admin"),
         set: |w, said| said.socket().map(|path| w.admin_socket = Some(path)),
     },
