@@ -393,6 +393,14 @@ impl DiskSettings {
         self.durability
             .unwrap_or_else(|| Durability::usual(self.kind))
     }
+
+    /// What a place of it speaks TLS with. That is for TCP: a Unix socket is its owner's by its mode.
+    pub fn tls_at(&self, place: &DiskListen) -> Option<&DiskTls> {
+        match place {
+            DiskListen::Tcp(..) => self.tls.as_ref(),
+            DiskListen::Unix(_) | DiskListen::VhostUser(_) => None,
+        }
+    }
 }
 
 /// A file's mode as text, such as `"0600"`.

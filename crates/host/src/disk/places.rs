@@ -106,7 +106,7 @@ impl Places {
         settings: &DiskSettings,
         place: &DiskListen,
     ) -> Result<DiskListen, DiskError> {
-        let tls = tls_at(place, settings);
+        let tls = settings.tls_at(place);
         if let Some(open) = self.open.get_mut(place) {
             return match open.mode == settings.mode && open.tls.as_ref() == tls {
                 true => {
@@ -243,14 +243,6 @@ fn endpoint(place: &DiskListen, settings: &DiskSettings) -> Result<Endpoint, Dis
             mode: settings.mode,
         }),
         DiskListen::VhostUser(_) => Err(DiskError::Place(place.clone())),
-    }
-}
-
-/// What a place speaks TLS with: a Unix socket is its owner's by its mode.
-fn tls_at<'a>(place: &DiskListen, settings: &'a DiskSettings) -> Option<&'a DiskTls> {
-    match place {
-        DiskListen::Tcp(..) => settings.tls.as_ref(),
-        DiskListen::Unix(_) | DiskListen::VhostUser(_) => None,
     }
 }
 

@@ -58,7 +58,7 @@ fn qemu_nbd(disk: &DiskSettings, place: &DiskListen) -> String {
             format!("server.type=unix,server.path={}", commas_doubled(path))
         }
     };
-    let tls = tls_at(disk, place);
+    let tls = disk.tls_at(place);
     let credentials = tls.map_or("", |_| ",tls-creds=sublet-tls");
     let read_only = if disk.read_only { ",read-only=on" } else { "" };
     let blockdev = format!(
@@ -103,7 +103,7 @@ fn libvirt_nbd(disk: &DiskSettings, place: &DiskListen) -> String {
             format!("<host transport='unix' socket='{}'/>", xml(path))
         }
     };
-    let tls = tls_at(disk, place).map_or("", |_| " tls='yes'");
+    let tls = disk.tls_at(place).map_or("", |_| " tls='yes'");
     let target = match disk.kind {
         // One that does not rotate, so that Linux sends discards for freed swap.
         DiskKind::Swap => "<target dev='sdb' bus='scsi' rotation_rate='1'/>",
@@ -165,7 +165,7 @@ fn nbd_client(disk: &DiskSettings, place: &DiskListen) -> String {
         DiskKind::Swap => " -swap",
         DiskKind::Disk => "",
     };
-    let tls = match tls_at(disk, place) {
+    let tls = match disk.tls_at(place) {
         Some(DiskTls { client_ca, .. }) => {
             let own = client_ca
                 .as_ref()
@@ -192,14 +192,6 @@ mkswap /dev/vdb && swapon --discard /dev/vdb\n"
         DiskListen::Unix(_) | DiskListen::Tcp(..) => {
             "mkswap /dev/sdb && swapon --discard /dev/sdb   # /dev/nvme0n1 as an NVMe disk\n".to_owned()
         }
-    }
-}
-
-/// Its TLS, where it speaks it.
-fn tls_at<'a>(disk: &'a DiskSettings, place: &DiskListen) -> Option<&'a DiskTls> {
-    match place {
-        DiskListen::Tcp(..) => disk.tls.as_ref(),
-        DiskListen::Unix(_) | DiskListen::VhostUser(_) => None,
     }
 }
 
