@@ -9,8 +9,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use sublet_store::{
-    Ear, Entry, Get, Item, Lookup, PageKey, PoolError, Put, Reading, Refused, Spill, Store,
-    TenantFigures, TooManyWorkers, Worker,
+    Ear, Entry, Get, Item, Lookup, PageKey, PageVerb, PoolError, Put, Reading, Refused, Spill,
+    Store, TenantFigures, TooManyWorkers, Worker,
 };
 use sublet_types::{ObjectId, PoolFlags, PoolId, Second, SharedName, TenantId};
 
@@ -385,6 +385,11 @@ impl Tenancy {
     /// Ends a pool, or a handle on a shared one. Says whether it was there.
     pub fn destroy_pool(&self, pool: PoolId) -> bool {
         self.worker.destroy_pool(self.tenant, pool, self.now())
+    }
+
+    /// Hears which pages will be got or put next; see [`Worker::look_ahead`].
+    pub fn look_ahead(&self, verb: PageVerb, keys: impl Iterator<Item = PageKey>) {
+        self.worker.look_ahead(self.tenant, verb, keys);
     }
 
     /// Puts a page: `fill` writes all its bytes, once, if it is stored.

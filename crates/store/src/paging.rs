@@ -232,6 +232,19 @@ impl Worker {
             .unwrap_or(Get::NoPool)
     }
 
+    /// Has the processor fetch what the next gets or puts will touch: up to [`LOOK_AHEAD`] keys, in any order and of any
+    /// objects. Worth it from two pages on; a hint, which changes nothing.
+    pub fn look_ahead(
+        &self,
+        tenant: TenantId,
+        verb: PageVerb,
+        keys: impl Iterator<Item = PageKey>,
+    ) {
+        if let Some(tenant) = self.items().tenants.get(tenant) {
+            self.desk(tenant, Second::default()).look_ahead(verb, keys);
+        }
+    }
+
     /// Whether a get would find a page. No use of it: nothing is counted, and its eviction hears nothing.
     pub fn has_page(&self, tenant: TenantId, key: PageKey, now: Second) -> bool {
         self.at_desk(tenant, now, |desk| desk.has(key)) == Some(true)

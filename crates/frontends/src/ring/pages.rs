@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sublet_client::ring::{Get, Key, Put, Refusal};
-use sublet_store::{PageKey, PoolError, PutRefused, Spill};
+use sublet_store::{PageKey, PageVerb, PoolError, PutRefused, Spill};
 use sublet_types::{ObjectId, PoolFlags, PoolId, SharedName, TenantId};
 
 use crate::tenancy::{Doorman, Tenancy};
@@ -24,6 +24,10 @@ pub(crate) trait Pages {
 
     /// Forgets a pool and all in it; leaves a shared one.
     fn destroy_pool(&self, pool: PoolId);
+
+    /// Hears which pages will be got or put next, in any order: those that it looks ahead for are the first
+    /// [`LOOK_AHEAD`](sublet_store::LOOK_AHEAD).
+    fn look_ahead(&self, _verb: PageVerb, _keys: impl Iterator<Item = Key>) {}
 
     /// Stores the page that `fill` writes.
     fn put_page(&self, key: Key, fill: impl FnOnce(&mut [u8])) -> Put;
@@ -71,6 +75,10 @@ impl Pages for Tenancy {
 
     fn destroy_pool(&self, pool: PoolId) {
         Tenancy::destroy_pool(self, pool);
+    }
+
+    fn look_ahead(&self, verb: PageVerb, keys: impl Iterator<Item = Key>) {
+        Tenancy::look_ahead(self, verb, keys.map(page_key));
     }
 
     fn put_page(&self, key: Key, fill: impl FnOnce(&mut [u8])) -> Put {

@@ -4,8 +4,8 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use sublet_client::ring::layout::{Completion, Outcome, Submission};
-use sublet_client::ring::{Bell, DaemonEnd, Garbage, Get, Put, Refusal, SlotRun, hello};
-use sublet_store::Spill;
+use sublet_client::ring::{Bell, DaemonEnd, Fault, Garbage, Get, Put, Refusal, SlotRun, hello};
+use sublet_store::{LOOK_AHEAD, PageVerb, Spill};
 use sublet_types::{PoolFlags, PoolId, SharedName};
 
 use super::Settings;
@@ -43,10 +43,15 @@ enum Slow {
     DestroyPool(PoolId),
 }
 
+/// A submission that was taken out of the ring, and what it asks.
+type Asked = (Submission, Result<Request, Fault>);
+
 /// One connection's ring and pools.
 pub(super) struct Session {
     end: DaemonEnd,
     pools: Pools,
+    /// Room for a batch, empty between batches.
+    batch: Vec<Asked>,
     /// What was counted in this turn.
     tally: Tally,
 }
@@ -67,6 +72,7 @@ impl Session {
         Session {
             end,
             pools: Pools::default(),
+            batch: Vec::with_capacity(LOOK_AHEAD),
             tally: Tally::default(),
         }
     }
@@ -109,45 +115,76 @@ impl Session {
         }
     }
 
-    /// Page by page, until something takes longer or the turn is over.
+    /// Batch by batch, until something takes longer or the turn is over.
     fn run<P: Pages, S: AsFd>(
         &mut self,
         place: &Place<'_, P, S>,
         cost: &mut u32,
     ) -> Result<Pause, Garbage> {
-        while *cost < TURN_COST_MAX {
-            let Some(submission) = self.end.take()? else {
-                return Ok(Pause::Turn(Turn::Rest));
+        let mut batch = std::mem::take(&mut self.batch);
+        let paused = loop {
+            batch.clear();
+            if *cost >= TURN_COST_MAX {
+                break Ok(Pause::Turn(Turn::Again));
+            }
+            match self.take_batch(&mut batch) {
+                Ok(()) if batch.is_empty() => break Ok(Pause::Turn(Turn::Rest)),
+                Ok(()) => look_ahead(place.pages, &batch),
+                Err(garbage) => break Err(garbage),
+            }
+            let mut slow = None;
+            for (submission, request) in &batch {
+                *cost += 1 + pages_of(request);
+                match self.answer(place, submission, request) {
+                    Ok(completion) => self.complete(place, &completion),
+                    Err(takes_time) => slow = Some(Pause::Slow(*submission, takes_time)),
+                }
+            }
+            if let Some(slow) = slow {
+                break Ok(slow);
+            }
+        };
+        self.batch = batch;
+        paused
+    }
+
+    /// Takes submissions whose pages are looked ahead for together. What may take its time is the last of its batch.
+    fn take_batch(&mut self, batch: &mut Vec<Asked>) -> Result<(), Garbage> {
+        let mut pages = 0;
+        while pages < LOOK_AHEAD as u32 && batch.len() < LOOK_AHEAD {
+            let submission = match self.end.take() {
+                Ok(Some(submission)) => submission,
+                Ok(None) => break,
+                Err(_) if !batch.is_empty() => break, // it will be said again, after these
+                Err(garbage) => return Err(garbage),
             };
-            *cost += 1;
             let request = wire::parse(&submission, |first, count| self.end.slots(first, count));
-            let completion = match request {
-                Err(fault) => wire::completion(&submission, Outcome::Faulty(fault)),
-                Ok(Request::Put(run, slots)) => {
-                    *cost += run.count();
-                    self.put(place, &submission, run, slots)
-                }
-                Ok(Request::Get(run, slots)) => {
-                    *cost += run.count();
-                    self.get(place, &submission, run, slots)
-                }
-                Ok(Request::FlushPage(run)) => {
-                    *cost += run.count();
-                    self.flush(place, &submission, run)
-                }
-                Ok(Request::FlushObject(pool, object)) => {
-                    return Ok(Pause::Slow(submission, Slow::FlushObject(pool, object)));
-                }
-                Ok(Request::CreatePool(flags, shared)) => {
-                    return Ok(Pause::Slow(submission, Slow::CreatePool(flags, shared)));
-                }
-                Ok(Request::DestroyPool(pool)) => {
-                    return Ok(Pause::Slow(submission, Slow::DestroyPool(pool)));
-                }
-            };
-            self.complete(place, &completion);
+            pages += pages_of(&request);
+            let may_take_time = request.is_ok_and(|request| request.pages().is_none());
+            batch.push((submission, request));
+            if may_take_time {
+                break;
+            }
         }
-        Ok(Pause::Turn(Turn::Again))
+        Ok(())
+    }
+
+    /// Answers a request, or says that it may take its time.
+    fn answer<P: Pages, S: AsFd>(
+        &mut self,
+        place: &Place<'_, P, S>,
+        submission: &Submission,
+        request: &Result<Request, Fault>,
+    ) -> Result<Completion, Slow> {
+        match *request {
+            Err(fault) => Ok(wire::completion(submission, Outcome::Faulty(fault))),
+            Ok(Request::Put(run, slots)) => Ok(self.put(place, submission, run, slots)),
+            Ok(Request::Get(run, slots)) => Ok(self.get(place, submission, run, slots)),
+            Ok(Request::FlushPage(run)) => Ok(self.flush(place, submission, run)),
+            Ok(Request::FlushObject(pool, object)) => Err(Slow::FlushObject(pool, object)),
+            Ok(Request::CreatePool(flags, shared)) => Err(Slow::CreatePool(flags, shared)),
+            Ok(Request::DestroyPool(pool)) => Err(Slow::DestroyPool(pool)),
+        }
     }
 
     fn put<P: Pages, S: AsFd>(
@@ -162,6 +199,7 @@ impl Session {
         }
         let (mut stored, mut replaced, mut refusal) = (0u64, 0u64, None);
         for (n, (key, slot)) in run.keys().zip(slots.slots()).enumerate() {
+            look_further(place.pages, PageVerb::Put, run, n);
             let fill = |page: &mut [u8]| self.end.read_page(slot, page);
             match place.pages.put_page(key, fill) {
                 Put::Stored => stored |= 1 << n,
@@ -195,6 +233,7 @@ impl Session {
         }
         let (mut hits, mut refused, mut refusal) = (0u64, 0, None);
         for (n, (key, slot)) in run.keys().zip(slots.slots()).enumerate() {
+            look_further(place.pages, PageVerb::Get, run, n);
             let visit = |page: &[u8]| self.end.write_page(slot, page);
             match place.pages.get_page(key, visit) {
                 Get::Hit => hits |= 1 << n,
@@ -297,6 +336,42 @@ impl Session {
             place.figures.bells_rung.bump();
             hello::ring(&place.socket);
         }
+    }
+}
+
+/// How many pages a request is about.
+fn pages_of(request: &Result<Request, Fault>) -> u32 {
+    let pages = request.ok().and_then(Request::pages);
+    pages.map_or(0, PageRun::count)
+}
+
+/// Looks ahead for the pages of a batch, where there are several.
+fn look_ahead(pages: &impl Pages, batch: &[Asked]) {
+    if batch
+        .iter()
+        .map(|(_, request)| pages_of(request))
+        .sum::<u32>()
+        < 2
+    {
+        return;
+    }
+    let keys_of = |verb| {
+        let runs = batch.iter().filter_map(move |(_, request)| match request {
+            Ok(Request::Put(run, _)) if verb == PageVerb::Put => Some(run.keys()),
+            Ok(Request::Get(run, _)) if verb == PageVerb::Get => Some(run.keys()),
+            _ => None,
+        });
+        runs.flatten()
+    };
+    for verb in [PageVerb::Get, PageVerb::Put] {
+        pages.look_ahead(verb, keys_of(verb));
+    }
+}
+
+/// Looks ahead from a run's nth page on, each time that the last look ends there.
+fn look_further(pages: &impl Pages, verb: PageVerb, run: PageRun, n: usize) {
+    if n > 0 && n.is_multiple_of(LOOK_AHEAD) {
+        pages.look_ahead(verb, run.keys().skip(n));
     }
 }
 

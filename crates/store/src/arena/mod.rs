@@ -26,7 +26,7 @@ use epochs::{Epoch, Epochs};
 #[cfg(any(test, feature = "fake"))]
 pub use memory::fake;
 pub use memory::{Exhausted, Mapped, Memory};
-pub(crate) use prefetch::prefetch;
+pub(crate) use prefetch::{Line, Wanted, prefetch};
 use wear::Wear;
 pub(crate) use words::{ROW, Words};
 
@@ -107,6 +107,11 @@ impl Arena {
 
     pub(crate) fn block(&self, block: BlockId) -> &Block {
         &self.blocks[block.0 as usize]
+    }
+
+    /// Where a block's facts are.
+    pub(crate) fn line(&self, block: BlockId) -> Line {
+        Line::of(self.block(block))
     }
 
     pub(crate) fn blocks(&self) -> impl Iterator<Item = (BlockId, &Block)> {

@@ -3,6 +3,77 @@
 /// Bytes that the processor fetches at a time.
 const LINE: usize = 64;
 
+/// Lines that are fetched together, at the most.
+const WANTED_MAX: usize = 256;
+
+/// A place in memory that will be read soon. It is never followed, so it may be out of date.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Line(usize);
+
+impl Line {
+    /// The line in which `at` begins.
+    #[inline]
+    pub(crate) fn of<T>(at: &T) -> Line {
+        Line(std::ptr::from_ref(at).addr())
+    }
+
+    /// The line of an address.
+    #[inline]
+    pub(crate) fn at(address: usize) -> Line {
+        Line(address)
+    }
+
+    /// The `n`th line from here on.
+    #[inline]
+    pub(crate) fn beyond(self, n: usize) -> Line {
+        Line(self.0.wrapping_add(n * LINE))
+    }
+
+    /// Starts fetching it.
+    #[inline]
+    pub(crate) fn fetch(self) {
+        self.fetch_run(1);
+    }
+
+    /// Starts fetching `lines` lines from here on.
+    #[inline]
+    pub(crate) fn fetch_run(self, lines: usize) {
+        prefetch(std::ptr::without_provenance::<u8>(self.0), lines);
+    }
+}
+
+/// Lines to be fetched one right after the other. Where the processor must look up where each lies, it does so for several side by
+/// side; with other work between them each would wait for the one before.
+pub(crate) struct Wanted {
+    lines: [Line; WANTED_MAX],
+    len: usize,
+}
+
+impl Wanted {
+    pub(crate) fn new() -> Wanted {
+        Wanted {
+            lines: [Line(0); WANTED_MAX],
+            len: 0,
+        }
+    }
+
+    /// Adds a line, if there is room: it is a hint.
+    #[inline]
+    pub(crate) fn add(&mut self, line: Line) {
+        if let Some(place) = self.lines.get_mut(self.len) {
+            *place = line;
+            self.len += 1;
+        }
+    }
+
+    /// Starts fetching all of them, and forgets them.
+    #[inline]
+    pub(crate) fn fetch(&mut self) {
+        self.lines[..self.len].iter().for_each(|line| line.fetch());
+        self.len = 0;
+    }
+}
+
 /// Starts fetching `lines` cache lines from `at` on. A hint: it reads nothing and may name any address.
 #[inline]
 pub(crate) fn prefetch<T>(at: *const T, lines: usize) {

@@ -3,6 +3,8 @@
 //! Four bytes a ghost, in buckets of one cache line; each bucket is a little queue of its own, so the
 //! oldest goes when a new one needs its place. All buckets together forget like one queue, nearly.
 
+use crate::arena::Line;
+
 /// Ghosts in a bucket.
 const BUCKET: usize = 16;
 
@@ -91,12 +93,12 @@ impl Ghosts {
         Some(hits)
     }
 
-    /// Starts fetching the place of a page's ghost.
-    pub(crate) fn expect(&self, hash: u64) {
-        if !self.buckets.is_empty() {
-            let bucket = &self.buckets[self.bucket(Self::name(hash))];
-            crate::arena::prefetch(bucket.as_ptr(), 1);
+    /// The place of a page's ghost.
+    pub(crate) fn line(&self, hash: u64) -> Option<Line> {
+        if self.buckets.is_empty() {
+            return None;
         }
+        Some(Line::of(&self.buckets[self.bucket(Self::name(hash))]))
     }
 
     /// Bytes that the ghosts take.

@@ -19,6 +19,7 @@ mod x_s3h;
 pub(crate) use ghost::Ghosts;
 use sublet_types::{EvictionKind, Second};
 
+use crate::arena::Line;
 use crate::pages::{FrameId, Frames, Queue, QueueId};
 
 /// Pages that are let be in the search for one victim, at the most: a put does a bounded work (R-E4).
@@ -84,11 +85,15 @@ pub(crate) trait Eviction: Send {
     /// Its queues, in the order of their ids.
     fn queues(&mut self) -> &mut [Queue];
 
-    /// Has the processor fetch what this page's coming or going will touch.
-    fn expect(&self, _hash: u64) {}
+    /// Where it remembers a page of that hash, if it remembers the departed.
+    fn ghost_line(&self, _hash: u64) -> Option<Line> {
+        None
+    }
 
-    /// Has the processor fetch what choosing the next victim will touch.
-    fn expect_victim(&self, _frames: &Frames) {}
+    /// Who will probably be the next victim, where that is known without a search.
+    fn next_victim(&self) -> Option<FrameId> {
+        None
+    }
 
     /// Bytes that it remembers the departed with.
     fn ghost_bytes(&self) -> u64 {

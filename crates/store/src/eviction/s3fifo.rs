@@ -5,6 +5,7 @@ use sublet_types::Second;
 
 use super::ghost::Ghosts;
 use super::{Eviction, Page, REPRIEVES_MAX, queue};
+use crate::arena::Line;
 use crate::pages::{FrameId, Frames, Queue};
 
 pub(super) const SMALL: usize = 0;
@@ -56,11 +57,9 @@ impl Queues {
         None
     }
 
-    pub(super) fn expect_victim(&self, frames: &Frames) {
-        let tail = self.next().and_then(|at| self.0[at].tail());
-        if let Some(tail) = tail {
-            frames.expect(tail);
-        }
+    /// Who probably goes next.
+    pub(super) fn next_victim(&self) -> Option<FrameId> {
+        self.next().and_then(|at| self.0[at].tail())
     }
 
     /// The queue that gives next: the small one while it has its part.
@@ -133,12 +132,12 @@ impl Eviction for S3Fifo {
         &mut self.queues.0
     }
 
-    fn expect(&self, hash: u64) {
-        self.ghosts.expect(hash);
+    fn ghost_line(&self, hash: u64) -> Option<Line> {
+        self.ghosts.line(hash)
     }
 
-    fn expect_victim(&self, frames: &Frames) {
-        self.queues.expect_victim(frames);
+    fn next_victim(&self) -> Option<FrameId> {
+        self.queues.next_victim()
     }
 
     fn ghost_bytes(&self) -> u64 {

@@ -16,6 +16,7 @@ use sublet_types::Second;
 use super::ghost::Ghosts;
 use super::s3fifo::{MAIN, Queues, SMALL};
 use super::{Eviction, Page};
+use crate::arena::Line;
 use crate::pages::{FrameId, Frames, HITS_MAX, Queue};
 
 /// Ghosts for each page that is there.
@@ -82,12 +83,12 @@ impl Eviction for XS3h {
         &mut self.queues.0
     }
 
-    fn expect(&self, hash: u64) {
-        self.ghosts.expect(hash);
+    fn ghost_line(&self, hash: u64) -> Option<Line> {
+        self.ghosts.line(hash)
     }
 
-    fn expect_victim(&self, frames: &Frames) {
-        self.queues.expect_victim(frames);
+    fn next_victim(&self) -> Option<FrameId> {
+        self.queues.next_victim()
     }
 
     fn ghost_bytes(&self) -> u64 {

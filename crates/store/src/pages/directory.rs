@@ -23,6 +23,7 @@ use super::frame::FrameId;
 use super::key::{EXTENT_PAGES, Key, Seed, Seeded};
 use super::leaf::{Changed, LeafId, Leaves};
 use super::slots::{Slot, Slots};
+use crate::arena::{Line, Wanted};
 
 /// Bits of a whereabouts for its frame or its place on disk: 4 TiB of pages.
 const PLACE_BITS: u32 = 30;
@@ -66,6 +67,8 @@ impl Whereabouts {
 pub(crate) trait Keys {
     /// Hears that the page there will probably be asked for.
     fn expect(&self, whereabouts: Whereabouts);
+    /// Where the key of the page there stands, if that is worth fetching.
+    fn line(&self, whereabouts: Whereabouts) -> Option<Line>;
     fn key_at(&self, whereabouts: Whereabouts) -> Key;
 }
 
@@ -107,10 +110,14 @@ impl Directory {
     /// The leaf of a key's extent, and the slot that leads to it. `object` is the hash of the key's object.
     #[inline]
     fn leaf(&self, object: u64, key: Key) -> Option<(usize, LeafId)> {
-        let tag = (self.seed.extent(object, key.extent()) >> 32) as u32;
+        let tag = self.extent_tag(object, key);
         let is_it = |packed| self.leaves.is_of(LeafId::unpacked(packed), key);
         let at = self.dense.find(tag, is_it)?;
         Some((at, LeafId::unpacked(self.dense.get(at).to())))
+    }
+
+    fn extent_tag(&self, object: u64, key: Key) -> u32 {
+        (self.seed.extent(object, key.extent()) >> 32) as u32
     }
 
     fn lone_tag(&self, object: u64, key: Key) -> u32 {
@@ -126,7 +133,7 @@ impl Directory {
     /// memory, and need not be waited for.
     #[inline]
     fn find_dense(&self, keys: &impl Keys, object: u64, key: Key) -> Option<(Place, Whereabouts)> {
-        let tag = (self.seed.extent(object, key.extent()) >> 32) as u32;
+        let tag = self.extent_tag(object, key);
         let is_it = |packed| {
             let there = self.leaves.get(LeafId::unpacked(packed), key.place());
             there.map(Whereabouts::unpacked).is_some_and(|there| {
@@ -140,13 +147,33 @@ impl Directory {
         Some((Place::Leaf { at, leaf }, Whereabouts::unpacked(packed)))
     }
 
-    /// Where a page of a dense extent probably is: nobody has looked whether it is the page.
+    /// The leaf that probably is of a key's extent: nobody has looked whether it is.
+    fn probable_leaf(&self, object: u64, key: Key) -> Option<LeafId> {
+        let at = self.dense.find(self.extent_tag(object, key), |_| true)?;
+        Some(LeafId::unpacked(self.dense.get(at).to()))
+    }
+
+    /// Where a page probably is: nobody has looked whether it is the page.
     pub(crate) fn guess(&self, object: u64, key: Key) -> Option<Whereabouts> {
-        let tag = (self.seed.extent(object, key.extent()) >> 32) as u32;
-        let at = self.dense.find(tag, |_| true)?;
-        let leaf = LeafId::unpacked(self.dense.get(at).to());
-        let packed = self.leaves.get(leaf, key.place())?;
+        let packed = match self.probable_leaf(object, key) {
+            Some(leaf) => self.leaves.get(leaf, key.place())?,
+            None => {
+                let at = self.lone.find(self.lone_tag(object, key), |_| true)?;
+                self.lone.get(at).to()
+            }
+        };
         Some(Whereabouts::unpacked(packed))
+    }
+
+    /// Wants what will be read to find a page or to add it.
+    pub(crate) fn want(&self, object: u64, key: Key, wanted: &mut Wanted) {
+        let Some(leaf) = self.probable_leaf(object, key) else {
+            let line = self.lone.line(self.lone_tag(object, key));
+            return line.into_iter().for_each(|line| wanted.add(line));
+        };
+        let (head, word) = self.leaves.lines(leaf, key.place());
+        wanted.add(head);
+        word.into_iter().for_each(|line| wanted.add(line));
     }
 
     #[inline]
@@ -189,7 +216,7 @@ impl Directory {
             if let Changed::Moved(moved) = changed {
                 self.dense.set(at, moved.packed());
             }
-        } else if self.has_neighbours(keys, object, key) {
+        } else if self.has_neighbours(object, key) {
             self.gather(keys, object, key, to);
         } else {
             let tag = self.lone_tag(object, key);
@@ -198,11 +225,12 @@ impl Directory {
         self.note_reach(key);
     }
 
-    fn has_neighbours(&self, keys: &impl Keys, object: u64, key: Key) -> bool {
+    /// Whether a page's neighbours are there, by their tags: a wrong yes makes a leaf with fewer pages.
+    fn has_neighbours(&self, object: u64, key: Key) -> bool {
         let place = key.place();
         let has = |place: u32| {
             let index = PageIndex(key.index.0 - key.place() + place);
-            self.find_lone(keys, object, key.at(index)).is_some()
+            self.lone.has(self.lone_tag(object, key.at(index)))
         };
         let near = NEIGHBOURS.iter();
         let mut near = near.map(|far| (place + EXTENT_PAGES - far) % EXTENT_PAGES);
@@ -213,6 +241,7 @@ impl Directory {
     fn gather(&mut self, keys: &impl Keys, object: u64, key: Key, to: Whereabouts) {
         let mut row = [0; EXTENT_PAGES as usize];
         row[key.place() as usize] = to.packed();
+        self.want_extent(keys, object, key);
         let first = key.index.0 - key.place();
         for (index, packed) in (first..).zip(&mut row).filter(|(_, packed)| **packed == 0) {
             if let Some(at) = self.find_lone(keys, object, key.at(PageIndex(index))) {
@@ -220,9 +249,25 @@ impl Directory {
                 self.lone.remove(at);
             }
         }
-        let tag = (self.seed.extent(object, key.extent()) >> 32) as u32;
+        let tag = self.extent_tag(object, key);
         let leaf = self.leaves.add(key, &row);
         self.dense.insert(Slot::new(leaf.packed(), tag));
+    }
+
+    /// Has the processor fetch what tells of an extent's lone pages: their slots, and then the pages' keys.
+    fn want_extent(&self, keys: &impl Keys, object: u64, key: Key) {
+        let first = key.index.0 - key.place();
+        let tags = (first..first + EXTENT_PAGES)
+            .map(|index| self.lone_tag(object, key.at(PageIndex(index))));
+        let mut wanted = Wanted::new();
+        tags.clone()
+            .filter_map(|tag| self.lone.line(tag))
+            .for_each(|line| wanted.add(line));
+        wanted.fetch();
+        tags.filter_map(|tag| self.lone.find(tag, |_| true))
+            .filter_map(|at| keys.line(Whereabouts::unpacked(self.lone.get(at).to())))
+            .for_each(|line| wanted.add(line));
+        wanted.fetch();
     }
 
     /// Gives each page of a leaf a slot of its own.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use sublet_types::{ObjectId, PageIndex};
 
 use super::key::{Key, Seed};
-use crate::arena::{Arena, BlockId, ROW, Words, prefetch};
+use crate::arena::{Arena, BlockId, Line, ROW, Wanted, Words};
 
 /// A frame's number: its block's number times the frames of a block, and its place in that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -202,11 +202,39 @@ impl Frames {
         self.seed.page(self.get(frame).key())
     }
 
+    /// Where a frame's facts are.
+    #[inline]
+    pub(crate) fn line(&self, frame: FrameId) -> Line {
+        Line::of(self.words.row(frame.0))
+    }
+
+    /// Where a frame's page begins.
+    #[inline]
+    fn page_line(&self, frame: FrameId) -> Line {
+        Line::at(self.first_page + frame.0 as usize * self.page_bytes)
+    }
+
     /// Has the processor fetch a frame's facts.
     pub(crate) fn expect(&self, frame: FrameId) {
-        if frame != FrameId::NONE {
-            prefetch(self.words.row(frame.0), 1);
-        }
+        self.line(frame).fetch();
+    }
+
+    /// Wants as much of a frame's page as has the processor fetch the rest by itself.
+    pub(crate) fn want_page(&self, frame: FrameId, wanted: &mut Wanted) {
+        const LINES: usize = 2;
+        (0..LINES).for_each(|n| wanted.add(self.page_line(frame).beyond(n)));
+    }
+
+    /// Wants the facts of those that a frame is linked to.
+    pub(crate) fn want_neighbours(&self, frame: FrameId, wanted: &mut Wanted) {
+        self.neighbours(frame)
+            .for_each(|neighbour| wanted.add(self.line(neighbour)));
+    }
+
+    fn neighbours(&self, frame: FrameId) -> impl Iterator<Item = FrameId> {
+        let facts = self.get(frame);
+        let linked = [facts.link(PREV), facts.link(NEXT)];
+        linked.into_iter().filter(|frame| *frame != FrameId::NONE)
     }
 
     /// Has the processor fetch a frame's facts and the beginning of its page.
@@ -226,15 +254,13 @@ impl Frames {
     #[inline]
     fn expect_lines(&self, frame: FrameId, lines: usize) {
         self.expect(frame);
-        let at = self.first_page + frame.0 as usize * self.page_bytes;
-        prefetch(std::ptr::without_provenance::<u8>(at), lines);
+        self.page_line(frame).fetch_run(lines);
     }
 
     /// Has the processor fetch the facts of those that a frame is linked to.
     pub(crate) fn expect_neighbours(&self, frame: FrameId) {
-        let facts = self.get(frame);
-        self.expect(facts.link(PREV));
-        self.expect(facts.link(NEXT));
+        self.neighbours(frame)
+            .for_each(|neighbour| self.expect(neighbour));
     }
 
     /// Bytes that the table takes.

@@ -15,6 +15,7 @@ use std::ops::Range;
 use sublet_types::{ObjectId, PageIndex};
 
 use super::key::{EXTENT_PAGES, Key};
+use crate::arena::Line;
 
 /// Words before the whereabouts.
 const HEAD: usize = 8;
@@ -243,6 +244,13 @@ impl Leaves {
     pub(super) fn get(&self, id: LeafId, place: u32) -> Option<u32> {
         let packed = *self.leaf(id).get(HEAD + place as usize)?;
         (packed != 0).then_some(packed)
+    }
+
+    /// Where a leaf says whose it is, and where it tells of a place.
+    pub(super) fn lines(&self, id: LeafId, place: u32) -> (Line, Option<Line>) {
+        let leaf = self.leaf(id);
+        let word = leaf.get(HEAD + place as usize);
+        (Line::of(&leaf[0]), word.map(Line::of))
     }
 
     pub(super) fn set(&mut self, id: LeafId, place: u32, packed: u32) {

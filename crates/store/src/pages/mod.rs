@@ -5,6 +5,7 @@
 //! is copied in or out once, under its shard's lock and its worker's pin: so it is never torn, and a put
 //! that replaces cannot fail half-way (R-P1, R-P3, R-G5).
 
+mod ahead;
 mod desk;
 mod directory;
 mod disk;
@@ -32,6 +33,7 @@ use sublet_types::{EvictionKind, Pages as PageCount, Second};
 use crate::api::{PageFigures, PageSettings, StoreSettings};
 use crate::arena::{Arena, BlockId, Claimant, PageKind};
 use crate::tenants::{Tenant, Tenants};
+pub(crate) use ahead::BATCH;
 pub(crate) use desk::{Desk, Displacing, Tried};
 #[cfg(test)]
 pub(crate) use evict::WINDOW_PAGES;

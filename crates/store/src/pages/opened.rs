@@ -297,7 +297,7 @@ impl Opened<'_> {
             false => SampledUse::GetKeeping,
         };
         self.shard.sample(hash, what);
-        self.shard.eviction.expect(hash);
+        self.shard.expect_ghost(hash);
         if self.pool.is_exclusive() {
             return self.take(hash, visit);
         }

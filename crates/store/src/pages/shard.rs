@@ -4,9 +4,9 @@ use sublet_types::{EvictionKind, Second};
 
 use super::directory::{Directory, Keys, Whereabouts};
 use super::disk::DiskPages;
-use super::frame::{Frames, Queue, QueueId};
+use super::frame::{FrameId, Frames, Queue, QueueId};
 use super::key::{Key, Seed};
-use crate::arena::PageKind;
+use crate::arena::{Line, PageKind};
 use crate::eviction::{self, Eviction, Page};
 
 /// Sampled uses that wait to be drained, at the most.
@@ -110,11 +110,23 @@ impl Shard {
 
     /// Has the processor fetch what a put will touch.
     pub(super) fn expect(&self, frames: &Frames, kind: PageKind, hash: u64) {
-        match self.free[kind as usize].head() {
-            Some(free) => frames.expect(free),
-            None => self.eviction.expect_victim(frames),
+        if let Some(frame) = self.next_frame(kind) {
+            frames.expect(frame);
         }
-        self.eviction.expect(hash);
+        self.expect_ghost(hash);
+    }
+
+    /// Has the processor fetch where a page's coming or going is remembered.
+    pub(super) fn expect_ghost(&self, hash: u64) {
+        if let Some(line) = self.eviction.ghost_line(hash) {
+            line.fetch();
+        }
+    }
+
+    /// The frame that the next new page will probably get: a free one, or else the next victim's.
+    pub(super) fn next_frame(&self, kind: PageKind) -> Option<FrameId> {
+        let free = self.free[kind as usize].head();
+        free.or_else(|| self.eviction.next_victim())
     }
 
     /// Persistent pages that are on disk only.
@@ -181,6 +193,13 @@ impl Keys for ShardKeys<'_> {
     fn expect(&self, whereabouts: Whereabouts) {
         if let Whereabouts::Here(frame) = whereabouts {
             self.frames.expect_page(frame);
+        }
+    }
+
+    fn line(&self, whereabouts: Whereabouts) -> Option<Line> {
+        match whereabouts {
+            Whereabouts::Here(frame) => Some(self.frames.line(frame)),
+            Whereabouts::OnDisk(_) => None,
         }
     }
 

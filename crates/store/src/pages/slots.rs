@@ -3,6 +3,8 @@
 //! Probed one slot after the other from `tag × length ÷ 2³²` on, at most 70 % full, and grown by a
 //! quarter: so a slot costs 11.4 to 14.3 bytes, and growing is one pass in order. Removing closes the gap.
 
+use crate::arena::Line;
+
 /// At most so many parts in ten are full.
 const FULL_TENTHS: usize = 7;
 
@@ -61,6 +63,16 @@ impl Slots {
             at = self.after(at);
         }
         None
+    }
+
+    /// Whether there is a slot of that tag: the name, but for one in four thousand million, of what is looked for.
+    pub(super) fn has(&self, tag: u32) -> bool {
+        self.find(tag, |_| true).is_some()
+    }
+
+    /// Where looking for a tag begins.
+    pub(super) fn line(&self, tag: u32) -> Option<Line> {
+        self.slots.get(self.home(tag)).map(Line::of)
     }
 
     fn after(&self, at: usize) -> usize {

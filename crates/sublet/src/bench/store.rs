@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use memmap2::MmapMut;
-use sublet_store::{Get, PageKey, PageSettings, Put, Store, StoreSettings, Worker};
+use sublet_store::{
+    Get, LOOK_AHEAD, PageKey, PageSettings, PageVerb, Put, Store, StoreSettings, Worker,
+};
 use sublet_types::{
     Bytes, ObjectId, PAGE_BYTES, PageIndex, PoolFlags, PoolId, Second, TenantId, TenantSettings,
     Weight,
@@ -77,33 +79,72 @@ pub(super) fn run(args: &Args, progress: &Progress) -> Result<Report, BenchError
 struct Turns {
     put: Side,
     get: Side,
+    get_keeping: Side,
     displace: Side,
 }
 
 #[derive(Default)]
 struct Side {
-    ours: Vec<f64>,
+    /// One operation after the other.
+    alone: Vec<f64>,
+    /// As many as are looked ahead for together.
+    together: Vec<f64>,
     copy: Vec<f64>,
 }
 
 impl Turns {
     fn rows(&self) -> Vec<Row> {
-        let row = |name: &str, side: &Side, most: f64| {
-            Row::new(name, "ns", Measured::of(&side.ours))
+        let row = |name: &str, ours: &[f64], side: &Side, most: f64| {
+            Row::new(name, "ns", Measured::of(ours))
                 .against(Measured::of(&side.copy))
                 .goal(Goal::RatioAtMost(most))
         };
-        vec![
-            row("get, hit, exclusive", &self.get, 1.35),
-            row("put, a frame is free", &self.put, 1.5),
-            row("put, another page goes", &self.displace, 1.8),
+        let rows = |name: &str, side: &Side, most: f64| {
+            let together = format!("{name}, {LOOK_AHEAD} at a time");
+            [
+                row(name, &side.alone, side, most),
+                row(&together, &side.together, side, most),
+            ]
+        };
+        [
+            rows("get, hit, keeping", &self.get_keeping, 1.35),
+            rows("get, hit, exclusive", &self.get, 1.35),
+            rows("put, a frame is free", &self.put, 1.5),
+            rows("put, another page goes", &self.displace, 1.8),
         ]
+        .concat()
+    }
+}
+
+impl Side {
+    /// Times a turn of ours, every other one with looks ahead.
+    fn time(
+        &mut self,
+        worker: &Worker,
+        keys: &[u32],
+        ahead: impl Fn(&[u32]),
+        mut work: impl FnMut(u32),
+    ) {
+        if self.alone.len() <= self.together.len() {
+            self.alone.push(timed(keys, work));
+            return;
+        }
+        let begun = Instant::now();
+        for batch in keys.chunks(LOOK_AHEAD) {
+            worker.pinned(|| {
+                ahead(batch);
+                batch.iter().for_each(|key| work(*key));
+            });
+        }
+        self.together.push(nanoseconds_each(begun, keys));
     }
 }
 
 struct Bench {
     store: Arc<Store>,
     client: Client,
+    /// The same on a pool that keeps what is got.
+    keeper: Client,
     /// As much memory as the store's, for bare copies.
     bare: MmapMut,
     buffer: Vec<u8>,
@@ -137,6 +178,12 @@ impl Client {
         let key = self.key(number, generation);
         self.worker
             .put_page(self.tenant, key, NOW, |page| page.copy_from_slice(buffer))
+    }
+
+    /// Looks ahead for keys that will be got or put.
+    fn expect(&self, verb: PageVerb, numbers: &[u32], generation: u64) {
+        let keys = numbers.iter().map(|number| self.key(*number, generation));
+        self.worker.look_ahead(self.tenant, verb, keys);
     }
 
     fn flush(&self, generation: u64) {
@@ -174,20 +221,27 @@ impl Bench {
                 ceiling: Some(args.memory),
             })
             .map_err(RigError::from)?;
-        let pool = store
-            .create_pool(tenant, PoolFlags::default(), None)
-            .map_err(RigError::from)?;
+        let client = |keeping| -> Result<Client, BenchError> {
+            let flags = PoolFlags {
+                keeping,
+                ..PoolFlags::default()
+            };
+            Ok(Client {
+                worker: store.worker().map_err(RigError::from)?,
+                tenant,
+                pool: store
+                    .create_pool(tenant, flags, None)
+                    .map_err(RigError::from)?,
+                objects: args.objects,
+            })
+        };
         let mut chance = Chance::seeded(1);
         let pages = (args.memory.0 / PAGE_BYTES) as usize;
         // A little less than there are frames: the last are spread over the shards.
         let order = shuffled(pages - pages / 64, &mut chance);
         Ok(Bench {
-            client: Client {
-                worker: store.worker().map_err(RigError::from)?,
-                tenant,
-                pool,
-                objects: args.objects,
-            },
+            client: client(false)?,
+            keeper: client(true)?,
             store,
             bare: touched(args.memory)?,
             buffer: vec![7; PAGE],
@@ -208,7 +262,7 @@ impl Bench {
         self.client.flush(0);
     }
 
-    /// Puts everything, displaces all of it by other pages, and gets what is there.
+    /// Puts everything and gets it; displaces all of it by other pages; and gets what stays.
     fn round(&mut self, turns: &mut Turns) -> Result<(), BenchError> {
         shuffle(&mut self.order, &mut self.chance);
         shuffle(&mut self.got, &mut self.chance);
@@ -216,39 +270,38 @@ impl Bench {
         let (order, got, frames) = (&self.order, &self.got, &self.frames);
         let (client, buffer) = (&self.client, &mut self.buffer);
         for (keys, frames) in order.chunks(TURN).zip(frames.chunks(TURN)) {
-            turns.put.ours.push(timed(keys, |key| {
+            let ahead = |keys: &[u32]| client.expect(PageVerb::Put, keys, 0);
+            turns.put.time(&client.worker, keys, ahead, |key| {
                 client.put(key, 0, buffer);
-            }));
+            });
             turns.put.copy.push(timed(frames, |frame| {
                 copy_in(&mut self.bare, frame, buffer)
             }));
         }
-        let mut hits = 0;
-        for (keys, frames) in got.chunks(TURN).zip(frames.chunks(TURN)) {
-            turns.get.ours.push(timed(keys, |key| {
-                hits += u32::from(client.get(key, 0, buffer) == Get::Hit);
-            }));
-            turns
-                .get
-                .copy
-                .push(timed(frames, |frame| copy_out(&self.bare, frame, buffer)));
-        }
-        if (hits as usize) < got.len() {
-            return Err(BenchError::Missed(got.len() - hits as usize));
-        }
+        client.gets(got, frames, &self.bare, buffer, &mut turns.get)?;
         for key in order {
             client.put(*key, 1, buffer);
         }
         for (keys, frames) in got.chunks(TURN).zip(frames.chunks(TURN)) {
-            turns.displace.ours.push(timed(keys, |key| {
+            let ahead = |keys: &[u32]| client.expect(PageVerb::Put, keys, 2);
+            turns.displace.time(&client.worker, keys, ahead, |key| {
                 client.put(key, 2, buffer);
-            }));
+            });
             turns.displace.copy.push(timed(frames, |frame| {
                 copy_in(&mut self.bare, frame, buffer)
             }));
         }
         client.flush(1);
         client.flush(2);
+        // Its objects lie in other shards than the first pool's: half of them surely have frames there.
+        let mut kept = order[..order.len() / 2].to_vec();
+        for key in &kept {
+            self.keeper.put(*key, 0, buffer);
+        }
+        shuffle(&mut kept, &mut self.chance);
+        let side = &mut turns.get_keeping;
+        self.keeper.gets(&kept, frames, &self.bare, buffer, side)?;
+        self.keeper.flush(0);
         Ok(())
     }
 
@@ -295,6 +348,30 @@ impl Bench {
 }
 
 impl Client {
+    /// Gets what is there, and times it.
+    fn gets(
+        &self,
+        numbers: &[u32],
+        frames: &[u32],
+        bare: &[u8],
+        buffer: &mut [u8],
+        side: &mut Side,
+    ) -> Result<(), BenchError> {
+        let mut hits = 0;
+        for (numbers, frames) in numbers.chunks(TURN).zip(frames.chunks(TURN)) {
+            let ahead = |numbers: &[u32]| self.expect(PageVerb::Get, numbers, 0);
+            side.time(&self.worker, numbers, ahead, |number| {
+                hits += usize::from(self.get(number, 0, buffer) == Get::Hit);
+            });
+            side.copy
+                .push(timed(frames, |frame| copy_out(bare, frame, buffer)));
+        }
+        match numbers.len() - hits {
+            0 => Ok(()),
+            missed => Err(BenchError::Missed(missed)),
+        }
+    }
+
     /// Seconds in which a thread for each list gets its keys and puts them again.
     fn gets_and_puts(&self, store: &Arc<Store>, lists: &[&[u32]]) -> Result<f64, BenchError> {
         let mut jobs = Vec::new();
@@ -346,6 +423,10 @@ fn seconds_together(jobs: Vec<impl FnOnce() + Send>) -> f64 {
 fn timed(numbers: &[u32], mut work: impl FnMut(u32)) -> f64 {
     let begun = Instant::now();
     numbers.iter().for_each(|number| work(*number));
+    nanoseconds_each(begun, numbers)
+}
+
+fn nanoseconds_each(begun: Instant, numbers: &[u32]) -> f64 {
     begun.elapsed().as_nanos() as f64 / numbers.len() as f64
 }
 

@@ -65,7 +65,7 @@ enum Stage {
         bytes: [u8; HELLO_BYTES],
         got: usize,
     },
-    Serving(Ring),
+    Serving(Box<Ring>),
 }
 
 /// A connection's ring, and the doorbell that its client rings.
@@ -143,7 +143,7 @@ impl<P: Pages> Connection<P> {
         let hello = Hello::of(bytes).map_err(|rejection| self.turn_away(rejection))?;
         match self.make_ring(hello) {
             Ok(ring) => {
-                self.stage = Stage::Serving(ring);
+                self.stage = Stage::Serving(Box::new(ring));
                 Ok(Greeting::Over)
             }
             Err(error) => {

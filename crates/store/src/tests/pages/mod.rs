@@ -198,6 +198,15 @@ impl Client {
         contents
     }
 
+    /// Looks ahead at a run of pages, and sees that nothing has changed by it.
+    pub(super) fn look_ahead(&self, verb: PageVerb, object: u64, index: u32, count: u32) {
+        let figures = || self.worker.store().page_figures(self.tenant);
+        let before = figures();
+        let keys = (index..index + count).map(|index| self.key(object, index));
+        self.worker.look_ahead(self.tenant, verb, keys);
+        assert_eq!(figures(), before);
+    }
+
     pub(super) fn flush(&self, object: u64, index: u32) -> bool {
         let key = self.key(object, index);
         self.worker.flush_page(self.tenant, key, NOW)

@@ -239,6 +239,7 @@ impl World {
     fn put_run(&mut self, pool: usize, object: u64, index: u32, count: u32) {
         let first = self.contents + 1000;
         self.contents += 1000 * u64::from(count);
+        self.clients[pool].look_ahead(PageVerb::Put, object, index, count);
         let puts = self.clients[pool].put_run(object, index, count, first);
         assert_eq!(puts.len(), count as usize);
         for (n, put) in (0..).zip(puts) {
@@ -249,6 +250,7 @@ impl World {
 
     fn get_run(&mut self, pool: usize, object: u64, index: u32, count: u32) {
         let broken = self.disks[0].broken.load(Ordering::Relaxed);
+        self.clients[pool].look_ahead(PageVerb::Get, object, index, count);
         let got = self.clients[pool].get_run(object, index, count);
         for (n, content) in (0..).zip(&got) {
             let known = self.learn_get((pool, object, index + n), true);

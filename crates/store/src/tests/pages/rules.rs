@@ -475,6 +475,8 @@ fn hammer(client: &Client, pool: u64, thread: u64) {
                 client.put(object, index, place | sequence << 16);
             }
             4..=6 => {
+                let keys = (index..50).map(|index| client.key(object, index));
+                client.worker.look_ahead(client.tenant, PageVerb::Get, keys);
                 if let Some(content) = client.get(object, index) {
                     assert_eq!(content >> 40 << 40, place, "another page");
                 }
