@@ -26,6 +26,9 @@ const ROUNDS_PER_TURN: usize = 4;
 /// overtakes the last reply.
 const LAST_WORDS_MAX: usize = 256 << 10;
 
+/// Bytes of a small read, at the most: of such, those that a client has yet to read take it some time.
+const SMALL_READ: u64 = 8 << 10;
+
 /// One of the connections that a listener takes; free again when dropped.
 pub(super) struct Seat(Arc<Group>);
 
@@ -92,6 +95,8 @@ pub(super) struct Connection {
     next: Next,
     readable: bool,
     hung_up: bool,
+    /// Whether what its last turn's requests read was small on average.
+    reads_small: bool,
     /// Memory of its queues that the workplace knows of.
     held_counted: usize,
     pub(super) since: Instant,
@@ -120,6 +125,7 @@ impl Connection {
             next: Next::Read,
             readable: true,
             hung_up: false,
+            reads_small: false,
             held_counted: 0,
             since: now,
             moved_at: now,
@@ -153,6 +159,13 @@ impl Connection {
     /// It keeps memory from others and waits for its client.
     pub(super) fn hoards(&self) -> bool {
         self.session.is_amid_payload() || !self.outbox.is_empty()
+    }
+
+    /// Whether its client has so many replies to read yet that it would not notice if the next came a little later. Few
+    /// large ones are read too soon for that.
+    pub(super) fn can_wait(&self) -> bool {
+        let all_is_said = self.outbox.is_empty() && self.session.in_flight() == 0;
+        self.reads_small && all_is_said && socket::is_far_behind(&self.socket)
     }
 
     /// Notes what the kernel said; a turn follows.
@@ -198,6 +211,7 @@ impl Connection {
         }
         let turn = self.serve(read, workplace, now).unwrap_or(Turn::Over);
         let tally = std::mem::take(&mut self.session.tally);
+        self.reads_small = tally.reads > 0 && tally.bytes_read <= tally.reads * SMALL_READ;
         self.seat.0.figures.count(tally);
         if turn == Turn::Over {
             self.hear_last_words(read);

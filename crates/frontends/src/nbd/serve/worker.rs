@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::num::NonZeroU64;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
+use rustix::thread::set_current_timer_slack;
 use slab::Slab;
 use sublet_pace::{Found, Look, Pace};
 
@@ -38,6 +40,10 @@ const STALL_MAX: Duration = Duration::from_secs(10);
 /// How long connections that shall end may finish what is under way.
 pub(super) const PARTING_MAX: Duration = Duration::from_secs(5);
 
+/// How long the requests of a client that has much to read yet may gather: about as long as it takes for a few of its replies.
+/// Being woken comes on top.
+const GATHERING: Duration = Duration::from_micros(10);
+
 const POST: Token = Token(usize::MAX);
 
 /// What a worker acts on. Connections are named by their place.
@@ -51,6 +57,14 @@ enum Event {
     Letter(Message),
     Outcome(Outcome),
     Sweep,
+}
+
+/// Whose turns there were since the last wait.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turns {
+    Nobodys,
+    One(usize),
+    Several,
 }
 
 /// Connections that shall end, until when, and who waits for that.
@@ -79,6 +93,7 @@ pub(super) struct Worker {
     /// Connections that wait until others hold less; each at most once, some of them perhaps gone.
     parked: Vec<usize>,
     farewells: Vec<Farewell>,
+    turns: Turns,
     sweep_at: Option<Instant>,
     now: Instant,
     is_over: bool,
@@ -106,6 +121,7 @@ impl Worker {
             again: VecDeque::new(),
             parked: Vec::new(),
             farewells: Vec::new(),
+            turns: Turns::Nobodys,
             sweep_at: None,
             now,
             is_over: false,
@@ -115,6 +131,8 @@ impl Worker {
 
     /// Serves until it is told to stop and all is answered.
     pub(super) fn run(&mut self) -> io::Result<()> {
+        // As exact as the kernel can be: by default it may be five times as late as requests gather.
+        let _ = set_current_timer_slack(NonZeroU64::new(1));
         while !self.is_over {
             self.wait()?;
             while let Some(event) = self.events.pop_front() {
@@ -129,6 +147,7 @@ impl Worker {
     fn wait(&mut self) -> io::Result<()> {
         self.ready.clear();
         if self.again.is_empty() {
+            self.let_gather();
             self.wait_at_pace()?;
         }
         self.now = Instant::now();
@@ -139,6 +158,21 @@ impl Worker {
         }
         self.collect();
         Ok(())
+    }
+
+    /// Answers that a client does not come to read yet do not help it. So if it is the only one that asks, its next requests may
+    /// gather: one look, one send and one waking serve several.
+    fn let_gather(&mut self) {
+        let turns = std::mem::replace(&mut self.turns, Turns::Nobodys);
+        if let Turns::One(place) = turns
+            && self
+                .connections
+                .get(place)
+                .is_some_and(Connection::can_wait)
+            && !self.post.has_mail()
+        {
+            std::thread::sleep(GATHERING);
+        }
     }
 
     fn wait_at_pace(&mut self) -> io::Result<()> {
@@ -232,6 +266,11 @@ impl Worker {
         };
         let turn = connection.turn(&mut self.read, &mut self.workplace, self.now);
         connection.turn_is_due = turn == Turn::Again;
+        self.turns = match self.turns {
+            Turns::Nobodys => Turns::One(place),
+            Turns::One(before) if before == place => Turns::One(place),
+            Turns::One(_) | Turns::Several => Turns::Several,
+        };
         match turn {
             Turn::Rest => {}
             Turn::Blocked => self.watch_for_room(place),
