@@ -20,9 +20,10 @@ use super::desk::Desk;
 use super::directory::Whereabouts;
 use super::frame::FrameId;
 use super::key::Key;
+use super::pools::Pool;
 use super::shard::Shard;
 use crate::api::{PageKey, PageVerb};
-use crate::arena::{PageKind, Wanted};
+use crate::arena::Wanted;
 
 /// Pages whose steps are taken together: as many as the processor waits for side by side.
 pub(crate) const BATCH: usize = 32;
@@ -35,7 +36,7 @@ const BLOCKS_MIN: u32 = if cfg!(test) { 1 } else { 32 };
 struct Coming<'a> {
     pages: &'a Pages,
     shard: &'a Mutex<Shard>,
-    kind: PageKind,
+    pool: Pool,
     verb: PageVerb,
     object: u64,
     key: Key,
@@ -72,7 +73,7 @@ impl<'a> Desk<'a> {
         Some(Coming {
             pages,
             shard: pages.holdings(own).shard(object),
-            kind: pool.kind(),
+            pool,
             verb,
             object,
             key: Key {
@@ -86,14 +87,22 @@ impl<'a> Desk<'a> {
 }
 
 impl Coming<'_> {
-    /// Wants what says where the page is, or where the one that goes for it is.
+    /// Whether a get leaves everything as it is.
+    fn is_only_looked_at(&self) -> bool {
+        self.verb == PageVerb::Get && self.pool.flags.keeping
+    }
+
+    /// Wants what says where the page is, and for a put the frame that it will get.
     fn find(&mut self, wanted: &mut Wanted) {
         let Some(shard) = self.shard.try_lock() else {
             return;
         };
-        want_traces(self.pages, &shard, self.object, self.key, wanted);
+        shard.directory.want(self.object, self.key, wanted);
+        if !self.is_only_looked_at() {
+            want_ghost(self.pages, &shard, self.object, self.key, wanted);
+        }
         if self.verb == PageVerb::Put {
-            let frame = shard.next_frame(self.kind);
+            let frame = shard.next_frame(self.pool.kind());
             frame
                 .into_iter()
                 .for_each(|frame| wanted.add(self.pages.frames.line(frame)));
@@ -112,7 +121,7 @@ impl Coming<'_> {
         };
         self.frame = match self.verb {
             PageVerb::Get => there,
-            PageVerb::Put => there.or_else(|| shard.next_frame(self.kind)),
+            PageVerb::Put => there.or_else(|| shard.next_frame(self.pool.kind())),
         };
         let Some(frame) = self.frame else {
             return;
@@ -123,23 +132,22 @@ impl Coming<'_> {
         if there.is_none() && frames.get(frame).is_live() {
             let gone = frames.get(frame).key();
             let object = self.pages.seed.object(gone.pool, gone.object);
-            want_traces(self.pages, &shard, object, gone, wanted);
+            shard.directory.want(object, gone, wanted);
+            want_ghost(self.pages, &shard, object, gone, wanted);
         }
     }
 
     /// Wants the frames that it is linked with.
     fn link(&mut self, wanted: &mut Wanted) {
-        if let Some(frame) = self.frame {
+        if let Some(frame) = self.frame.filter(|_| !self.is_only_looked_at()) {
             self.pages.frames.want_neighbours(frame, wanted);
         }
     }
 }
 
-/// Wants what tells of a page: where it is, and that it was here.
-fn want_traces(pages: &Pages, shard: &Shard, object: u64, key: Key, wanted: &mut Wanted) {
-    shard.directory.want(object, key, wanted);
-    let ghost = shard
-        .eviction
-        .ghost_line(pages.seed.page_of(object, key.index));
+/// Wants what remembers a page when it is gone.
+fn want_ghost(pages: &Pages, shard: &Shard, object: u64, key: Key, wanted: &mut Wanted) {
+    let hash = pages.seed.page_of(object, key.index);
+    let ghost = shard.eviction.ghost_line(hash);
     ghost.into_iter().for_each(|line| wanted.add(line));
 }

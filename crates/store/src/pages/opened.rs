@@ -297,8 +297,8 @@ impl Opened<'_> {
             false => SampledUse::GetKeeping,
         };
         self.shard.sample(hash, what);
-        self.shard.expect_ghost(hash);
         if self.pool.is_exclusive() {
+            self.shard.expect_ghost(hash);
             return self.take(hash, visit);
         }
         let at = self.shard.find(&self.pages.frames, self.object, self.key);
