@@ -241,7 +241,7 @@ impl Worker {
         keys: impl Iterator<Item = PageKey>,
     ) {
         if let Some(tenant) = self.items().tenants.get(tenant) {
-            self.desk(tenant, Second::default()).look_ahead(verb, keys);
+            self.store().pages.look_ahead(tenant, verb, keys);
         }
     }
 

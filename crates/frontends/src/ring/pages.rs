@@ -25,9 +25,8 @@ pub(crate) trait Pages {
     /// Forgets a pool and all in it; leaves a shared one.
     fn destroy_pool(&self, pool: PoolId);
 
-    /// Hears which pages will be got or put next, in any order: those that it looks ahead for are the first
-    /// [`LOOK_AHEAD`](sublet_store::LOOK_AHEAD).
-    fn look_ahead(&self, _verb: PageVerb, _keys: impl Iterator<Item = Key>) {}
+    /// Hears which pages will be got or put next; of more than [`LOOK_AHEAD`](sublet_store::LOOK_AHEAD) it hears the first.
+    fn look_ahead(&self, verb: PageVerb, keys: impl Iterator<Item = Key>);
 
     /// Stores the page that `fill` writes.
     fn put_page(&self, key: Key, fill: impl FnOnce(&mut [u8])) -> Put;

@@ -14,8 +14,8 @@ use super::metrics::{Figures, Operation, Tally};
 use super::pages::Pages;
 use super::wire::{self, PageRun, Request};
 
-/// What one turn of a connection may cost before others get theirs: an entry, and each of its pages. What may
-/// take its time costs a whole turn.
+/// What one turn of a connection may cost before others get theirs, but for the batch that exceeds it: an entry, and each
+/// of its pages. What may take its time costs a whole turn.
 const TURN_COST_MAX: u32 = 256;
 
 /// Completions that the client sees together.
@@ -33,24 +33,32 @@ pub(super) enum Turn {
 /// Why the pin was let go.
 enum Pause {
     Turn(Turn),
-    /// A request that may take its time.
     Slow(Submission, Slow),
 }
 
+/// A request that may take its time.
 enum Slow {
     FlushObject(PoolId, sublet_types::ObjectId),
     CreatePool(PoolFlags, Option<SharedName>),
     DestroyPool(PoolId),
 }
 
+/// A request about some pages, which is answered at once.
+#[derive(Clone, Copy)]
+enum Paged {
+    Put(PageRun, SlotRun),
+    Get(PageRun, SlotRun),
+    Flush(PageRun),
+}
+
 /// A submission that was taken out of the ring, and what it asks.
-type Asked = (Submission, Result<Request, Fault>);
+type Asked = (Submission, Result<Paged, Fault>);
 
 /// One connection's ring and pools.
 pub(super) struct Session {
     end: DaemonEnd,
     pools: Pools,
-    /// Room for a batch, empty between batches.
+    /// Room for a batch.
     batch: Vec<Asked>,
     /// What was counted in this turn.
     tally: Tally,
@@ -123,67 +131,68 @@ impl Session {
     ) -> Result<Pause, Garbage> {
         let mut batch = std::mem::take(&mut self.batch);
         let paused = loop {
-            batch.clear();
             if *cost >= TURN_COST_MAX {
                 break Ok(Pause::Turn(Turn::Again));
             }
-            match self.take_batch(&mut batch) {
-                Ok(()) if batch.is_empty() => break Ok(Pause::Turn(Turn::Rest)),
-                Ok(()) => look_ahead(place.pages, &batch),
+            batch.clear();
+            let slow = match self.take_batch(&mut batch) {
+                Ok(slow) => slow,
                 Err(garbage) => break Err(garbage),
+            };
+            if batch.is_empty() && slow.is_none() {
+                break Ok(Pause::Turn(Turn::Rest));
             }
-            let mut slow = None;
+            look_ahead(place.pages, &batch);
             for (submission, request) in &batch {
                 *cost += 1 + pages_of(request);
-                match self.answer(place, submission, request) {
-                    Ok(completion) => self.complete(place, &completion),
-                    Err(takes_time) => slow = Some(Pause::Slow(*submission, takes_time)),
-                }
+                let completion = self.answer(place, submission, *request);
+                self.complete(place, &completion);
             }
-            if let Some(slow) = slow {
-                break Ok(slow);
+            if let Some((submission, slow)) = slow {
+                *cost += 1;
+                break Ok(Pause::Slow(submission, slow));
             }
         };
         self.batch = batch;
         paused
     }
 
-    /// Takes submissions whose pages are looked ahead for together. What may take its time is the last of its batch.
-    fn take_batch(&mut self, batch: &mut Vec<Asked>) -> Result<(), Garbage> {
+    /// Takes submissions whose pages are looked ahead for together, up to one that may take its time: the last to be answered.
+    fn take_batch(
+        &mut self,
+        batch: &mut Vec<Asked>,
+    ) -> Result<Option<(Submission, Slow)>, Garbage> {
         let mut pages = 0;
         while pages < LOOK_AHEAD as u32 && batch.len() < LOOK_AHEAD {
             let submission = match self.end.take() {
                 Ok(Some(submission)) => submission,
                 Ok(None) => break,
-                Err(_) if !batch.is_empty() => break, // it will be said again, after these
+                Err(_) if !batch.is_empty() => break, // what came before it is answered
                 Err(garbage) => return Err(garbage),
             };
             let request = wire::parse(&submission, |first, count| self.end.slots(first, count));
-            pages += pages_of(&request);
-            let may_take_time = request.is_ok_and(|request| request.pages().is_none());
-            batch.push((submission, request));
-            if may_take_time {
-                break;
-            }
+            let asked = match request.map(at_once) {
+                Err(fault) => Err(fault),
+                Ok(Ok(paged)) => Ok(paged),
+                Ok(Err(slow)) => return Ok(Some((submission, slow))),
+            };
+            pages += pages_of(&asked);
+            batch.push((submission, asked));
         }
-        Ok(())
+        Ok(None)
     }
 
-    /// Answers a request, or says that it may take its time.
     fn answer<P: Pages, S: AsFd>(
         &mut self,
         place: &Place<'_, P, S>,
         submission: &Submission,
-        request: &Result<Request, Fault>,
-    ) -> Result<Completion, Slow> {
-        match *request {
-            Err(fault) => Ok(wire::completion(submission, Outcome::Faulty(fault))),
-            Ok(Request::Put(run, slots)) => Ok(self.put(place, submission, run, slots)),
-            Ok(Request::Get(run, slots)) => Ok(self.get(place, submission, run, slots)),
-            Ok(Request::FlushPage(run)) => Ok(self.flush(place, submission, run)),
-            Ok(Request::FlushObject(pool, object)) => Err(Slow::FlushObject(pool, object)),
-            Ok(Request::CreatePool(flags, shared)) => Err(Slow::CreatePool(flags, shared)),
-            Ok(Request::DestroyPool(pool)) => Err(Slow::DestroyPool(pool)),
+        request: Result<Paged, Fault>,
+    ) -> Completion {
+        match request {
+            Err(fault) => wire::completion(submission, Outcome::Faulty(fault)),
+            Ok(Paged::Put(run, slots)) => self.put(place, submission, run, slots),
+            Ok(Paged::Get(run, slots)) => self.get(place, submission, run, slots),
+            Ok(Paged::Flush(run)) => self.flush(place, submission, run),
         }
     }
 
@@ -339,36 +348,41 @@ impl Session {
     }
 }
 
-/// How many pages a request is about.
-fn pages_of(request: &Result<Request, Fault>) -> u32 {
-    let pages = request.ok().and_then(Request::pages);
-    pages.map_or(0, PageRun::count)
+/// A request as far as it is answered at once.
+fn at_once(request: Request) -> Result<Paged, Slow> {
+    match request {
+        Request::Put(run, slots) => Ok(Paged::Put(run, slots)),
+        Request::Get(run, slots) => Ok(Paged::Get(run, slots)),
+        Request::FlushPage(run) => Ok(Paged::Flush(run)),
+        Request::FlushObject(pool, object) => Err(Slow::FlushObject(pool, object)),
+        Request::CreatePool(flags, shared) => Err(Slow::CreatePool(flags, shared)),
+        Request::DestroyPool(pool) => Err(Slow::DestroyPool(pool)),
+    }
 }
 
-/// Looks ahead for the pages of a batch, where there are several.
-fn look_ahead(pages: &impl Pages, batch: &[Asked]) {
-    if batch
-        .iter()
-        .map(|(_, request)| pages_of(request))
-        .sum::<u32>()
-        < 2
-    {
-        return;
+/// How many pages a request is about.
+fn pages_of(request: &Result<Paged, Fault>) -> u32 {
+    match request {
+        Ok(Paged::Put(run, _) | Paged::Get(run, _) | Paged::Flush(run)) => run.count(),
+        Err(_) => 0,
     }
-    let keys_of = |verb| {
-        let runs = batch.iter().filter_map(move |(_, request)| match request {
-            Ok(Request::Put(run, _)) if verb == PageVerb::Put => Some(run.keys()),
-            Ok(Request::Get(run, _)) if verb == PageVerb::Get => Some(run.keys()),
+}
+
+/// Looks ahead for the pages of a batch that are put, and for those that are got, where there are several.
+fn look_ahead(pages: &impl Pages, batch: &[Asked]) {
+    for verb in [PageVerb::Get, PageVerb::Put] {
+        let runs = batch.iter().filter_map(|(_, request)| match request {
+            Ok(Paged::Put(run, _)) if verb == PageVerb::Put => Some(*run),
+            Ok(Paged::Get(run, _)) if verb == PageVerb::Get => Some(*run),
             _ => None,
         });
-        runs.flatten()
-    };
-    for verb in [PageVerb::Get, PageVerb::Put] {
-        pages.look_ahead(verb, keys_of(verb));
+        if runs.clone().map(PageRun::count).sum::<u32>() > 1 {
+            pages.look_ahead(verb, runs.flat_map(PageRun::keys));
+        }
     }
 }
 
-/// Looks ahead from a run's nth page on, each time that the last look ends there.
+/// Looks ahead from a long run's nth page on, each time that a batch's worth of it is done.
 fn look_further(pages: &impl Pages, verb: PageVerb, run: PageRun, n: usize) {
     if n > 0 && n.is_multiple_of(LOOK_AHEAD) {
         pages.look_ahead(verb, run.keys().skip(n));

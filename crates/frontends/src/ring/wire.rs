@@ -50,16 +50,6 @@ pub enum Request {
     DestroyPool(PoolId),
 }
 
-impl Request {
-    /// The pages that it is about, if it is about some of an object.
-    pub fn pages(self) -> Option<PageRun> {
-        match self {
-            Request::Put(run, _) | Request::Get(run, _) | Request::FlushPage(run) => Some(run),
-            Request::FlushObject(..) | Request::CreatePool(..) | Request::DestroyPool(_) => None,
-        }
-    }
-}
-
 /// Reads a submission. `slots` knows which page slots its ring has.
 ///
 /// # Errors

@@ -42,8 +42,8 @@ impl Line {
     }
 }
 
-/// Lines to be fetched one right after the other. Where the processor must look up where each lies, it does so for several side by
-/// side; with other work between them each would wait for the one before.
+/// Lines to be fetched one right after the other. Where the processor must look up where each lies, it does so for
+/// several side by side; with other work between them each would wait for the one before.
 pub(crate) struct Wanted {
     lines: [Line; WANTED_MAX],
     len: usize,

@@ -30,6 +30,10 @@ impl Eviction for Lru {
         self.0[0].pop(frames)
     }
 
+    fn next_victim(&self) -> Option<FrameId> {
+        self.0[0].tail()
+    }
+
     fn queues(&mut self) -> &mut [Queue] {
         &mut self.0
     }

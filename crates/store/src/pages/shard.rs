@@ -123,10 +123,13 @@ impl Shard {
         }
     }
 
-    /// The frame that the next new page will probably get: a free one, or else the next victim's.
+    /// The frame that the next new page of a kind will probably get: a free one, or else the next victim's.
     pub(super) fn next_frame(&self, kind: PageKind) -> Option<FrameId> {
         let free = self.free[kind as usize].head();
-        free.or_else(|| self.eviction.next_victim())
+        match kind {
+            PageKind::Ephemeral => free.or_else(|| self.eviction.next_victim()),
+            PageKind::Persistent => free,
+        }
     }
 
     /// Persistent pages that are on disk only.

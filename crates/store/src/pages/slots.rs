@@ -65,7 +65,7 @@ impl Slots {
         None
     }
 
-    /// Whether there is a slot of that tag: the name, but for one in four thousand million, of what is looked for.
+    /// Whether there is a slot of that tag: of what is looked for, but for one in 2³² for each slot that there is.
     pub(super) fn has(&self, tag: u32) -> bool {
         self.find(tag, |_| true).is_some()
     }

@@ -117,7 +117,8 @@ impl Turns {
 }
 
 impl Side {
-    /// Times a turn of ours, every other one with looks ahead.
+    /// Times a turn of ours, every other one with looks ahead. Blocks are held still for as many at a time either way, as
+    /// rings do it.
     fn time(
         &mut self,
         worker: &Worker,
@@ -125,18 +126,21 @@ impl Side {
         ahead: impl Fn(&[u32]),
         mut work: impl FnMut(u32),
     ) {
-        if self.alone.len() <= self.together.len() {
-            self.alone.push(timed(keys, work));
-            return;
-        }
+        let looks_ahead = self.alone.len() > self.together.len();
         let begun = Instant::now();
         for batch in keys.chunks(LOOK_AHEAD) {
             worker.pinned(|| {
-                ahead(batch);
+                if looks_ahead {
+                    ahead(batch);
+                }
                 batch.iter().for_each(|key| work(*key));
             });
         }
-        self.together.push(nanoseconds_each(begun, keys));
+        let each = nanoseconds_each(begun, keys);
+        match looks_ahead {
+            true => self.together.push(each),
+            false => self.alone.push(each),
+        }
     }
 }
 

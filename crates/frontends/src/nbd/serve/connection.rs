@@ -86,6 +86,7 @@ enum Flow {
 /// One connection.
 pub(super) struct Connection {
     socket: OwnedFd,
+    is_local: bool,
     veil: Option<Box<Veil>>,
     session: Session,
     seat: Seat,
@@ -115,6 +116,7 @@ impl Connection {
         };
         let mut outbox = Queue::default();
         Connection {
+            is_local: socket::is_local(&socket),
             socket,
             veil: None,
             session: Session::new(whose, tls, &mut outbox),
@@ -165,7 +167,7 @@ impl Connection {
     /// large ones are read too soon for that.
     pub(super) fn can_wait(&self) -> bool {
         let all_is_said = self.outbox.is_empty() && self.session.in_flight() == 0;
-        self.reads_small && all_is_said && socket::is_far_behind(&self.socket)
+        self.is_local && self.reads_small && all_is_said && socket::is_far_behind(&self.socket)
     }
 
     /// Notes what the kernel said; a turn follows.

@@ -40,9 +40,18 @@ const STALL_MAX: Duration = Duration::from_secs(10);
 /// How long connections that shall end may finish what is under way.
 pub(super) const PARTING_MAX: Duration = Duration::from_secs(5);
 
-/// How long the requests of a client that has much to read yet may gather: about as long as it takes for a few of its replies.
-/// Being woken comes on top.
+/// How long the requests of a client that has much to read yet may gather: as long as it takes for a few of its replies,
+/// with being woken.
 const GATHERING: Duration = Duration::from_micros(10);
+
+/// Who woke later than this noticed that the core is wanted, or that its kernel's clock is coarse.
+const GATHERED_LATE: Duration = Duration::from_micros(200);
+
+/// How long requests do not gather after that.
+const UNGATHERED: Duration = Duration::from_millis(20);
+
+/// Requests gather where nobody else has asked for this long.
+const ALONE_MIN: Duration = Duration::from_millis(1);
 
 const POST: Token = Token(usize::MAX);
 
@@ -57,14 +66,6 @@ enum Event {
     Letter(Message),
     Outcome(Outcome),
     Sweep,
-}
-
-/// Whose turns there were since the last wait.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Turns {
-    Nobodys,
-    One(usize),
-    Several,
 }
 
 /// Connections that shall end, until when, and who waits for that.
@@ -93,7 +94,11 @@ pub(super) struct Worker {
     /// Connections that wait until others hold less; each at most once, some of them perhaps gone.
     parked: Vec<usize>,
     farewells: Vec<Farewell>,
-    turns: Turns,
+    /// Whose turn was the last, and since when all have been its.
+    asker: usize,
+    asks_alone_since: Instant,
+    /// Requests may gather from then on.
+    gather_from: Instant,
     sweep_at: Option<Instant>,
     now: Instant,
     is_over: bool,
@@ -121,7 +126,9 @@ impl Worker {
             again: VecDeque::new(),
             parked: Vec::new(),
             farewells: Vec::new(),
-            turns: Turns::Nobodys,
+            asker: 0,
+            asks_alone_since: now,
+            gather_from: now,
             sweep_at: None,
             now,
             is_over: false,
@@ -160,18 +167,20 @@ impl Worker {
         Ok(())
     }
 
-    /// Answers that a client does not come to read yet do not help it. So if it is the only one that asks, its next requests may
-    /// gather: one look, one send and one waking serve several.
+    /// Answers that a client does not come to read yet do not help it. So while nobody else asks, its next requests may
+    /// gather: one look, one send and one waking serve several. Where the kernel wakes late, not for a while.
     fn let_gather(&mut self) {
-        let turns = std::mem::replace(&mut self.turns, Turns::Nobodys);
-        if let Turns::One(place) = turns
-            && self
-                .connections
-                .get(place)
-                .is_some_and(Connection::can_wait)
-            && !self.post.has_mail()
-        {
-            std::thread::sleep(GATHERING);
+        let is_calm = self.now >= self.gather_from
+            && self.now - self.asks_alone_since >= ALONE_MIN
+            && !self.post.has_mail();
+        let asker = self.connections.get(self.asker);
+        if !is_calm || !asker.is_some_and(Connection::can_wait) {
+            return;
+        }
+        let began = Instant::now();
+        std::thread::sleep(GATHERING);
+        if began.elapsed() > GATHERED_LATE {
+            self.gather_from = began + UNGATHERED;
         }
     }
 
@@ -266,11 +275,9 @@ impl Worker {
         };
         let turn = connection.turn(&mut self.read, &mut self.workplace, self.now);
         connection.turn_is_due = turn == Turn::Again;
-        self.turns = match self.turns {
-            Turns::Nobodys => Turns::One(place),
-            Turns::One(before) if before == place => Turns::One(place),
-            Turns::One(_) | Turns::Several => Turns::Several,
-        };
+        if self.asker != place {
+            (self.asker, self.asks_alone_since) = (place, self.now);
+        }
         match turn {
             Turn::Rest => {}
             Turn::Blocked => self.watch_for_room(place),

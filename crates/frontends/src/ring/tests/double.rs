@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use sublet_client::ring::{Get, Key, Page, Put, Refusal};
-use sublet_store::Spill;
+use sublet_store::{LOOK_AHEAD, PageVerb, Spill};
 use sublet_types::{ObjectId, PoolFlags, PoolId, SharedName, TenantId};
 
 use crate::ring::pages::{Desk, Pages};
@@ -23,6 +23,8 @@ struct Kept {
     pools: HashMap<PoolId, (TenantId, PoolFlags)>,
     names: HashMap<SharedName, PoolId>,
     made: u32,
+    /// Pages that were looked ahead for.
+    expected: Vec<(PageVerb, Key)>,
 }
 
 /// What of it belongs to a tenant.
@@ -37,6 +39,11 @@ pub(super) const REFUSED: ObjectId = ObjectId(0xdead);
 impl Double {
     pub(super) fn pools(&self) -> HashSet<PoolId> {
         self.0.lock().pools.keys().copied().collect()
+    }
+
+    /// What was looked ahead for since it was last asked.
+    pub(super) fn take_expected(&self) -> Vec<(PageVerb, Key)> {
+        std::mem::take(&mut self.0.lock().expected)
     }
 
     pub(super) fn pages(&self) -> usize {
@@ -96,6 +103,11 @@ impl Pages for Tenancy {
         kept.pools.remove(&pool);
         kept.names.retain(|_, named| *named != pool);
         kept.pages.retain(|key, _| key.pool != pool);
+    }
+
+    fn look_ahead(&self, verb: PageVerb, keys: impl Iterator<Item = Key>) {
+        let seen = keys.take(LOOK_AHEAD).map(|key| (verb, key));
+        self.kept.0.lock().expected.extend(seen);
     }
 
     fn put_page(&self, key: Key, fill: impl FnOnce(&mut [u8])) -> Put {

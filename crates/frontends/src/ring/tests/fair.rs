@@ -9,6 +9,7 @@ use sublet_client::ring::{
     CallError, Client, ConnectError, Farewell, Fault, Get, Key, Page, Put, Refusal, Rejection,
     Shape,
 };
+use sublet_store::PageVerb;
 use sublet_types::{ObjectId, PageIndex, PoolFlags, PoolId, SharedName};
 
 use super::double::{Daemon, Empty, REFUSED};
@@ -50,6 +51,45 @@ pub(super) fn soon(what: &str, is_so: impl Fn() -> bool) {
         );
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Runs that are longer than what is looked ahead for, and a request that may take its time amid the others.
+#[test]
+fn what_is_submitted_together_is_answered_in_its_order() {
+    let (daemon, mut client) = pair();
+    let pool = client.create_pool(KEEPING, None).expect("a pool");
+    let (long, lone) = (key(pool, 1, 0), key(pool, 2, 5));
+    let mut batch = client.batch();
+    let (put, pages) = batch.put_run(long, 40).expect("room");
+    (0..).zip(pages).for_each(|(n, page)| page.fill(n));
+    let all = batch.get_run(long, 64).expect("room");
+    let flushed = batch.flush_object(pool, ObjectId(1)).expect("room");
+    let gone = batch.get_run(long, 2).expect("room");
+    let (stored, page) = batch.put(lone).expect("room");
+    page.fill(77);
+    let found = batch.get(lone).expect("room");
+    batch.flush_page(lone).expect("room");
+    let missed = batch.get(lone).expect("room");
+    let answers = batch.run().expect("answered");
+    assert_eq!(answers.run(put).map(|run| run.bits()), Ok((1 << 40) - 1));
+    assert_eq!(answers.run(all).map(|run| run.bits()), Ok((1 << 40) - 1));
+    let seen = (0..40u8).all(|n| answers.page_of_run(all, n.into()) == Some(&[n; 4096]));
+    assert!(seen, "another page");
+    assert!(answers.run(flushed).is_ok());
+    assert_eq!(answers.run(gone).map(|run| run.bits()), Ok(0));
+    assert_eq!(answers.put(stored), Ok(Put::Stored));
+    assert_eq!(answers.get(found), Ok(Get::Hit));
+    assert_eq!(answers.page(found), Some(&[77; 4096]));
+    assert_eq!(answers.get(missed), Ok(Get::Miss));
+    let expected = daemon.kept.take_expected();
+    let is_asked = |(verb, key): &(PageVerb, Key)| match (verb, key.object) {
+        (PageVerb::Put, ObjectId(1)) => key.index.0 < 40,
+        (PageVerb::Get, ObjectId(1)) => key.index.0 < 64,
+        _ => *key == lone,
+    };
+    assert!(expected.iter().all(is_asked), "{expected:?}");
+    assert!(expected.contains(&(PageVerb::Put, key(pool, 1, 39))));
+    assert!(expected.contains(&(PageVerb::Get, key(pool, 1, 63))));
 }
 
 #[test]

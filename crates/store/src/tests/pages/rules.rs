@@ -475,8 +475,9 @@ fn hammer(client: &Client, pool: u64, thread: u64) {
                 client.put(object, index, place | sequence << 16);
             }
             4..=6 => {
+                let verb = [PageVerb::Get, PageVerb::Put][luck as usize >> 20 & 1];
                 let keys = (index..50).map(|index| client.key(object, index));
-                client.worker.look_ahead(client.tenant, PageVerb::Get, keys);
+                client.worker.look_ahead(client.tenant, verb, keys);
                 if let Some(content) = client.get(object, index) {
                     assert_eq!(content >> 40 << 40, place, "another page");
                 }
