@@ -42,7 +42,7 @@ pub(super) const PARTING_MAX: Duration = Duration::from_secs(5);
 
 /// How long the requests of a client that has much to read yet may gather: as long as it takes for a few of its replies,
 /// with being woken.
-const GATHERING: Duration = Duration::from_micros(10);
+const GATHERING: Duration = Duration::from_micros(5);
 
 /// Who woke later than this noticed that the core is wanted, or that its kernel's clock is coarse.
 const GATHERED_LATE: Duration = Duration::from_micros(200);
