@@ -157,7 +157,8 @@ impl Session {
         paused
     }
 
-    /// Takes submissions whose pages are looked ahead for together, up to one that may take its time: the last to be answered.
+    /// Takes submissions whose pages are looked ahead for together, up to one that may take its time: that is answered
+    /// last.
     fn take_batch(
         &mut self,
         batch: &mut Vec<Asked>,

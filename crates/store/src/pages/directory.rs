@@ -243,7 +243,8 @@ impl Directory {
         row[key.place() as usize] = to.packed();
         self.want_extent(keys, object, key);
         let first = key.index.0 - key.place();
-        for (index, packed) in (first..).zip(&mut row).filter(|(_, packed)| **packed == 0) {
+        for (place, packed) in (0..).zip(&mut row).filter(|(_, packed)| **packed == 0) {
+            let index = first + place;
             if let Some(at) = self.find_lone(keys, object, key.at(PageIndex(index))) {
                 *packed = self.lone.get(at).to();
                 self.lone.remove(at);
@@ -257,8 +258,8 @@ impl Directory {
     /// Has the processor fetch what tells of an extent's lone pages: their slots, and then the pages' keys.
     fn want_extent(&self, keys: &impl Keys, object: u64, key: Key) {
         let first = key.index.0 - key.place();
-        let tags = (first..first + EXTENT_PAGES)
-            .map(|index| self.lone_tag(object, key.at(PageIndex(index))));
+        let tags =
+            (0..EXTENT_PAGES).map(|place| self.lone_tag(object, key.at(PageIndex(first + place))));
         let mut wanted = Wanted::new();
         tags.clone()
             .filter_map(|tag| self.lone.line(tag))
@@ -275,7 +276,8 @@ impl Directory {
         let row = self.leaves.give_up(leaf);
         self.dense.remove(at);
         let first = key.index.0 - key.place();
-        for (index, packed) in (first..).zip(row).filter(|(_, packed)| *packed != 0) {
+        for (place, packed) in (0..).zip(row).filter(|(_, packed)| *packed != 0) {
+            let index = first + place;
             let tag = self.lone_tag(object, key.at(PageIndex(index)));
             self.lone.insert(Slot::new(packed, tag));
         }

@@ -138,7 +138,7 @@ impl Worker {
 
     /// Serves until it is told to stop and all is answered.
     pub(super) fn run(&mut self) -> io::Result<()> {
-        // As exact as the kernel can be: by default it may be five times as late as requests gather.
+        // As exact as the kernel can be: by default it may be ten times as late as requests gather.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
         while !self.is_over {
             self.wait()?;

@@ -584,6 +584,20 @@ fn a_run_is_as_many_single_verbs() {
     assert_eq!(client.figures().tally.hits, 1 + 20 + 19);
 }
 
+/// Pages there are gathered in a leaf, and later scattered, without a step beyond the last number.
+#[test]
+fn the_last_extent_of_an_object_fills_and_empties_as_any_other() {
+    let (store, _) = store(24, 1);
+    let client = Client::new(&store, tenant(&store, "ann", 100), EPHEMERAL);
+    let indices = || u32::MAX - 127..=u32::MAX;
+    for index in indices() {
+        assert!(client.put(1, index, u64::from(index) << 16).is_stored());
+    }
+    for index in indices() {
+        assert_eq!(client.get(1, index), Some(u64::from(index) << 16));
+    }
+}
+
 #[test]
 fn a_run_ends_with_the_last_index() {
     let (store, _) = store(24, 3);
