@@ -17,10 +17,15 @@ const GROWTH: usize = 4;
 /// No ghost: names are never zero.
 const NONE: u32 = 0;
 
+/// Some ghosts, the newest first: a cache line.
+#[repr(align(64))]
+#[derive(Clone, Copy, Debug)]
+struct Bucket([u32; BUCKET]);
+
 /// The ghosts of one shard.
 #[derive(Debug, Default)]
 pub(crate) struct Ghosts {
-    buckets: Vec<[u32; BUCKET]>,
+    buckets: Vec<Bucket>,
 }
 
 impl Ghosts {
@@ -41,12 +46,12 @@ impl Ghosts {
     }
 
     fn resize(&mut self, buckets: usize) {
-        let old = std::mem::replace(&mut self.buckets, vec![[NONE; BUCKET]; buckets]);
+        let old = std::mem::replace(&mut self.buckets, vec![Bucket([NONE; BUCKET]); buckets]);
         // From the oldest on, so that each bucket keeps its order.
         for age in (0..BUCKET).rev() {
             for ghost in old
                 .iter()
-                .map(|bucket| bucket[age])
+                .map(|bucket| bucket.0[age])
                 .filter(|ghost| *ghost != NONE)
             {
                 self.push(ghost);
@@ -68,7 +73,7 @@ impl Ghosts {
             return;
         }
         let at = self.bucket(ghost);
-        let bucket = &mut self.buckets[at];
+        let bucket = &mut self.buckets[at].0;
         bucket.copy_within(0..BUCKET - 1, 1);
         bucket[0] = ghost;
     }
@@ -85,7 +90,7 @@ impl Ghosts {
         }
         let name = Self::name(hash);
         let at = self.bucket(name);
-        let bucket = &mut self.buckets[at];
+        let bucket = &mut self.buckets[at].0;
         let place = bucket.iter().position(|ghost| ghost & !3 == name)?;
         let hits = (bucket[place] & 3) as u8;
         bucket.copy_within(place + 1.., place);
@@ -103,7 +108,7 @@ impl Ghosts {
 
     /// Bytes that the ghosts take.
     pub(crate) fn bytes(&self) -> u64 {
-        (self.buckets.capacity() * BUCKET * size_of::<u32>()) as u64
+        (self.buckets.capacity() * size_of::<Bucket>()) as u64
     }
 }
 

@@ -71,17 +71,23 @@ impl LeafId {
 /// All leaves of a shard.
 #[derive(Default)]
 pub(super) struct Leaves {
-    words: Vec<u32>,
     plates: Vec<Plate>,
+    /// What is known of each.
+    facts: Vec<PlateFacts>,
     /// Plates that may have a free row, by size.
     partial: [Vec<u32>; SIZES],
     /// Plates without a row that is used.
     empty: Vec<u32>,
 }
 
-/// A plate of rows.
+/// A plate of rows. So that as few cache lines as can be have a row's head, it begins with one.
+#[repr(align(64))]
+#[derive(Clone)]
+struct Plate([u32; PLATE]);
+
+/// What is known of a plate.
 #[derive(Clone, Copy)]
-struct Plate {
+struct PlateFacts {
     size: u8,
     /// A bit for each row that is used.
     used: u64,
@@ -109,7 +115,7 @@ const fn rows(size: usize) -> u32 {
     (PLATE / words(size)) as u32
 }
 
-impl Plate {
+impl PlateFacts {
     fn free_row(&self) -> Option<usize> {
         let row = (!self.used).trailing_zeros();
         (row < rows(usize::from(self.size))).then_some(row as usize)
@@ -120,7 +126,7 @@ impl Leaves {
     /// A free row of a size.
     fn take(&mut self, size: usize) -> LeafId {
         while let Some(plate) = self.partial[size].last().map(|plate| *plate as usize) {
-            let facts = &mut self.plates[plate];
+            let facts = &mut self.facts[plate];
             // An empty one is among the empty ones, and comes from there.
             if usize::from(facts.size) == size
                 && facts.used != 0
@@ -132,7 +138,7 @@ impl Leaves {
             self.partial[size].pop();
         }
         let plate = self.empty.pop().unwrap_or_else(|| self.add_plate());
-        self.plates[plate as usize] = Plate {
+        self.facts[plate as usize] = PlateFacts {
             size: size as u8,
             used: 1,
         };
@@ -141,19 +147,17 @@ impl Leaves {
     }
 
     fn add_plate(&mut self) -> u32 {
-        let len = self.words.len() + PLATE;
-        if len > self.words.capacity() {
+        if self.plates.len() == self.plates.capacity() {
             // An eighth more, and not twice as much: leaves are most of what the directory takes.
-            let plates = self.plates.len() / 8 + 1;
-            self.words.reserve_exact(plates * PLATE);
+            self.plates.reserve_exact(self.plates.len() / 8 + 1);
         }
-        self.words.resize(len, 0);
-        self.plates.push(Plate { size: 0, used: 0 });
+        self.plates.push(Plate([0; PLATE]));
+        self.facts.push(PlateFacts { size: 0, used: 0 });
         self.plates.len() as u32 - 1
     }
 
     fn give_back(&mut self, id: LeafId) {
-        let facts = &mut self.plates[id.plate()];
+        let facts = &mut self.facts[id.plate()];
         let size = usize::from(facts.size);
         let was_full = facts.free_row().is_none();
         facts.used &= !(1 << id.row());
@@ -173,17 +177,17 @@ impl Leaves {
             partial.sort_unstable();
             partial.dedup();
         }
-        let plates = &self.plates;
+        let facts = &self.facts;
         if partial
             .last()
-            .is_some_and(|plate| plates[*plate as usize].used == 0)
+            .is_some_and(|plate| facts[*plate as usize].used == 0)
         {
             partial.pop();
         }
     }
 
     fn size(&self, id: LeafId) -> usize {
-        usize::from(self.plates[id.plate()].size)
+        usize::from(self.facts[id.plate()].size)
     }
 }
 
@@ -199,19 +203,20 @@ pub(super) enum Changed {
 }
 
 impl Leaves {
+    /// Where in its plate a leaf is.
     fn range(&self, id: LeafId) -> Range<usize> {
         let len = words(self.size(id));
-        let at = id.plate() * PLATE + id.row() * len;
+        let at = id.row() * len;
         at..at + len
     }
 
     fn leaf(&self, id: LeafId) -> &[u32] {
-        &self.words[self.range(id)]
+        &self.plates[id.plate()].0[self.range(id)]
     }
 
     fn leaf_mut(&mut self, id: LeafId) -> &mut [u32] {
         let range = self.range(id);
-        &mut self.words[range]
+        &mut self.plates[id.plate()].0[range]
     }
 
     /// A new leaf of a row of whereabouts, zero where there is no page.
@@ -323,8 +328,9 @@ impl Leaves {
 
     pub(super) fn bytes(&self) -> usize {
         let lists = self.partial.iter().map(Vec::capacity).sum::<usize>() + self.empty.capacity();
-        let plates = self.plates.capacity() * size_of::<Plate>();
-        (self.words.capacity() + lists) * size_of::<u32>() + plates
+        lists * size_of::<u32>()
+            + self.facts.capacity() * size_of::<PlateFacts>()
+            + self.plates.capacity() * size_of::<Plate>()
     }
 }
 

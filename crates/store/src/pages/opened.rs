@@ -148,22 +148,29 @@ impl Opened<'_> {
         at: Option<Whereabouts>,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), PutRefused> {
-        if self.pool.kind() == PageKind::Persistent {
+        let kind = self.pool.kind();
+        if kind == PageKind::Persistent {
             self.keep(frame, at)?;
-        } else {
-            self.pages.frames.get(frame).set_key(self.key);
-            let (key, object) = (self.key, self.object);
-            self.shard
-                .insert(&self.pages.frames, object, key, Whereabouts::Here(frame));
-            let page = page(self.pages, frame, self.hash(), self.now);
-            self.shard.eviction.admit(page);
         }
-        self.pages
-            .arena
-            .block(self.pages.frames.block(frame))
-            .gain_page();
+        let block = self.pages.frames.block(frame);
+        self.pages.arena.block(block).gain_page();
         self.pages.write(frame, fill);
+        // Entered last: what was written is on its way to memory meanwhile, and whoever unlocks has to wait for that.
+        if kind == PageKind::Ephemeral {
+            self.enter(frame);
+        }
         Ok(())
+    }
+
+    /// Links an ephemeral page's frame.
+    fn enter(&mut self, frame: FrameId) {
+        let frames = &self.pages.frames;
+        frames.get(frame).set_key(self.key);
+        let (key, object) = (self.key, self.object);
+        self.shard
+            .insert(frames, object, key, Whereabouts::Here(frame));
+        let page = page(self.pages, frame, self.hash(), self.now);
+        self.shard.eviction.admit(page);
     }
 
     /// Links a persistent page's frame, with a place on disk for it.
