@@ -36,7 +36,7 @@ pub(super) struct Args {
 const PAGE: usize = PAGE_BYTES as usize;
 
 /// Operations after which the other side has its turn.
-const TURN: usize = 20_000;
+const TURN: usize = 200_000;
 
 /// Blocks beyond the pages': for the index of items and what is kept free for eviction.
 const SPARE: Bytes = Bytes::mib(16);
