@@ -42,7 +42,7 @@ const TURN: usize = 200_000;
 const SPARE: Bytes = Bytes::mib(16);
 
 /// Rounds in which one and two threads are timed.
-const SCALING_ROUNDS: usize = 5;
+const SCALING_ROUNDS: usize = 15;
 
 const NOW: Second = Second(2);
 

@@ -4,7 +4,7 @@ mod format;
 mod lock;
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Seek, SeekFrom};
+use std::io::{self, ErrorKind, Seek, SeekFrom};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{FallocateFlags, OFlags, XattrFlags, fallocate};
+use rustix::process::geteuid;
 use sublet_frontends::block::{Buffer, Extent, SECTOR_BYTES};
 use sublet_types::{Bytes, PAGE_BYTES};
 use xxhash_rust::xxh3::xxh3_64;
@@ -28,6 +29,18 @@ pub enum BackingError {
         path: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// The daemon may not.
+    #[error(
+        "cannot open the backing {path}: {source}; the daemon runs as uid {uid}, which has to read it and, unless it is `--read-only`, to write it (docs/disks.md: \"Under systemd\")"
+    )]
+    Denied {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+        /// Who the daemon is.
+        uid: u32,
     },
     /// It is neither a file nor a block device.
     #[error("the backing {0} is neither a file nor a block device")]
@@ -72,6 +85,20 @@ pub enum BackingError {
     },
 }
 
+impl BackingError {
+    /// Why opening one failed.
+    fn opening(path: &Path, source: io::Error) -> BackingError {
+        let path = path.to_owned();
+        match source.kind() {
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                let uid = geteuid().as_raw();
+                BackingError::Denied { path, source, uid }
+            }
+            _ => BackingError::Open { path, source },
+        }
+    }
+}
+
 /// An open backing.
 #[derive(Debug)]
 pub(super) struct Backing {
@@ -95,10 +122,7 @@ const OWNER_BYTES_MAX: usize = 256;
 impl Backing {
     /// Opens a backing and locks it.
     pub(super) fn open(path: &Path, read_only: bool) -> Result<Backing, BackingError> {
-        let failed = |source| BackingError::Open {
-            path: path.to_owned(),
-            source,
-        };
+        let failed = |source| BackingError::opening(path, source);
         let plain = options(read_only).open(path).map_err(failed)?;
         let kind = plain.metadata().map_err(failed)?.file_type();
         if !kind.is_file() && !kind.is_block_device() {
@@ -141,10 +165,7 @@ impl Backing {
     /// Makes a file of that size, if there is none, and opens it. Its blocks are given to it at once, so that a page
     /// that memory has no place for always finds its own.
     pub(super) fn make(path: &Path, size: Bytes) -> Result<Backing, BackingError> {
-        let failed = |source| BackingError::Open {
-            path: path.to_owned(),
-            source,
-        };
+        let failed = |source| BackingError::opening(path, source);
         let is_new = !path.exists();
         if is_new {
             let file = options(false)
