@@ -1,7 +1,7 @@
 //! What clients' buffers leave with the allocator goes back to the kernel.
 //!
 //! The allocator keeps what was freed in the middle of its arenas. After a storm of large replies that can be more than
-//! the buffers were ever allowed to hold at once.
+//! the buffers were ever allowed to hold at once. Where the process is locked in memory for swap the kernel takes none of it.
 
 #![allow(unsafe_code)]
 

@@ -9,6 +9,7 @@ pub mod disk;
 mod ending;
 pub mod headroom;
 mod heap;
+pub mod locked;
 pub mod lone;
 pub mod manager;
 pub mod observe;

@@ -61,6 +61,17 @@ impl Store {
         }))
     }
 
+    /// Keeps what the arena holds, and the table of its frames, off the host's swap: memory that has to be read from a disk
+    /// first is worth nothing here, and the host is given it back instead.
+    ///
+    /// # Errors
+    ///
+    /// The process may not lock so much (`RLIMIT_MEMLOCK`, `CAP_IPC_LOCK`).
+    pub fn lock_in_memory(&self) -> std::io::Result<()> {
+        self.items.arena.lock()?;
+        self.pages.frames.lock()
+    }
+
     /// A handle for one thread.
     pub fn worker(self: &Arc<Self>) -> Result<Worker, TooManyWorkers> {
         let slot = self.items.arena.epochs().enroll()?;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit};
 use serde::Serialize;
 use sublet_host::headroom::{ProcHost, ReadHost};
+use sublet_host::locked::may_lock;
 use sublet_types::{Bytes, CgroupFigures};
 
 use crate::exit::Exit;
@@ -141,7 +142,10 @@ impl Host {
             swap: figures.swap,
             has_pressure: figures.pressure.is_some(),
             cgroup: figures.cgroup,
-            memlock: getrlimit(Resource::Memlock),
+            memlock: match may_lock() {
+                true => unlimited(),
+                false => getrlimit(Resource::Memlock),
+            },
             descriptors: getrlimit(Resource::Nofile),
             ..Host::under(Path::new("/"))
         }

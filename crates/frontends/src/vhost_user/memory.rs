@@ -17,6 +17,7 @@ use vm_memory::{
 };
 
 use super::chain::Segment;
+use super::unlocked;
 
 /// The most regions of one guest's memory.
 pub const REGIONS_MAX: usize = 256;
@@ -211,6 +212,7 @@ fn slot_of(region: &VhostUserMemoryRegion, file: File) -> Result<Slot, Refused> 
         .map_err(|_| Refused::Layout("a region is too large".to_owned()))?;
     let mapped = MmapRegion::from_file(FileOffset::new(file, region.mmap_offset), len)
         .map_err(|error| Refused::Layout(error.to_string()))?;
+    unlocked::unlock(&mapped)?;
     let mapped = GuestRegionMmap::new(mapped, GuestAddress(region.guest_phys_addr))
         .ok_or_else(|| Refused::Layout("a region passes the last address".to_owned()))?;
     Ok(Slot {

@@ -49,6 +49,7 @@ pub mod metrics;
 mod queue;
 pub mod request;
 pub mod serve;
+mod unlocked;
 
 /// The most places of a queue's rings.
 pub const QUEUE_SIZE_MAX: u16 = 256;

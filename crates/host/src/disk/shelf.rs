@@ -22,7 +22,7 @@ use super::open::{OpenDisk, Opening, undo};
 use super::places::{Parting, Places};
 use super::stage::{KeeperError, Kept, Stage};
 use super::swap::Swap;
-use crate::headroom;
+use crate::{headroom, locked};
 
 /// What all disks share.
 #[derive(Clone, Debug)]
@@ -191,6 +191,7 @@ impl Disks {
             source,
         };
         headroom::stay_alive();
+        locked::lock_what_comes();
         let slots = Stage::slots_within(self.ground.dirty_max);
         let kept = Kept::take(path, slots)?;
         let stage = Stage::open(kept.file().map_err(failed)?).map_err(failed)?;

@@ -16,7 +16,8 @@ use sublet_client::messages::{
 use sublet_frontends::memcached::serve::Premises;
 use sublet_store::TenantError;
 use sublet_types::{
-    Bytes, DiskName, DiskSettings, PAGE_BYTES, Pages, TenantId, TenantName, TenantSettings,
+    Bytes, DiskKind, DiskName, DiskSettings, PAGE_BYTES, Pages, TenantId, TenantName,
+    TenantSettings,
 };
 
 use super::RunError;
@@ -25,6 +26,7 @@ use crate::config::{
     DISKS_MAX, DiskChange, Live, Loaded, Said, check_disk_size, disk_asked, shown_disk,
 };
 use crate::disk::{DiskError, DiskGround, Disks, History};
+use crate::locked;
 
 /// The disks, and what was said of each.
 pub(super) struct Shelf {
@@ -48,6 +50,9 @@ impl Shelf {
     /// is told of and left closed, as is one that looks like an image of another format; else one of the config file is a reason not to start.
     pub(super) fn open(loaded: &Loaded, premises: &Premises) -> Result<Shelf, RunError> {
         let config = &loaded.config;
+        if config.disks.iter().any(|said| said.kind == DiskKind::Swap) {
+            locked::lock_process();
+        }
         let ground = DiskGround {
             folder: config.state.clone(),
             dirty_max: config.disk.dirty_max,

@@ -40,6 +40,7 @@ use crate::chores::{Chores, ChoresError};
 use crate::config::{Config, Loaded};
 use crate::disk::DiskError;
 use crate::headroom::{Headroom, ProcHost, ReadError, ReadHost, StartError};
+use crate::locked;
 use crate::manager::{Manager, WrongPolicy};
 use crate::observe::log::{self, LogError};
 use bounds::Bounds;
@@ -188,8 +189,10 @@ fn premises(config: &Config) -> Result<Premises, RunError> {
         evicts: true,
         pages: sublet_store::PageSettings::default(),
     });
+    let store = store.map_err(RunError::Store)?;
+    locked::lock_store(&store);
     Ok(Premises {
-        store: store.map_err(RunError::Store)?,
+        store,
         clock: Clock::start(),
         ledger: Arc::new(Ledger::default()),
     })

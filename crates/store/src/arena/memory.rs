@@ -1,8 +1,10 @@
 //! What the arena needs from the system: one reserved range, and memory moved in and out of it.
 
+use std::ffi::c_void;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::mm::{Advice, MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, MlockFlags, ProtFlags};
 
 /// The kernel has no memory to give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,6 +30,13 @@ pub unsafe trait Memory: Send + Sync {
 
     /// Gives `len` bytes at `at` back. Their content is gone.
     fn release(&self, at: usize, len: usize);
+
+    /// Keeps what is populated, now or later, off the host's swap. What is not populated stays so.
+    ///
+    /// # Errors
+    ///
+    /// The process may not lock so much.
+    fn lock(&self) -> std::io::Result<()>;
 }
 
 /// Private anonymous memory of this process.
@@ -37,6 +46,7 @@ pub struct Mapped {
     mapped_len: usize,
     base: NonNull<u8>,
     len: usize,
+    is_locked: AtomicBool,
 }
 
 // SAFETY: the mapping belongs to this value alone and is plain memory.
@@ -75,7 +85,30 @@ impl Mapped {
             mapped_len,
             base,
             len,
+            is_locked: AtomicBool::new(false),
         })
+    }
+
+    /// The address of `at`, for what the kernel does with it.
+    fn place(&self, at: usize, len: usize) -> *mut c_void {
+        assert!(at + len <= self.len, "outside the range");
+        // SAFETY: in bounds by the assertion.
+        unsafe { self.base.as_ptr().add(at).cast() }
+    }
+
+    /// Has the kernel drop memory that may be locked and does not let locked memory be dropped, as before Linux 5.18.
+    fn release_unlocked(&self, at: usize, len: usize) -> rustix::io::Result<()> {
+        let place = self.place(at, len);
+        // SAFETY: in bounds; locks change no content, and the caller gives that up.
+        unsafe {
+            rustix::mm::munlock(place, len)?;
+            rustix::mm::madvise(place, len, Advice::LinuxDontNeed)?;
+        }
+        match self.is_locked.load(Ordering::Relaxed) {
+            // SAFETY: as above.
+            true => unsafe { rustix::mm::mlock_with(place, len, MlockFlags::ONFAULT) },
+            false => Ok(()),
+        }
     }
 }
 
@@ -90,16 +123,9 @@ unsafe impl Memory for Mapped {
     }
 
     fn populate(&self, at: usize, len: usize) -> Result<(), Exhausted> {
-        assert!(at + len <= self.len, "populate outside the arena");
-        // SAFETY: in bounds by the assertion; populating changes no content.
-        let populated = unsafe {
-            rustix::mm::madvise(
-                self.base.as_ptr().add(at).cast(),
-                len,
-                Advice::LinuxPopulateWrite,
-            )
-        };
-        match populated {
+        let place = self.place(at, len);
+        // SAFETY: in bounds; populating changes no content.
+        match unsafe { rustix::mm::madvise(place, len, Advice::LinuxPopulateWrite) } {
             // Before Linux 5.14 there is no such advice: the first write populates.
             Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),
             Err(_) => Err(Exhausted),
@@ -107,16 +133,20 @@ unsafe impl Memory for Mapped {
     }
 
     fn release(&self, at: usize, len: usize) {
-        assert!(at + len <= self.len, "release outside the arena");
-        // SAFETY: in bounds by the assertion; the arena releases only blocks that nobody can read.
-        let released = unsafe {
-            rustix::mm::madvise(
-                self.base.as_ptr().add(at).cast(),
-                len,
-                Advice::LinuxDontNeed,
-            )
-        };
-        released.expect("madvise of our own mapping cannot fail unless it is locked");
+        let place = self.place(at, len);
+        // SAFETY: in bounds; the arena releases only blocks that nobody can read.
+        let released = unsafe { rustix::mm::madvise(place, len, Advice::LinuxDontneedLocked) };
+        released
+            .or_else(|_| self.release_unlocked(at, len))
+            .expect("the kernel takes back memory of our own mapping");
+    }
+
+    fn lock(&self) -> std::io::Result<()> {
+        let place = self.place(0, self.len);
+        // SAFETY: in bounds; locks change no content.
+        unsafe { rustix::mm::mlock_with(place, self.len, MlockFlags::ONFAULT) }?;
+        self.is_locked.store(true, Ordering::Relaxed);
+        Ok(())
     }
 }
 
@@ -206,6 +236,10 @@ pub mod fake {
             self.levers.populated.fetch_sub(len, Ordering::Relaxed);
             self.levers.releases.fetch_add(1, Ordering::Relaxed);
         }
+
+        fn lock(&self) -> std::io::Result<()> {
+            Ok(())
+        }
     }
 
     impl Drop for Heap {
@@ -213,5 +247,39 @@ pub mod fake {
             // SAFETY: allocated in `new` with this layout.
             unsafe { dealloc(self.base.as_ptr(), self.layout) };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEN: usize = 4 << 20;
+
+    fn fill(memory: &Mapped, byte: u8) {
+        memory.populate(0, LEN).expect("memory");
+        // SAFETY: the range is this test's alone.
+        unsafe { memory.base().as_ptr().write_bytes(byte, LEN) };
+    }
+
+    fn is_empty(memory: &Mapped) -> bool {
+        // SAFETY: as above.
+        let bytes = unsafe { std::slice::from_raw_parts(memory.base().as_ptr(), LEN) };
+        bytes.iter().all(|byte| *byte == 0)
+    }
+
+    #[test]
+    fn locked_memory_is_given_back_as_any_other() {
+        let memory = Mapped::reserve(LEN, 2 << 20).expect("address space");
+        if let Err(error) = memory.lock() {
+            eprintln!("skipped: memory cannot be locked here: {error}");
+            return;
+        }
+        fill(&memory, 7);
+        memory.release(0, LEN);
+        assert!(is_empty(&memory));
+        fill(&memory, 8);
+        memory.release_unlocked(0, LEN).expect("older kernels' way");
+        assert!(is_empty(&memory));
     }
 }

@@ -101,6 +101,11 @@ impl Arena {
         arena
     }
 
+    /// Keeps what it holds off the host's swap.
+    pub(crate) fn lock(&self) -> std::io::Result<()> {
+        self.memory.lock()
+    }
+
     pub(crate) fn block_bytes(&self) -> usize {
         self.block_bytes
     }

@@ -26,6 +26,11 @@ impl Words {
         })
     }
 
+    /// Keeps it off the host's swap.
+    pub(crate) fn lock(&self) -> std::io::Result<()> {
+        self.memory.lock()
+    }
+
     /// A row.
     #[inline]
     pub(crate) fn row(&self, row: u32) -> &[AtomicU32; ROW] {

@@ -263,6 +263,11 @@ impl Frames {
             .for_each(|neighbour| self.expect(neighbour));
     }
 
+    /// Keeps the table off the host's swap.
+    pub(crate) fn lock(&self) -> std::io::Result<()> {
+        self.words.lock()
+    }
+
     /// Bytes that the table takes.
     pub(crate) fn bytes(&self) -> u64 {
         let frames = u64::from(self.touched.load(Ordering::Relaxed)) * u64::from(self.per_block);

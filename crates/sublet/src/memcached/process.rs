@@ -5,9 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use nix::unistd::{User, setgid, setgroups, setuid};
+
+use sublet_host::locked::lock_all;
 
 use crate::exit::say;
 
@@ -90,7 +91,7 @@ pub(super) fn become_user(name: &str) -> Result<(), ProcessError> {
 
 /// Keeps the process's memory off the swap; where that is not allowed, says so and goes on.
 pub(super) fn lock_memory() {
-    if let Err(error) = mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE) {
+    if let Err(error) = lock_all() {
         say(format_args!(
             "warning: -k: memory is not locked: {error}; raise `ulimit -l`"
         ));

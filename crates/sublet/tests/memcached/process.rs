@@ -6,6 +6,7 @@ use std::process::Stdio;
 
 use crate::started::{Client, command, read_ports, run, start, start_as, wait_for};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use sublet_host::locked::may_lock;
 
 #[test]
 fn help_version_and_licence_end_well() {
@@ -37,6 +38,28 @@ fn what_cannot_be_done_ends_at_once_with_a_reason() {
         let output = run(options);
         assert_eq!(output.status.code(), Some(exit), "{options:?}");
         assert!(!output.stderr.is_empty(), "{options:?} says why");
+    }
+}
+
+/// Memory is locked when it is used, as memcached's is: the arena reserves room for all of the host's.
+#[test]
+fn locked_memory_is_no_more_than_what_is_used() {
+    let started = start(&["-k", "-m", "64"]);
+    assert!(
+        Client::tcp(started.ports[0])
+            .ask("version")
+            .starts_with("VERSION")
+    );
+    let status = fs::read_to_string(format!("/proc/{}/status", started.process.id()));
+    let status = status.expect("its status");
+    let kib = |name: &str| -> u64 {
+        let line = status.lines().find(|line| line.starts_with(name));
+        let amount = line.and_then(|line| line.split_whitespace().nth(1));
+        amount.and_then(|amount| amount.parse().ok()).expect(name)
+    };
+    assert!(kib("VmRSS:") < 256 << 10, "{status}");
+    if may_lock() {
+        assert!(kib("VmLck:") > 64 << 10, "{status}");
     }
 }
 

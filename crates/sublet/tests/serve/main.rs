@@ -9,6 +9,7 @@ mod draining;
 mod guest;
 mod keeper;
 mod life;
+mod locked;
 mod metrics;
 mod packaging;
 mod saves;
