@@ -1,0 +1,145 @@
+//! How blocks come to pages, and go from one engine to the other.
+
+use sublet_types::{ReleaseMode, Second};
+
+use crate::arena::PageKind;
+use crate::pages::{Displacing, PageLoss, Spilling};
+use crate::store::{Pin, Worker};
+use crate::tenants::Tenant;
+
+/// A tenant's items give a block to its pages, or the other way round, when their coldest block is colder by this
+/// factor: so that blocks do not go to and fro.
+const WORTH_FACTOR: u32 = 2;
+
+impl Worker {
+    /// Finds a block for a tenant's pages, or says that the put may displace one.
+    pub(super) fn page_block(&self, tenant: &Tenant, kind: PageKind, now: Second) -> Displacing {
+        let pages = &self.store().pages;
+        let arena = &pages.arena;
+        if tenant.is_at_limit(1, arena.block_bytes()) {
+            return match kind == PageKind::Ephemeral && self.trade(tenant, now) {
+                true => Displacing::IfBound,
+                false => Displacing::Always,
+            };
+        }
+        if pages.open_block(tenant, kind, now) || matches!(arena.grow(), Ok(true)) {
+            return Displacing::IfBound;
+        }
+        if arena.in_limbo() > 0 {
+            self.unpinned(|| arena.settle());
+            return Displacing::IfBound;
+        }
+        let giver = pages.tenants.gives_way(tenant, arena.block_bytes());
+        let gave = match giver.id == tenant.id {
+            // One's own ephemeral pages are displaced singly, not a block at a time.
+            true if kind == PageKind::Ephemeral => self.trade(tenant, now),
+            _ => self.give_block(giver, now) > 0,
+        };
+        match gave {
+            true => {
+                self.unpinned(|| arena.settle());
+                Displacing::IfBound
+            }
+            false => Displacing::Always,
+        }
+    }
+
+    /// Has a tenant's items give a block to its pages, if it is worth much less than theirs, or if pages have none.
+    fn trade(&self, tenant: &Tenant, now: Second) -> bool {
+        let items = self.items().coldest(tenant);
+        let trades = items.is_some_and(|items| {
+            let pages = self.store().pages.coldest(tenant);
+            pages.is_none_or(|pages| items.saturating_mul(WORTH_FACTOR) < pages)
+        });
+        trades
+            && self
+                .shrink_items(tenant, 1, ReleaseMode::Ordered, now)
+                .blocks
+                > 0
+    }
+
+    /// Has a tenant give up a block of whichever engine has the colder one. Says how many it gave.
+    pub(crate) fn give_block(&self, tenant: &Tenant, now: Second) -> u32 {
+        let items = self.items().coldest(tenant);
+        let pages = self.store().pages.coldest(tenant);
+        let from_pages = match (items, pages) {
+            (Some(items), Some(pages)) => pages <= items,
+            (items, _) => items.is_none(),
+        };
+        let given = match from_pages {
+            true => self.evict_block(tenant, now),
+            false => {
+                self.shrink_items(tenant, 1, ReleaseMode::Ordered, now)
+                    .blocks
+            }
+        };
+        match (given, from_pages) {
+            (0, true) => {
+                self.shrink_items(tenant, 1, ReleaseMode::Ordered, now)
+                    .blocks
+            }
+            (0, false) => self.evict_block(tenant, now),
+            (given, _) => given,
+        }
+    }
+
+    /// Whether the tenant that must give way for items of `tenant` has pages that are colder than its items.
+    pub(crate) fn pages_are_colder(&self, tenant: &Tenant, blocks: u32) -> bool {
+        let giver = self.items().giver(tenant, blocks);
+        if giver.pages.get().is_none() || self.items().arena.may_grow() {
+            return false;
+        }
+        match (
+            self.items().coldest(giver),
+            self.store().pages.coldest(giver),
+        ) {
+            (_, None) => false,
+            (None, Some(_)) => true,
+            (Some(items), Some(pages)) => pages.saturating_mul(WORTH_FACTOR) < items,
+        }
+    }
+
+    /// Has the tenant that must give way for items of `tenant` give up a block of pages.
+    pub(crate) fn pages_give_way(&self, tenant: &Tenant, now: Second) -> bool {
+        let giver = self.items().giver(tenant, 1);
+        self.evict_block(giver, now) > 0
+    }
+
+    /// Has a tenant's pages give up blocks.
+    pub(crate) fn shrink_pages(
+        &self,
+        tenant: &Tenant,
+        blocks: u32,
+        mode: ReleaseMode,
+        now: Second,
+    ) -> PageLoss {
+        if blocks == 0 || tenant.pages.get().is_none() {
+            return PageLoss::default();
+        }
+        self.clear(tenant, blocks, mode, Spilling::Allowed, now)
+    }
+
+    fn clear(
+        &self,
+        tenant: &Tenant,
+        blocks: u32,
+        mode: ReleaseMode,
+        spilling: Spilling,
+        now: Second,
+    ) -> PageLoss {
+        let luck = self.moment(now).luck;
+        let _pin = Pin::new(self);
+        let mut clearing = self.clearing(tenant, now);
+        clearing.shrink(blocks, mode, spilling, luck);
+        clearing.loss
+    }
+
+    /// Has a tenant's ephemeral pages give up a block for a put. Says how many they gave.
+    fn evict_block(&self, tenant: &Tenant, now: Second) -> u32 {
+        if tenant.pages.get().is_none() {
+            return 0;
+        }
+        let (mode, spilling) = (ReleaseMode::Ordered, Spilling::Never);
+        self.clear(tenant, 1, mode, spilling, now).blocks
+    }
+}

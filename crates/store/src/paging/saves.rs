@@ -1,0 +1,125 @@
+//! A tenant's pages in a file, and back.
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+use sublet_types::{PoolId, ReleaseMode, Second, TenantId};
+
+use crate::api::*;
+use crate::pages::{Head, Loader, Renumbered, check_save};
+use crate::store::{Pin, Worker};
+
+/// Attempts at a page of a save file, with a block of the tenant's pages given up after each.
+const LOAD_ATTEMPTS_MAX: u32 = 8;
+
+impl Worker {
+    /// Writes a tenant's pools and every persistent page in them, see `docs/pages.md`. Freeze it before, so that
+    /// nothing is added meanwhile. No block is held back while `out` takes its time. Says how many pages were written.
+    pub fn save(&self, tenant: TenantId, out: impl Write) -> std::io::Result<u64> {
+        let tenant = self.items().tenants.get(tenant);
+        let tenant = tenant.ok_or(std::io::ErrorKind::NotFound)?;
+        let _pin = Pin::new(self);
+        self.store().pages.save(tenant, self, out)
+    }
+
+    /// Reads a save file to its end, and says what it holds or what is wrong with it. Nothing is changed.
+    pub fn check_save(&self, input: impl Read) -> Result<SaveFacts, RestoreError> {
+        check_save(input, self.store().pages.page_bytes())
+    }
+
+    /// Makes the pools of a save file for a tenant, with all their pages. `spill` gives the file of a persistent one.
+    /// Returns each pool of the file and the one that stands for it now.
+    ///
+    /// # Errors
+    ///
+    /// Nothing was changed: the file is wrong, or there is no place for all of it.
+    pub fn restore(
+        &self,
+        tenant: TenantId,
+        input: impl Read,
+        now: Second,
+        spill: &mut dyn FnMut(&SavedPool) -> Option<Arc<dyn Spill>>,
+    ) -> Result<Vec<(SavedPool, PoolId)>, RestoreError> {
+        let page_bytes = self.store().pages.page_bytes();
+        let (mut loader, head) = Loader::begin(input, page_bytes)?;
+        let mut made = Vec::new();
+        let result = self
+            .make_pools(tenant, &head.pools, spill, &mut made)
+            .and_then(|pools| self.load_pages(tenant, &mut loader, &head, &pools, now));
+        if let Err(error) = result {
+            for (_, pool) in made {
+                self.destroy_pool(tenant, pool, now);
+            }
+            return Err(error);
+        }
+        self.store().set_eviction(tenant, head.eviction, now);
+        // Its owner may have frozen it meanwhile, and only they thaw it.
+        if head.frozen {
+            self.store().freeze(tenant, true);
+        }
+        Ok(made)
+    }
+
+    fn make_pools(
+        &self,
+        tenant: TenantId,
+        pools: &[SavedPool],
+        spill: &mut dyn FnMut(&SavedPool) -> Option<Arc<dyn Spill>>,
+        made: &mut Vec<(SavedPool, PoolId)>,
+    ) -> Result<Renumbered, RestoreError> {
+        for pool in pools {
+            let store = self.store();
+            let id = match pool.shared {
+                Some(name) => store.join_pool(tenant, name),
+                None => store.create_pool(tenant, pool.flags, spill(pool)),
+            };
+            made.push((*pool, id.map_err(RestoreError::Pool)?));
+        }
+        Ok(made.iter().map(|(pool, id)| (pool.number, *id)).collect())
+    }
+
+    fn load_pages<R: Read>(
+        &self,
+        tenant: TenantId,
+        loader: &mut Loader<R>,
+        head: &Head,
+        pools: &Renumbered,
+        now: Second,
+    ) -> Result<(), RestoreError> {
+        while let Some(loaded) = loader.page()? {
+            let key = PageKey {
+                pool: pools[&head.pool_of(&loaded)?.number],
+                object: loaded.object,
+                index: loaded.index,
+            };
+            if !self.load_page(tenant, key, &loaded.bytes, now)? {
+                return Err(loader.repeated());
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a page; where memory is short, pages of the tenant go to disk for it. Says whether it is new.
+    fn load_page(
+        &self,
+        id: TenantId,
+        key: PageKey,
+        bytes: &[u8],
+        now: Second,
+    ) -> Result<bool, RestoreError> {
+        let tenant = self.items().tenants.get(id);
+        let tenant = tenant.ok_or(RestoreError::Pool(PoolError::NoTenant))?;
+        for _ in 0..LOAD_ATTEMPTS_MAX {
+            let refused = match self.put_page(id, key, now, |page| page.copy_from_slice(bytes)) {
+                Put::Refused(refused) => refused,
+                Put::Stored | Put::Displaced => return Ok(true),
+                Put::Replaced => return Ok(false),
+            };
+            if refused != PutRefused::NoMemory {
+                return Err(RestoreError::NoPlace(refused));
+            }
+            self.shrink_pages(tenant, 1, ReleaseMode::Ordered, now);
+        }
+        Err(RestoreError::NoPlace(PutRefused::NoMemory))
+    }
+}

@@ -1,0 +1,129 @@
+//! What a tenant's pages are given, and what they are told to be: pools, targets, evictions.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use sublet_types::{Bytes, EvictionKind, PoolFlags, PoolId, Second, SharedName, TenantId, Windows};
+
+use crate::api::*;
+use crate::pages::Space;
+use crate::store::Store;
+
+impl Store {
+    /// Makes a pool for a tenant. A persistent one needs a spill file.
+    pub fn create_pool(
+        &self,
+        tenant: TenantId,
+        flags: PoolFlags,
+        spill: Option<Arc<dyn Spill>>,
+    ) -> Result<PoolId, PoolError> {
+        self.items.tenants.get(tenant).ok_or(PoolError::NoTenant)?;
+        if flags.shared {
+            return Err(match flags.persistent {
+                true => PoolError::SharedPersistent,
+                false => PoolError::NameAndFlag,
+            });
+        }
+        let space = match (flags.persistent, spill) {
+            (false, _) => None,
+            (true, Some(spill)) => Some(Arc::new(Space::new(spill))),
+            (true, None) => return Err(PoolError::NoSpill),
+        };
+        self.pages.pools.add(tenant, flags, None, space)
+    }
+
+    /// Says what leaves with a page of a pool that is evicted: nothing, unless it is said.
+    pub fn set_windows(&self, pool: PoolId, windows: Windows) {
+        self.pages.pools.set_windows(pool, windows);
+    }
+
+    /// Allows `members`, and nobody else, to share a pool. Its pages are charged to the tenant `account`.
+    pub fn allow_sharing(
+        &self,
+        name: SharedName,
+        account: TenantId,
+        members: Vec<TenantId>,
+    ) -> Result<(), PoolError> {
+        self.items.tenants.get(account).ok_or(PoolError::NoTenant)?;
+        self.pages.allow_sharing(name, account, members)
+    }
+
+    /// A handle for a tenant on a shared pool that it may share.
+    pub fn join_pool(&self, tenant: TenantId, name: SharedName) -> Result<PoolId, PoolError> {
+        self.items.tenants.get(tenant).ok_or(PoolError::NoTenant)?;
+        self.pages.join(tenant, name)
+    }
+
+    /// The pools of a tenant, with what they promise.
+    pub fn pools(&self, tenant: TenantId) -> Vec<(PoolId, PoolFlags)> {
+        let pools = self.pages.pools.of_tenant(tenant);
+        pools
+            .into_iter()
+            .map(|(id, pool)| (id, pool.flags))
+            .collect()
+    }
+
+    /// Pages in memory of each of a tenant's private pools that has some. Looks at every frame that the tenant has:
+    /// a few milliseconds for each GiB.
+    pub fn pool_pages(&self, tenant: TenantId) -> HashMap<PoolId, u64> {
+        let Some(owner) = self.items.tenants.get(tenant) else {
+            return HashMap::new();
+        };
+        let pages = self.pages.pages_of_pools(owner);
+        let pools = self.pages.pools.of_tenant(tenant).into_iter();
+        pools
+            .filter_map(|(id, pool)| Some((id, *pages.get(&pool.base)?)))
+            .collect()
+    }
+
+    /// Says how much a tenant may hold from now on, by policy; `None` leaves it to its ceiling. Who holds more
+    /// is brought down by the chores, unless the store was told to leave that alone.
+    pub fn set_target(&self, tenant: TenantId, target: Option<Bytes>) {
+        if let Some(tenant) = self.items.tenants.get(tenant) {
+            tenant.set_target(target);
+        }
+    }
+
+    /// Refuses a tenant's new pages from now on, or takes them again. Gets, flushes and replacements go on (R-M1).
+    pub fn freeze(&self, tenant: TenantId, frozen: bool) {
+        if let Some(tenant) = self.items.tenants.get(tenant) {
+            self.pages.holdings(tenant).freeze(frozen);
+        }
+    }
+
+    /// Whether a tenant's new pages are refused.
+    pub fn is_frozen(&self, tenant: TenantId) -> bool {
+        let tenant = self.items.tenants.get(tenant);
+        let holdings = tenant.and_then(|tenant| tenant.pages.get());
+        holdings.is_some_and(|holdings| holdings.is_frozen())
+    }
+
+    /// Gives a tenant's ephemeral pages another eviction.
+    pub fn set_eviction(&self, tenant: TenantId, kind: EvictionKind, now: Second) {
+        if let Some(tenant) = self.items.tenants.get(tenant) {
+            self.pages.set_eviction(tenant, kind, now);
+        }
+    }
+
+    /// Moves what was noted of a tenant's followed pages since the last call to the end of `into`: one page in
+    /// [`SAMPLE_ONE_IN`], by its hash.
+    pub fn drain_samples(&self, tenant: TenantId, into: &mut Vec<(u64, SampledUse)>) {
+        let tenant = self.items.tenants.get(tenant);
+        if let Some(holdings) = tenant.and_then(|tenant| tenant.pages.get()) {
+            for shard in holdings.shards() {
+                shard.lock().drain_samples(into);
+            }
+        }
+    }
+
+    /// What a tenant's pages are, now.
+    pub fn page_figures(&self, tenant: TenantId) -> PageFigures {
+        let tenant = self.items.tenants.get(tenant);
+        tenant.map_or_else(PageFigures::default, |tenant| self.pages.figures(tenant))
+    }
+
+    /// What the page store's own facts take.
+    pub fn page_overhead(&self) -> PageOverhead {
+        self.pages.overhead()
+    }
+}

@@ -1,0 +1,164 @@
+//! Puts, gets and flushes.
+
+use sublet_types::{ObjectId, PageIndex, PoolId, Second, TenantId};
+
+use crate::api::*;
+use crate::pages::{Desk, Displacing, Tried};
+use crate::store::{Pin, Worker};
+
+/// Attempts at a block before a put is refused: others may take what was freed for it.
+const ATTEMPTS_MAX: u32 = 1000;
+
+impl Worker {
+    /// Puts a page: `fill` writes all its bytes, once, if it is stored. It must not wait for anything.
+    pub fn put_page(
+        &self,
+        tenant: TenantId,
+        key: PageKey,
+        now: Second,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Put {
+        let Some(tenant) = self.items().tenants.get(tenant) else {
+            return Put::Refused(PutRefused::NoPool);
+        };
+        let _pin = Pin::new(self);
+        let fill = |page: &mut [u8]| self.lending(|| fill(page));
+        self.put_at(&self.desk(tenant, now), key, Displacing::IfBound, fill)
+    }
+
+    /// Puts a page, with blocks found for it where that is needed.
+    fn put_at<F: FnOnce(&mut [u8])>(
+        &self,
+        desk: &Desk<'_>,
+        key: PageKey,
+        mut displacing: Displacing,
+        mut fill: F,
+    ) -> Put {
+        for _ in 0..ATTEMPTS_MAX {
+            match desk.try_put(key, displacing, fill) {
+                Tried::Done(put) => return put,
+                Tried::NeedsBlock(owner, kind, again) => {
+                    displacing = self.page_block(owner, kind, desk.now);
+                    fill = again;
+                }
+            }
+        }
+        match desk.try_put(key, Displacing::Always, fill) {
+            Tried::Done(put) => put,
+            Tried::NeedsBlock(..) => Put::Refused(PutRefused::NoMemory),
+        }
+    }
+
+    /// Gets a page: `visit` sees its bytes, once, if it is there. It must not wait for anything.
+    pub fn get_page(
+        &self,
+        tenant: TenantId,
+        key: PageKey,
+        now: Second,
+        visit: impl FnOnce(&[u8]),
+    ) -> Get {
+        let visit = |page: &[u8]| self.lending(|| visit(page));
+        self.at_desk(tenant, now, |desk| desk.get(key, visit))
+            .unwrap_or(Get::NoPool)
+    }
+
+    /// Has the processor fetch what the next gets or puts will touch: up to [`LOOK_AHEAD`] keys, in any order and of any
+    /// objects. Worth it from two pages on; a hint, which changes nothing.
+    pub fn look_ahead(
+        &self,
+        tenant: TenantId,
+        verb: PageVerb,
+        keys: impl Iterator<Item = PageKey>,
+    ) {
+        if let Some(tenant) = self.items().tenants.get(tenant) {
+            self.store().pages.look_ahead(tenant, verb, keys);
+        }
+    }
+
+    /// Whether a get would find a page. No use of it: nothing is counted, and its eviction hears nothing.
+    pub fn has_page(&self, tenant: TenantId, key: PageKey, now: Second) -> bool {
+        self.at_desk(tenant, now, |desk| desk.has(key)) == Some(true)
+    }
+
+    /// Puts `count` pages of an object, from `key` on: `fill` writes the nth, if it is stored, and `told` hears what
+    /// became of it. Neither may wait for anything. Cheaper than as many single puts.
+    pub fn put_run(
+        &self,
+        tenant: TenantId,
+        key: PageKey,
+        count: u32,
+        now: Second,
+        mut fill: impl FnMut(u32, &mut [u8]),
+        mut told: impl FnMut(u32, Put),
+    ) {
+        let Some(charged) = self.items().tenants.get(tenant) else {
+            return (0..count).for_each(|n| told(n, Put::Refused(PutRefused::NoPool)));
+        };
+        let within = run_len(key, count);
+        let _pin = Pin::new(self);
+        let mut fill = |n, page: &mut [u8]| self.lending(|| fill(n, page));
+        let mut next = 0;
+        while next < within {
+            let desk = self.desk(charged, now);
+            let (came_to, needs) = desk.put_part(key, next..within, &mut fill, &mut told);
+            next = came_to;
+            if let Some((owner, kind)) = needs {
+                let displacing = self.page_block(owner, kind, now);
+                let put = self.put_at(&desk, at(key, next), displacing, |page| fill(next, page));
+                told(next, put);
+                next += 1;
+            }
+        }
+        (within..count).for_each(|n| told(n, Put::Refused(PutRefused::NoPool)));
+    }
+
+    /// Gets up to `count` pages of an object in their order, from `key` on, until one is not there; says how many it
+    /// got. `visit` sees the nth; it must not wait for anything. Cheaper than as many single gets.
+    pub fn get_run(
+        &self,
+        tenant: TenantId,
+        key: PageKey,
+        count: u32,
+        now: Second,
+        mut visit: impl FnMut(u32, &[u8]),
+    ) -> u32 {
+        let count = run_len(key, count);
+        let visit = |n, page: &[u8]| self.lending(|| visit(n, page));
+        self.at_desk(tenant, now, |desk| desk.get_run(key, count, visit))
+            .unwrap_or(0)
+    }
+
+    /// Flushes a page: from the answer on it cannot be had. Finding none is as good. Says whether the pool is there.
+    pub fn flush_page(&self, tenant: TenantId, key: PageKey, now: Second) -> bool {
+        self.at_desk(tenant, now, |desk| desk.flush_page(key)) == Some(true)
+    }
+
+    /// Flushes an object's pages. Says whether the pool is there.
+    pub fn flush_object(
+        &self,
+        tenant: TenantId,
+        pool: PoolId,
+        object: ObjectId,
+        now: Second,
+    ) -> bool {
+        self.at_desk(tenant, now, |desk| desk.flush_object(pool, object)) == Some(true)
+    }
+
+    /// Ends a pool, or a handle on a shared one. Says whether it was there.
+    pub fn destroy_pool(&self, tenant: TenantId, pool: PoolId, now: Second) -> bool {
+        self.at_desk(tenant, now, |desk| desk.destroy_pool(pool)) == Some(true)
+    }
+}
+
+/// How many of a run's pages have an index.
+fn run_len(first: PageKey, count: u32) -> u32 {
+    count.min((u32::MAX - first.index.0).saturating_add(1))
+}
+
+/// The key of a run's nth page.
+fn at(first: PageKey, n: u32) -> PageKey {
+    PageKey {
+        index: PageIndex(first.index.0 + n),
+        ..first
+    }
+}
