@@ -16,6 +16,7 @@ use sublet_frontends::ring::Spills;
 use sublet_store::Spill;
 use sublet_types::{Bytes, PAGE_BYTES};
 
+use crate::headroom;
 use crate::observe::Seldom;
 
 /// A tenant's folder for spill files.
@@ -72,6 +73,8 @@ fn lock(file: &File) -> io::Result<()> {
 
 impl Spills for SpillFolder {
     fn make(&self) -> io::Result<Arc<dyn Spill>> {
+        // Its pool's pages are lost with the daemon.
+        headroom::stay_alive();
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}-{number}.{SUFFIX}", std::process::id());
         let path = self.folder.join(name);

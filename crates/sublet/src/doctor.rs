@@ -256,7 +256,7 @@ fn swap(host: &Host) -> Finding {
 
 fn memlock(host: &Host) -> Finding {
     match host.memlock.current {
-        Some(limit) if host.swap > Bytes::ZERO && limit < Bytes::mib(64).0 => Finding::ok(
+        Some(limit) if host.swap > Bytes::ZERO => Finding::ok(
             "locked memory",
             format!("{} allowed, with swap on", Bytes(limit)),
         )

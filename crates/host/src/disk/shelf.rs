@@ -195,6 +195,13 @@ impl Disks {
         let slots = Stage::slots_within(self.ground.dirty_max);
         let kept = Kept::take(path, slots)?;
         let stage = Stage::open(kept.file().map_err(failed)?).map_err(failed)?;
+        let wanted = Bytes(Stage::file_bytes(slots));
+        if stage.bytes() != wanted {
+            tracing::warn!(
+                has = %stage.bytes(), %wanted,
+                "the stage of the daemon before this one goes on with its size; `dirty_max` holds after a clean stop"
+            );
+        }
         for (disk, pages) in stage.disks() {
             tracing::info!(%disk, pages, "pages of swap that a daemon before this one had yet to write");
         }
@@ -308,6 +315,15 @@ impl Disks {
         disk.bytes.store(size.0, Ordering::Relaxed);
         disk.reading.resize(size.0 / PAGE_BYTES);
         Ok(())
+    }
+
+    /// How much of the stage is in memory before a page is put there.
+    pub fn stage_resident(&self) -> Bytes {
+        let staging = self.staging.lock();
+        let locked = staging.as_ref().filter(|staging| staging.stage.is_locked());
+        locked
+            .map(|staging| staging.stage.bytes())
+            .unwrap_or_default()
     }
 
     /// What the stage takes of the host's memory, beside the arena.

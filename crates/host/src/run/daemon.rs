@@ -117,13 +117,14 @@ impl Daemon {
     ) -> Daemon {
         let held = premises.store.held();
         let resident = process::resident().unwrap_or_default();
+        let overhead = resident - held - shelf.stage_resident();
         Daemon {
             premises,
             services,
             headroom,
             manager,
             shelf,
-            overhead: resident - held,
+            overhead,
             config: loaded.config,
             written: loaded.written,
             file: loaded.file,

@@ -185,6 +185,11 @@ impl Shelf {
         }
     }
 
+    /// How much of that is in memory from the start.
+    pub(super) fn stage_resident(&self) -> Bytes {
+        self.disks.stage_resident()
+    }
+
     /// What pages of swap take that no backing has yet.
     pub(super) fn stage_bytes(&self) -> Bytes {
         self.disks.stage_bytes()

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{FallocateFlags, OFlags, XattrFlags, fallocate};
+use rustix::io::Errno;
 use rustix::process::geteuid;
 use sublet_frontends::block::{Buffer, Extent, SECTOR_BYTES};
 use sublet_types::{Bytes, PAGE_BYTES};
@@ -231,6 +232,19 @@ impl Backing {
     /// Its size now.
     pub(super) fn bytes(&self) -> io::Result<u64> {
         (&*self.plain).seek(SeekFrom::End(0))
+    }
+
+    /// Has all of a file's blocks given to it, where its file system does that.
+    pub(super) fn reserve(&self) -> io::Result<()> {
+        let bytes = self.bytes()?;
+        let reserved = match self.is_device {
+            true => Ok(()),
+            false => fallocate(&*self.plain, FallocateFlags::empty(), 0, bytes),
+        };
+        match reserved {
+            Err(Errno::OPNOTSUPP) => Ok(()),
+            reserved => Ok(reserved?),
+        }
     }
 
     /// Makes a file larger; a device has to be so already. `whole`: its blocks are given to it at once.

@@ -21,6 +21,10 @@ use self::head::{HEAD_BYTES, Head, PREFACE_BYTES};
 pub(super) use self::keeper::Kept;
 pub use self::keeper::{KeeperError, keep};
 
+/// A disk that is not alone has at most so many pages for each slot that is free: one that takes all it can leaves a fifth,
+/// of which the next leaves a fifth again.
+const PAGES_PER_FREE_SLOT: u64 = 4;
+
 /// A disk's number on the stage. No other ever has it while the daemon runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct StageDisk(u32);
@@ -42,7 +46,7 @@ pub(super) struct Stage {
     slots: u32,
     index: Mutex<Index>,
     /// Keeps it off the host's swap. Never touched.
-    _locked: Option<MmapRaw>,
+    locked: Option<MmapRaw>,
 }
 
 struct Index {
@@ -100,7 +104,7 @@ impl Stage {
                 free: Vec::with_capacity(slots as usize),
                 sequence: 0,
             }),
-            _locked: lock_in_memory(&file),
+            locked: lock_in_memory(&file),
             file,
         };
         stage.adopt()?;
@@ -152,6 +156,9 @@ impl Stage {
         let mut index = self.index.lock();
         let sequence = index.sequence + 1;
         let known = index.disks.get(&disk).ok_or(Full)?;
+        if !index.has_place_for(known) {
+            return Err(Full);
+        }
         let head = Head::bytes(&known.whose, page, sequence, bytes);
         let slot = index.free.pop().ok_or(Full)?;
         index.sequence = sequence;
@@ -370,6 +377,11 @@ impl Stage {
             .collect()
     }
 
+    /// Whether all of it is in memory, taken or not.
+    pub(super) fn is_locked(&self) -> bool {
+        self.locked.is_some()
+    }
+
     /// What it takes of the host's memory.
     pub(super) fn bytes(&self) -> Bytes {
         Bytes(Stage::file_bytes(self.slots))
@@ -381,6 +393,13 @@ impl Stage {
 }
 
 impl Index {
+    /// Whether a disk may take one more slot: some are left to others, so that a backing that stands still stays one
+    /// disk's trouble.
+    fn has_place_for(&self, known: &Known) -> bool {
+        let is_alone = self.disks.len() == 1;
+        is_alone || known.pages < PAGES_PER_FREE_SLOT * self.free.len() as u64
+    }
+
     fn number(&mut self, name: &DiskName, mark: u64) -> StageDisk {
         let whose = (name.clone(), mark);
         let known = self.disks.iter().find(|(_, known)| known.whose == whose);
