@@ -230,15 +230,16 @@ fn before_now(ago: &str) -> Option<u64> {
     u64::try_from(then.timestamp().as_second()).ok()
 }
 
-/// A time of day is today's, by the clock of whoever asks. What is said to the minute means its end.
+/// A time of day is the last such one, by the clock of whoever asks. What is said to the minute means its end.
 fn on_the_clock(text: &str) -> Option<u64> {
     if !text.contains(':') {
         return None; // an hour alone, or a day, is no moment
     }
-    let today = Zoned::now().date();
+    let now = Zoned::now().datetime();
     let time: Option<civil::Time> = text.parse().ok();
     let when = match time {
-        Some(time) => today.to_datetime(time),
+        Some(time) if time <= now.time() => now.date().to_datetime(time),
+        Some(time) => now.date().yesterday().ok()?.to_datetime(time),
         None => text.parse::<civil::DateTime>().ok()?,
     };
     let to_the_minute = text.matches(':').count() < 2;
@@ -258,7 +259,9 @@ mod tests {
         let minute = "2026-11-22T14:03".parse::<At>().expect("a minute").0;
         let second = "2026-11-22T14:03:30".parse::<At>().expect("a second").0;
         assert_eq!(minute, second + 29);
-        assert!("14:03".parse::<At>().is_ok());
+        let minute_of_day = "14:03".parse::<At>().expect("the last one").0;
+        let soonest = now().saturating_sub(25 * 3600);
+        assert!((soonest..now() + 60).contains(&minute_of_day));
         for wrong in ["", "soon", "25:00", "-soon", "14"] {
             assert!(wrong.parse::<At>().is_err(), "{wrong}");
         }

@@ -122,7 +122,7 @@ fn lines(status: &Status) -> Vec<(&'static str, String)> {
         (
             "arena",
             format!(
-                "{} held of {} allowed; {} free, {} index, {} used by {}",
+                "{} held of {} allowed; {} free, {} index, {} used ({})",
                 arena.held,
                 arena.limit,
                 arena.free,

@@ -127,7 +127,7 @@ pub struct ArenaStatus {
     pub free: Bytes,
     /// Of that, the hash index.
     pub index: Bytes,
-    /// Live item bytes.
+    /// Live items and pages.
     pub used: Bytes,
     /// Live items.
     pub items: u64,
@@ -148,7 +148,7 @@ pub struct TenantStatus {
     pub listen: Vec<String>,
     /// Blocks it owns.
     pub held: Bytes,
-    /// Live item bytes.
+    /// Its live items and pages.
     pub used: Bytes,
     /// Live items.
     pub items: u64,
@@ -184,8 +184,9 @@ impl TenantStatus {
 
     /// Hits a read, where there were reads.
     pub fn hit_rate(&self) -> Option<f64> {
-        let (hits, misses) = (self.counter("get_hits"), self.counter("get_misses"));
-        (hits + misses > 0).then(|| hits as f64 / (hits + misses) as f64)
+        let hits = self.counter("get_hits") + self.pages.hits;
+        let gets = self.counter("get_hits") + self.counter("get_misses") + self.pages.gets;
+        (gets > 0).then(|| hits as f64 / gets as f64)
     }
 
     /// Requests that read, store, delete or touch, and pages that its rings put, get and flush.

@@ -31,6 +31,8 @@ struct Counts {
     puts: u64,
     failed: u64,
     gets: u64,
+    /// Of these, of pages: what its curve is of.
+    page_gets: u64,
     hits: u64,
     flushes: u64,
 }
@@ -67,6 +69,7 @@ impl Observer {
         let seen = self.tenants.entry(figures.id).or_default();
         let before = std::mem::replace(&mut seen.counts, counts);
         let gets = counts.gets.saturating_sub(before.gets);
+        let page_gets = counts.page_gets.saturating_sub(before.page_gets);
         let has_pages = figures.pages.tally.puts > 0;
         TenantSnapshot {
             id: figures.id,
@@ -85,7 +88,7 @@ impl Observer {
             hits: counts.hits.saturating_sub(before.hits),
             flushes: counts.flushes.saturating_sub(before.flushes),
             shared: Pages(0),
-            curve: has_pages.then(|| seen.curve(&self.samples, gets, total, now)),
+            curve: has_pages.then(|| seen.curve(&self.samples, page_gets, total, now)),
         }
     }
 }
@@ -94,7 +97,7 @@ impl Seen {
     fn curve(
         &mut self,
         samples: &[(u64, SampledUse)],
-        gets: u64,
+        page_gets: u64,
         total: Pages,
         now: Second,
     ) -> Curve {
@@ -104,7 +107,7 @@ impl Seen {
         for (hash, what) in samples {
             shadow.feed(*hash, access(*what));
         }
-        shadow.close(now, gets, total)
+        shadow.close(now, page_gets, total)
     }
 }
 
@@ -128,6 +131,7 @@ fn counts(premises: &Premises, figures: &TenantFigures) -> Counts {
         puts: items.cmd_set.get() + pages.puts,
         failed: failed + pages.puts - pages.puts_succeeded,
         gets: items.cmd_get.get() + pages.gets,
+        page_gets: pages.gets,
         hits: items.get_hits.get() + pages.hits,
         flushes: items.delete_hits.get() + pages.flushes,
     }

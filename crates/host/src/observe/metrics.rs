@@ -142,9 +142,12 @@ const DAEMON: &[Figure<Status>] = &[
         "Of that, the hash index",
         |s| Some(s.arena.index.0 as f64),
     ),
-    gauge("sublet_arena_used", BYTES, "Live item bytes", |s| {
-        Some(s.arena.used.0 as f64)
-    }),
+    gauge(
+        "sublet_arena_used",
+        BYTES,
+        "Bytes of live items and pages",
+        |s| Some(s.arena.used.0 as f64),
+    ),
     gauge("sublet_arena_items", None, "Live items", |s| {
         Some(s.arena.items as f64)
     }),
@@ -199,9 +202,12 @@ const TENANT: &[Figure<TenantStatus>] = &[
     gauge("sublet_tenant_held", BYTES, "Blocks it owns", |t| {
         Some(t.held.0 as f64)
     }),
-    gauge("sublet_tenant_used", BYTES, "Its live item bytes", |t| {
-        Some(t.used.0 as f64)
-    }),
+    gauge(
+        "sublet_tenant_used",
+        BYTES,
+        "Bytes of its live items and pages",
+        |t| Some(t.used.0 as f64),
+    ),
     gauge("sublet_tenant_items", None, "Its live items", |t| {
         Some(t.items as f64)
     }),

@@ -43,7 +43,7 @@ mod tests {
     use super::Seldom;
 
     #[test]
-    fn one_line_a_second_and_the_swallowed_ones_are_counted() {
+    fn r_t8_one_line_a_second_and_the_swallowed_ones_are_counted() {
         let cause = Seldom::new();
         assert_eq!(cause.may_speak_at(1), Some(0));
         assert_eq!(cause.may_speak_at(1), None);

@@ -14,7 +14,7 @@ use sublet_client::messages::{
 use sublet_frontends::memcached::serve::Premises;
 use sublet_policy::headroom::{Bound, Decision};
 use sublet_store::{TenantError, TenantFigures};
-use sublet_types::{Bytes, TenantId, TenantName, TenantSettings};
+use sublet_types::{Bytes, Pages, TenantId, TenantName, TenantSettings};
 
 use super::disks::Shelf;
 use super::saves::{CopyDesk, SaveError};
@@ -148,6 +148,8 @@ impl Daemon {
     /// Everything, now.
     pub fn status(&self) -> Status {
         let arena = self.premises.store.figures();
+        let tenants = self.premises.store.tenants();
+        let pages: Pages = tenants.iter().map(|tenant| tenant.pages.used).sum();
         let headroom = self.headroom.figures();
         let host = headroom.host;
         Status {
@@ -169,7 +171,7 @@ impl Daemon {
                 held: arena.held,
                 free: arena.free,
                 index: arena.index,
-                used: arena.used,
+                used: arena.used + pages.bytes(),
                 items: arena.items,
             },
             tenants: self.tenant_statuses(),
@@ -420,7 +422,7 @@ impl Daemon {
             ceiling: figures.settings.ceiling,
             listen: service.map_or(Vec::new(), |service| service.listen.clone()),
             held: figures.held,
-            used: figures.used,
+            used: figures.used + figures.pages.used.bytes(),
             items: figures.items,
             fairness: figures.fairness,
             connections: service.map_or(0, Service::connections),

@@ -26,6 +26,9 @@ fn parse(line: &str, unit: Unit) -> Result<Access, Fault> {
     let mut words = line.split_ascii_whitespace();
     let start = number("start", words.next())?;
     let count = number("count", words.next())?;
+    // Nobody needs them, but a line that was cut off has none.
+    number("ignore", words.next())?;
+    number("reqno", words.next())?;
     let (page, count) = match unit {
         Unit::Page => (start, count),
         Unit::Sector => pages_of_sectors(start, count),

@@ -6,7 +6,7 @@
 //! a term whose denominator is zero counts as zero. Nothing is shared yet, so that the first term is
 //! zero. Algorithm 3 is printed with a loop that runs while the amount is ≥ 0; it ends at zero here.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sublet_types::{ObjectId, Second};
 
@@ -35,8 +35,10 @@ pub(super) struct ByFile {
     files: HashMap<FileKey, File, Seeded>,
     /// Files with pages, by utility without recency; of equals the one that was used longest ago comes first.
     order: BTreeSet<Rank>,
-    /// Files whose last page went, the longest ago first.
-    departed: VecDeque<FileKey>,
+    /// Files without a page, the longest so first.
+    departed: BTreeMap<u64, FileKey>,
+    /// Departures so far.
+    departures: u64,
     /// The file that is being evicted.
     leaving: Option<FileKey>,
 }
@@ -46,6 +48,8 @@ struct File {
     gets: u32,
     flushes: u32,
     last_use: Second,
+    /// Which departure it was that it is without a page since.
+    departure: Option<u64>,
 }
 
 impl File {
@@ -55,6 +59,7 @@ impl File {
             gets: 0,
             flushes: 0,
             last_use: now,
+            departure: None,
         }
     }
 
@@ -78,7 +83,8 @@ impl ByFile {
         ByFile {
             files: HashMap::default(),
             order: BTreeSet::new(),
-            departed: VecDeque::new(),
+            departed: BTreeMap::new(),
+            departures: 0,
             leaving: None,
         }
     }
@@ -94,25 +100,30 @@ impl ByFile {
         let (before, had) = (file.rank(key), file.pages.len() > 0);
         change(file);
         let (after, has) = (file.rank(key), file.pages.len() > 0);
+        let departure = file.departure.take_if(|_| has);
         if had && (!has || before != after) {
             self.order.remove(&before);
         }
         if has && (!had || before != after) {
             self.order.insert(after);
         }
+        if let Some(departure) = departure {
+            self.departed.remove(&departure);
+        }
         if had && !has {
             self.note_departure(key);
         }
     }
 
+    /// A file's last page went: its counters stay for a while.
     fn note_departure(&mut self, key: FileKey) {
-        self.departed.push_back(key);
+        self.departures += 1;
+        self.departed.insert(self.departures, key);
+        if let Some(file) = self.files.get_mut(&key) {
+            file.departure = Some(self.departures);
+        }
         if self.departed.len() > DEPARTED_MAX
-            && let Some(oldest) = self.departed.pop_front()
-            && self
-                .files
-                .get(&oldest)
-                .is_some_and(|file| file.pages.len() == 0)
+            && let Some((_, oldest)) = self.departed.pop_first()
         {
             self.files.remove(&oldest);
         }

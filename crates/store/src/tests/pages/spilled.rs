@@ -144,7 +144,7 @@ impl Spill for Meddler {
 
 /// A write that is under way while its page is replaced or flushed never brings the old page back (R-F1, R-P4).
 #[test]
-fn a_late_write_brings_nothing_back() {
+fn r_p4_f1_a_late_write_brings_nothing_back() {
     for flushes in [false, true] {
         let (client, meddler) = meddled();
         (0..20).for_each(|index| assert!(client.put(1, index, u64::from(index)).is_stored()));
