@@ -187,6 +187,9 @@ proptest! {
 
     #[test]
     fn binary_goes_the_same_however_it_is_cut(parts in vec(binary_part(), 1..40), cuts in vec(1..50usize, 1..6)) {
+        // Statistics say how many bytes were read so far, which is a matter of the cuts.
+        const STAT: u8 = 0x10;
+        prop_assume!(parts.iter().all(|part| part.get(1) != Some(&STAT)));
         let mut input = right(0x0a, 0, 0);
         input.extend(parts.concat());
         prop_assert_eq!(replies(&input, &[usize::MAX]), replies(&input, &cuts));

@@ -410,7 +410,7 @@ numbered! {
         1 NoMemory: "there is no memory for it now",
         2 AtTarget: "the tenant holds all that it may hold now",
         3 Frozen: "the tenant is frozen",
-        4 NotPermitted: "the tenant may not use the shared pool of that name; the daemon's config must permit it",
+        4 NotPermitted: "the tenant may not use the shared pool of that name; `shared` and `sharers` in the daemon's config permit it",
         5 NoSpill: "persistent pools need a folder on disk: set `spill` for this listener in the daemon's config",
         6 TooManyPools: "no more pools can be made here: destroy one first",
         7 Failed: "the disk behind a persistent pool failed",

@@ -204,6 +204,22 @@ pub enum Wrong {
         /// The first.
         first: Place,
     },
+    /// A tenant that nobody has heard of.
+    #[error("`{key}`: no tenant is called {tenant}")]
+    NoSharer {
+        /// The key.
+        key: String,
+        /// Who was named.
+        tenant: String,
+    },
+    /// A shared pool of two tenants.
+    #[error("`{key}`: another tenant is charged for the pool of that name already, at {first}")]
+    SharedTwice {
+        /// The second.
+        key: String,
+        /// The first.
+        first: Place,
+    },
     /// No such policy, or not with such knobs.
     #[error("`{key}`: {wrong}")]
     Policy {

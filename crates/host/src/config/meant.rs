@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sublet_store::ARENA_MIN;
-use sublet_types::{Bytes, DiskSettings, EvictionKind, Shrinking, TenantName, TenantSettings};
+use sublet_types::{
+    Bytes, DiskSettings, EvictionKind, SharedName, Shrinking, TenantName, TenantSettings,
+};
 
 use super::faults::{Fault, Faults, Wrong};
 use super::listen::Listen;
@@ -93,6 +95,15 @@ pub struct AdminTcp {
     pub token_file: PathBuf,
 }
 
+/// A pool that tenants share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedConfig {
+    /// Its name.
+    pub name: SharedName,
+    /// The tenants who may share it.
+    pub sharers: Vec<String>,
+}
+
 /// One tenant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TenantConfig {
@@ -108,6 +119,8 @@ pub struct TenantConfig {
     pub spill: Option<PathBuf>,
     /// Bytes of a spill file.
     pub spill_size: Bytes,
+    /// A pool that others share and that it is charged for.
+    pub shared: Option<SharedConfig>,
     /// Which of its pages goes first.
     pub eviction: EvictionKind,
     /// Its largest item.
@@ -251,8 +264,44 @@ impl Written {
             .collect()
     }
 
+    /// What is wrong with the pools that tenants share.
+    fn sharing_faults(&self, faults: &mut Vec<Fault>) {
+        let mut named = BTreeMap::new();
+        for (name, tenant) in &self.tenants {
+            let (shared, sharers) = (
+                format!("tenants.{name}.shared"),
+                format!("tenants.{name}.sharers"),
+            );
+            if tenant.shared.is_some() && tenant.sharers.is_empty() {
+                faults.push(self.fault(&shared, |key| Wrong::Needs {
+                    key,
+                    needs: "sharers",
+                }));
+            }
+            if tenant.shared.is_none() && !tenant.sharers.is_empty() {
+                faults.push(self.fault(&sharers, |key| Wrong::Needs {
+                    key,
+                    needs: "shared",
+                }));
+            }
+            let place = self.place(&shared);
+            let first = tenant
+                .shared
+                .and_then(|shared| named.insert(shared, place.clone()));
+            if let Some(first) = first {
+                faults.push(place.wrong(Wrong::SharedTwice { key: shared, first }));
+            }
+            let is_known = |sharer: &str| self.tenants.keys().any(|name| name.as_str() == sharer);
+            for sharer in tenant.sharers.iter().filter(|sharer| !is_known(sharer)) {
+                let tenant = sharer.clone();
+                faults.push(self.fault(&sharers, |key| Wrong::NoSharer { key, tenant }));
+            }
+        }
+    }
+
     fn name_faults(&self, faults: &mut Vec<Fault>) {
         self.sum_faults(faults);
+        self.sharing_faults(faults);
         let mut listed = BTreeMap::new();
         let mut users = BTreeMap::new();
         let of_disks = self.disk_tenants();
@@ -281,7 +330,8 @@ impl Written {
                     faults.push(place.wrong(Wrong::NamedTwice { key, user, first }));
                 }
             }
-            let reached = !tenant.listen.is_empty() || !tenant.users.is_empty();
+            let reached =
+                !tenant.listen.is_empty() || !tenant.users.is_empty() || tenant.shared.is_some();
             if !reached && !tenant.added && !of_disks.contains(name) {
                 let place = self.place(&format!("tenants.{name}"));
                 faults.push(place.wrong(Wrong::NoListener(name.to_string())));
@@ -357,6 +407,10 @@ impl WrittenTenant {
             allow_uids: self.allow_uids,
             spill: self.spill,
             spill_size: self.spill_size,
+            shared: self.shared.map(|name| SharedConfig {
+                name,
+                sharers: self.sharers,
+            }),
             eviction: self.eviction,
             item_max: self.item_max,
             connections: self.connections,

@@ -25,7 +25,8 @@ pub use knobs::{DAEMON_KNOBS, DISK_KNOBS, Knob, TENANT_KNOBS, WEIGHT_MAX};
 pub use listen::{Listen, ListenError};
 pub use live::{DiskChange, KeepError, Live, PolicyChange, TenantChange};
 pub use meant::{
-    AdminConfig, AdminTcp, ArenaConfig, Config, DiskConfig, LogFormat, TenantConfig, Tls,
+    AdminConfig, AdminTcp, ArenaConfig, Config, DiskConfig, LogFormat, SharedConfig, TenantConfig,
+    Tls,
 };
 pub use nearest::nearest;
 pub use page::{default_file, reference};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sublet_types::{
     Bytes, DiskListen, DiskListenError, EvictionKind, EvictionKindError, PAGE_BYTES,
-    ParseBytesError, Slow, SlowError, TenantName, TenantNameError,
+    ParseBytesError, SharedName, SharedNameError, Slow, SlowError, TenantName, TenantNameError,
 };
 use toml::de::DeValue;
 
@@ -67,6 +67,9 @@ pub enum Unfit {
         /// The nearest of them.
         nearest: Option<&'static str>,
     },
+    /// No name of a shared pool.
+    #[error("{0}")]
+    SharedName(#[from] SharedNameError),
     /// No place to listen on.
     #[error("{0}")]
     Listen(#[from] ListenError),
@@ -324,6 +327,11 @@ impl Said {
 
     /// An eviction by its name.
     pub fn eviction(&self) -> Result<EvictionKind, Unfit> {
+        Ok(self.text()?.parse()?)
+    }
+
+    /// The name of a shared pool.
+    pub fn shared_name(&self) -> Result<SharedName, Unfit> {
         Ok(self.text()?.parse()?)
     }
 

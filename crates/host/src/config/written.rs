@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sublet_store::TENANTS_MAX;
-use sublet_types::{Bytes, DiskName, EvictionKind, TenantName, Weight};
+use sublet_types::{Bytes, DiskName, EvictionKind, SharedName, TenantName, Weight};
 use toml::de::{DeTable, DeValue};
 
 use super::disks::{DISKS_MAX, WrittenDisk};
@@ -57,6 +57,8 @@ pub struct WrittenTenant {
     pub(super) allow_uids: Vec<u32>,
     pub(super) spill: Option<PathBuf>,
     pub(super) spill_size: Bytes,
+    pub(super) shared: Option<SharedName>,
+    pub(super) sharers: Vec<String>,
     pub(super) eviction: EvictionKind,
     pub(super) item_max: Bytes,
     pub(super) connections: usize,
@@ -101,7 +103,8 @@ impl Written {
         let of_disks = self.disk_tenants();
         let unreachable = |(name, tenant): (&TenantName, &WrittenTenant)| {
             let reached = !tenant.listen.is_empty() || !tenant.users.is_empty();
-            let is_there = reached || tenant.added || of_disks.contains(name);
+            let is_there =
+                reached || tenant.added || tenant.shared.is_some() || of_disks.contains(name);
             (!is_there).then(|| name.clone())
         };
         let orphans: Vec<TenantName> = self.tenants.iter().filter_map(unreachable).collect();

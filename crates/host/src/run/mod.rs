@@ -215,6 +215,7 @@ fn services(
     let enter = |tenant| Ok((tenant, service::enter(tenant, &premises.store)?));
     let numbered: Result<Vec<_>, ServiceError> = config.tenants.iter().map(enter).collect();
     let numbered = numbered?;
+    service::share(&numbered, &premises.store)?;
     let users = service::users(numbered.iter().copied());
     let each = numbered.into_iter().zip(places);
     each.map(|((tenant, id), listeners)| {

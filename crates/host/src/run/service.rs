@@ -13,7 +13,7 @@ use sublet_frontends::memcached::serve::{
 };
 use sublet_frontends::memcached::settings::{ClientCertificate, Settings, TlsSettings, TlsVersion};
 use sublet_frontends::ring::serve as ring;
-use sublet_store::{Store, TenantError};
+use sublet_store::{PoolError, Store, TenantError};
 use sublet_types::{EvictionKind, Second, TenantId, TenantName};
 
 use super::owner::{Allowed, Owner};
@@ -61,6 +61,14 @@ pub enum ServiceError {
         /// Why.
         source: PasswordsError,
     },
+    /// Its pool cannot be shared.
+    #[error("tenant {name}: its pool cannot be shared: {source}")]
+    Shared {
+        /// Which tenant.
+        name: TenantName,
+        /// Why.
+        source: PoolError,
+    },
     /// The store has no place for it.
     #[error("tenant {name}: {source}")]
     Store {
@@ -80,6 +88,30 @@ fn hint(error: &ListenError) -> &'static str {
         }
         _ => "",
     }
+}
+
+/// Lets tenants share the pools that others are charged for.
+pub(super) fn share(
+    tenants: &[(&TenantConfig, TenantId)],
+    store: &Store,
+) -> Result<(), ServiceError> {
+    for (tenant, account) in tenants {
+        let Some(shared) = &tenant.shared else {
+            continue;
+        };
+        let may_share = |(other, _): &&(&TenantConfig, TenantId)| {
+            let name = other.settings.name.as_str();
+            shared.sharers.iter().any(|sharer| sharer == name)
+        };
+        let sharers = tenants.iter().filter(may_share).map(|(_, id)| *id);
+        store
+            .allow_sharing(shared.name, *account, sharers.collect())
+            .map_err(|source| ServiceError::Shared {
+                name: tenant.settings.name.clone(),
+                source,
+            })?;
+    }
+    Ok(())
 }
 
 /// memcached's `-b`.

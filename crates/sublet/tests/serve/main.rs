@@ -13,6 +13,7 @@ mod locked;
 mod metrics;
 mod packaging;
 mod saves;
+mod sharing;
 mod tenants;
 mod turnover;
 mod users;
