@@ -20,4 +20,5 @@ pub mod scenario;
 pub mod table;
 pub mod traces;
 pub mod virtual_time;
+mod within;
 pub mod workload;

@@ -15,6 +15,7 @@ use crate::machine::disk::DiskSpeed;
 use crate::machine::guest::{AfterSwapIn, Costs, GuestShape};
 use crate::traces::{Format, FormatError, HostFormat};
 use crate::virtual_time::{Moment, Nanos};
+use crate::within;
 use crate::workload::{WorkloadSpec, spec};
 
 mod faults;
@@ -38,7 +39,7 @@ pub struct Scenario {
     #[serde(default)]
     pub seed: u64,
     /// When it ends at the latest.
-    #[serde(default = "a_day")]
+    #[serde(default = "a_day", deserialize_with = "within::some")]
     pub duration: Nanos,
     /// The memory that tenants share.
     pub host: Host,

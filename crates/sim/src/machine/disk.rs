@@ -4,6 +4,7 @@ use serde::Deserialize;
 use sublet_types::{Bytes, PAGE_BYTES};
 
 use crate::virtual_time::{Moment, Nanos};
+use crate::within;
 
 /// How fast a disk is.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
@@ -12,8 +13,10 @@ pub struct DiskSpeed {
     /// Microseconds until the first byte of a request that does not continue the one before.
     pub latency_us: u64,
     /// Bytes a second.
+    #[serde(deserialize_with = "within::some")]
     pub bandwidth: Bytes,
     /// Requests that it works on at once.
+    #[serde(deserialize_with = "within::some")]
     pub channels: u16,
     /// Bytes of writes that may wait before a writer waits with them.
     pub backlog: Bytes,

@@ -76,6 +76,27 @@ fn a_wrong_value_is_named_with_its_line() {
 }
 
 #[test]
+fn values_out_of_bounds_are_named_with_their_line() {
+    for (wrong, expected) in [
+        ("exponent = -1.0", "must be 0 to 10, not -1"),
+        ("exponent = nan", "must be 0 to 10, not NaN"),
+        ("write_share = 1.5", "must be 0 to 1, not 1.5"),
+        ("record = \"0\"", "must be more than nothing"),
+        ("operations = 0", "must be more than nothing"),
+    ] {
+        let error = said(&format!("{SMALL}{wrong}\n"));
+        let line = SMALL.lines().count() + 1;
+        assert!(
+            error.starts_with(&format!("s.toml, line {line}: ")),
+            "{error}"
+        );
+        assert!(error.contains(expected), "{error}");
+    }
+    let slow = SMALL.replace("[[vm]]", "[disk]\nbandwidth = \"0\"\n[[vm]]");
+    assert!(said(&slow).starts_with("s.toml, line 6: "));
+}
+
+#[test]
 fn what_makes_no_sense_is_told_with_a_remedy() {
     for (from, to, line, expected) in [
         ("16MiB", "1KiB", 6, "needs at least"),

@@ -8,26 +8,34 @@ use super::{FileSpan, Step, Workload};
 use crate::chance::{Chance, Zipf};
 use crate::traces::TraceError;
 use crate::virtual_time::{Moment, Nanos};
+use crate::within;
 
 /// Knobs of the file server.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Spec {
     /// Files.
+    #[serde(deserialize_with = "within::some")]
     pub files: u64,
     /// Their mean size.
+    #[serde(deserialize_with = "within::some")]
     pub mean_size: Bytes,
     /// Deviation of the sizes' logarithm: 0 makes all alike.
     pub sigma: f64,
     /// Exponent of Zipf's law over the files.
+    #[serde(deserialize_with = "within::exponent")]
     pub exponent: f64,
     /// Whole-file requests in all.
+    #[serde(deserialize_with = "within::some")]
     pub operations: u64,
     /// Of these, the share that rewrites the file.
+    #[serde(deserialize_with = "within::share")]
     pub write_share: f64,
     /// The share that deletes it; it is written anew when it is next wanted.
+    #[serde(deserialize_with = "within::share")]
     pub delete_share: f64,
     /// What one read call asks for.
+    #[serde(deserialize_with = "within::some")]
     pub piece: Bytes,
     /// Time between requests.
     pub think: Nanos,

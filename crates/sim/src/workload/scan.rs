@@ -6,12 +6,14 @@ use sublet_types::{Bytes, Pages};
 use super::{Kind, Step, Workload};
 use crate::traces::TraceError;
 use crate::virtual_time::{Moment, Nanos};
+use crate::within;
 
 /// Knobs of the scan.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Spec {
     /// What is scanned.
+    #[serde(deserialize_with = "within::some")]
     pub size: Bytes,
     /// How often.
     pub passes: u64,

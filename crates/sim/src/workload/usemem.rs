@@ -7,14 +7,17 @@ use sublet_types::{Bytes, Pages};
 use super::{Step, Workload};
 use crate::traces::TraceError;
 use crate::virtual_time::{Moment, Nanos};
+use crate::within;
 
 /// Knobs of usemem; the defaults are the paper's, the time a page takes is ours.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Spec {
     /// By how much it grows.
+    #[serde(deserialize_with = "within::some")]
     pub step: Bytes,
     /// Up to where.
+    #[serde(deserialize_with = "within::some")]
     pub most: Bytes,
     /// Traversals after each step: of each, one writes and one reads.
     pub passes: u32,

@@ -7,20 +7,26 @@ use super::{FileSpan, Kind, Step, Workload};
 use crate::chance::{Chance, Zipf};
 use crate::traces::TraceError;
 use crate::virtual_time::{Moment, Nanos};
+use crate::within;
 
 /// Knobs of the Zipf workload.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Spec {
     /// What all records take together.
+    #[serde(deserialize_with = "within::some")]
     pub size: Bytes,
     /// What a record takes: a file of its own where it is more than a page. Only files have larger ones.
+    #[serde(deserialize_with = "within::some")]
     pub record: Bytes,
     /// The law's exponent: 0 is uniform, 0.8 is Mortar's web load, 0.99 is YCSB's.
+    #[serde(deserialize_with = "within::exponent")]
     pub exponent: f64,
     /// Accesses in all.
+    #[serde(deserialize_with = "within::some")]
     pub operations: u64,
     /// Of these, the share that writes.
+    #[serde(deserialize_with = "within::share")]
     pub write_share: f64,
     /// Which memory.
     pub memory: Kind,
