@@ -7,6 +7,7 @@
 
 use sublet_types::Bytes;
 
+use crate::locked::is_process_locked;
 use crate::observe::process;
 
 /// What the process may have beside the store's memory before it pays to look for what could go.
@@ -25,7 +26,9 @@ pub(crate) struct Heap {
 impl Heap {
     /// Gives back what was freed, if there may be much. `held` is what the store has. Called once a second.
     pub(crate) fn tidy(&mut self, held: Bytes) {
-        if self.skips > 0 {
+        if is_process_locked() {
+            // Nothing of it would be taken.
+        } else if self.skips > 0 {
             self.skips -= 1;
         } else if beside(held) > SLACK {
             give_back();

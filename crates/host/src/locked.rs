@@ -5,21 +5,33 @@
 //! is touched, so none is taken for it, and what a guest maps for us stays its own.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use rustix::process::{Resource, getrlimit};
-use rustix::thread::{CapabilitySet, capabilities};
-use sublet_store::Store;
+use sublet_store::{Mapped, Memory, Store};
 
 /// Pages are locked when they are touched, and not fetched for it.
 const ON_FAULT: MlockAllFlags = MlockAllFlags::from_bits_retain(libc::MCL_ONFAULT);
 
-/// Whether this process may lock as much memory as it has.
+/// More than the limit by so much is asked for, to see whether it binds.
+const BEYOND: usize = 2 << 20;
+
+/// Whether all of the process is locked.
+static IS_LOCKED: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process may lock as much memory as it has. A limit binds some of those, too, who have the capability to
+/// pass it, as in containers: so it is tried, with memory that is never touched.
 pub fn may_lock() -> bool {
-    let is_unlimited = getrlimit(Resource::Memlock).current.is_none();
-    let is_trusted =
-        || capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::IPC_LOCK));
-    is_unlimited || is_trusted()
+    let Some(limit) = getrlimit(Resource::Memlock).current else {
+        return true;
+    };
+    let beyond = usize::try_from(limit).ok();
+    let beyond = beyond.and_then(|limit| limit.checked_add(BEYOND));
+    beyond.is_some_and(|beyond| {
+        let reserved = Mapped::reserve(beyond, BEYOND);
+        reserved.and_then(|memory| memory.lock()).is_ok()
+    })
 }
 
 /// Locks the store's memory.
@@ -34,29 +46,35 @@ pub(crate) fn lock_store(store: &Store) {
 ///
 /// # Errors
 ///
-/// The process may not.
+/// The process may not lock all that it may ever have. Then nothing is locked: what it maps later would be refused to it.
 pub fn lock_all() -> io::Result<()> {
-    let all = MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE;
-    Ok(mlockall(all | ON_FAULT)?)
+    lock(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE)
 }
 
 /// Locks all of the process, for pages of swap.
 pub(crate) fn lock_process() {
-    lock(lock_all);
+    tell(lock_all());
 }
 
 /// The same for what the process will have from now on: among what it has may be guests' memory.
 pub(crate) fn lock_what_comes() {
-    lock(|| Ok(mlockall(MlockAllFlags::MCL_FUTURE | ON_FAULT)?));
+    tell(lock(MlockAllFlags::MCL_FUTURE));
 }
 
-fn lock(locks: impl FnOnce() -> io::Result<()>) {
-    match may_lock() {
-        true => tell(locks()),
-        false => tracing::warn!(
-            "pages of swap cannot be kept off the host's swap; raise `ulimit -l` (LimitMEMLOCK=infinity)"
-        ),
+/// Whether the kernel takes nothing back of what is freed in the middle of the heap.
+pub(crate) fn is_process_locked() -> bool {
+    IS_LOCKED.load(Ordering::Relaxed)
+}
+
+fn lock(what: MlockAllFlags) -> io::Result<()> {
+    if !may_lock() {
+        return Err(io::Error::other(
+            "not so much is allowed; raise `ulimit -l` (LimitMEMLOCK=infinity)",
+        ));
     }
+    mlockall(what | ON_FAULT)?;
+    IS_LOCKED.store(true, Ordering::Relaxed);
+    Ok(())
 }
 
 fn tell(locked: io::Result<()>) {

@@ -236,11 +236,15 @@ fn on_the_clock(text: &str) -> Option<u64> {
         return None; // an hour alone, or a day, is no moment
     }
     let now = Zoned::now().datetime();
-    let time: Option<civil::Time> = text.parse().ok();
-    let when = match time {
-        Some(time) if time <= now.time() => now.date().to_datetime(time),
-        Some(time) => now.date().yesterday().ok()?.to_datetime(time),
-        None => text.parse::<civil::DateTime>().ok()?,
+    let when = match text.parse::<civil::DateTime>() {
+        Ok(when) => when,
+        Err(_) => {
+            let time: civil::Time = text.parse().ok()?;
+            match time <= now.time() {
+                true => now.date().to_datetime(time),
+                false => now.date().yesterday().ok()?.to_datetime(time),
+            }
+        }
     };
     let to_the_minute = text.matches(':').count() < 2;
     let rest = if to_the_minute { 59 } else { 0 };
@@ -259,6 +263,8 @@ mod tests {
         let minute = "2026-11-22T14:03".parse::<At>().expect("a minute").0;
         let second = "2026-11-22T14:03:30".parse::<At>().expect("a second").0;
         assert_eq!(minute, second + 29);
+        let day_before = "2026-11-21T14:03".parse::<At>().expect("a minute").0;
+        assert!((minute - day_before).abs_diff(24 * 3600) <= 3600);
         let minute_of_day = "14:03".parse::<At>().expect("the last one").0;
         let soonest = now().saturating_sub(25 * 3600);
         assert!((soonest..now() + 60).contains(&minute_of_day));

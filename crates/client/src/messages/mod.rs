@@ -184,8 +184,12 @@ impl TenantStatus {
 
     /// Hits a read, where there were reads.
     pub fn hit_rate(&self) -> Option<f64> {
-        let hits = self.counter("get_hits") + self.pages.hits;
-        let gets = self.counter("get_hits") + self.counter("get_misses") + self.pages.gets;
+        let of_rings = |outcome| {
+            let ring = self.ring.as_ref();
+            ring.map_or(0, |ring| ring.operation("get", outcome))
+        };
+        let hits = self.counter("get_hits") + of_rings("hit");
+        let gets = hits + self.counter("get_misses") + of_rings("missed");
         (gets > 0).then(|| hits as f64 / gets as f64)
     }
 

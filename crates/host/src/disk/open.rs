@@ -158,30 +158,16 @@ fn open_backing(settings: &DiskSettings, opening: &Opening<'_>) -> Result<Backin
     })?;
     let backing = fit(backing, has, settings, opening)?;
     if settings.kind == DiskKind::Swap && !settings.read_only {
-        reserve(&backing, settings, opening)?;
+        reserve(&backing, settings);
     }
     Ok(backing)
 }
 
-/// A page of swap that memory has no place for always finds its own, so the whole of a file is given its blocks. Where that
-/// is not possible a new disk is refused, and one that was served before told of.
-fn reserve(
-    backing: &Backing,
-    settings: &DiskSettings,
-    opening: &Opening<'_>,
-) -> Result<(), DiskError> {
-    match backing.reserve() {
-        Ok(()) => Ok(()),
-        Err(source) if opening.history == History::Unknown && !opening.is_own => {
-            Err(DiskError::Backing(BackingError::Open {
-                path: backing.path().to_owned(),
-                source,
-            }))
-        }
-        Err(error) => {
-            tracing::warn!(disk = %settings.name, %error, "the backing has not the blocks for all pages of swap");
-            Ok(())
-        }
+/// A page of swap that memory has no place for always finds its own, so the whole of a file is given its blocks. Where the
+/// file system has not so many, that is told of.
+fn reserve(backing: &Backing, settings: &DiskSettings) {
+    if let Err(error) = backing.reserve() {
+        tracing::warn!(disk = %settings.name, %error, "the backing has not the blocks for all pages of swap");
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::mm::{Advice, MapFlags, MlockFlags, ProtFlags};
 
@@ -46,7 +45,6 @@ pub struct Mapped {
     mapped_len: usize,
     base: NonNull<u8>,
     len: usize,
-    is_locked: AtomicBool,
 }
 
 // SAFETY: the mapping belongs to this value alone and is plain memory.
@@ -85,7 +83,6 @@ impl Mapped {
             mapped_len,
             base,
             len,
-            is_locked: AtomicBool::new(false),
         })
     }
 
@@ -96,18 +93,12 @@ impl Mapped {
         unsafe { self.base.as_ptr().add(at).cast() }
     }
 
-    /// Has the kernel drop memory that may be locked and does not let locked memory be dropped, as before Linux 5.18.
+    /// The same where the kernel drops no locked memory, as before Linux 5.18: from then on none of it is locked.
     fn release_unlocked(&self, at: usize, len: usize) -> rustix::io::Result<()> {
-        let place = self.place(at, len);
         // SAFETY: in bounds; locks change no content, and the caller gives that up.
         unsafe {
-            rustix::mm::munlock(place, len)?;
-            rustix::mm::madvise(place, len, Advice::LinuxDontNeed)?;
-        }
-        match self.is_locked.load(Ordering::Relaxed) {
-            // SAFETY: as above.
-            true => unsafe { rustix::mm::mlock_with(place, len, MlockFlags::ONFAULT) },
-            false => Ok(()),
+            rustix::mm::munlock(self.place(0, self.len), self.len)?;
+            rustix::mm::madvise(self.place(at, len), len, Advice::LinuxDontNeed)
         }
     }
 }
@@ -144,9 +135,7 @@ unsafe impl Memory for Mapped {
     fn lock(&self) -> std::io::Result<()> {
         let place = self.place(0, self.len);
         // SAFETY: in bounds; locks change no content.
-        unsafe { rustix::mm::mlock_with(place, self.len, MlockFlags::ONFAULT) }?;
-        self.is_locked.store(true, Ordering::Relaxed);
-        Ok(())
+        Ok(unsafe { rustix::mm::mlock_with(place, self.len, MlockFlags::ONFAULT) }?)
     }
 }
 

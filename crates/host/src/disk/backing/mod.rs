@@ -114,6 +114,9 @@ pub(super) struct Backing {
     is_new: bool,
 }
 
+/// What `stat` counts a file's blocks in.
+const STAT_BLOCK: u64 = 512;
+
 /// The attribute of a file in which its owner's name stands.
 const OWNER: &str = "user.sublet.tenant";
 
@@ -234,14 +237,18 @@ impl Backing {
         (&*self.plain).seek(SeekFrom::End(0))
     }
 
-    /// Has all of a file's blocks given to it, where its file system does that.
+    /// Has all of a file's blocks given to it, where its file system does that and has them all: else it has none of them.
     pub(super) fn reserve(&self) -> io::Result<()> {
+        if self.is_device {
+            return Ok(());
+        }
         let bytes = self.bytes()?;
-        let reserved = match self.is_device {
-            true => Ok(()),
-            false => fallocate(&*self.plain, FallocateFlags::empty(), 0, bytes),
-        };
-        match reserved {
+        let missing = bytes.saturating_sub(self.plain.metadata()?.blocks() * STAT_BLOCK);
+        let system = rustix::fs::fstatvfs(&*self.plain)?;
+        if missing > system.f_bavail * system.f_frsize {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        match fallocate(&*self.plain, FallocateFlags::empty(), 0, bytes) {
             Err(Errno::OPNOTSUPP) => Ok(()),
             reserved => Ok(reserved?),
         }
@@ -437,6 +444,18 @@ mod tests {
         ));
         let refused = Backing::open(folder.path(), true).expect_err("refused");
         assert!(matches!(refused, BackingError::Kind(_)), "{refused}");
+    }
+
+    #[test]
+    fn a_sparse_file_is_given_its_blocks() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("swap");
+        let file = std::fs::File::create(&path).expect("made");
+        file.set_len(1 << 20).expect("it grows");
+        let backing = Backing::open(&path, false).expect("opened");
+        backing.reserve().expect("room");
+        let blocks = file.metadata().expect("facts").blocks();
+        assert!(blocks * STAT_BLOCK >= 1 << 20, "{blocks}");
     }
 
     #[test]

@@ -156,7 +156,8 @@ impl Stage {
         let mut index = self.index.lock();
         let sequence = index.sequence + 1;
         let known = index.disks.get(&disk).ok_or(Full)?;
-        if !index.has_place_for(known) {
+        let is_there = index.of_page.contains_key(&(disk, page));
+        if !is_there && !index.has_place_for(known) {
             return Err(Full);
         }
         let head = Head::bytes(&known.whose, page, sequence, bytes);

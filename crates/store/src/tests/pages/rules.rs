@@ -536,7 +536,6 @@ fn the_directory_keeps_to_its_bytes_a_page() {
     }
 }
 
-/// A look is no use: it finds what a get would, takes nothing out, and counts nothing.
 /// With eviction by file, a file that comes and goes all the time makes the store forget no other's past.
 #[test]
 fn a_files_past_outlives_its_last_page() {
@@ -557,6 +556,7 @@ fn a_files_past_outlives_its_last_page() {
     assert_eq!(client.get(1, 0), Some(7));
 }
 
+/// A look is no use: it finds what a get would, takes nothing out, and counts nothing.
 #[test]
 fn a_look_at_a_page_is_no_use_of_it() {
     let (client, _) = alone(EPHEMERAL, 8);
