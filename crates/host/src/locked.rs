@@ -68,9 +68,7 @@ pub(crate) fn is_process_locked() -> bool {
 
 fn lock(what: MlockAllFlags) -> io::Result<()> {
     if !may_lock() {
-        return Err(io::Error::other(
-            "not so much is allowed; raise `ulimit -l` (LimitMEMLOCK=infinity)",
-        ));
+        return Err(io::Error::other("the limit does not allow so much"));
     }
     mlockall(what | ON_FAULT)?;
     IS_LOCKED.store(true, Ordering::Relaxed);
@@ -79,6 +77,6 @@ fn lock(what: MlockAllFlags) -> io::Result<()> {
 
 fn tell(locked: io::Result<()>) {
     if let Err(error) = locked {
-        tracing::warn!(%error, "memory is not locked: the host may swap it out");
+        tracing::warn!(%error, "memory is not locked, and the host may swap it out; raise `ulimit -l` (LimitMEMLOCK=infinity)");
     }
 }
