@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use sublet_client::ring::{CallError, Client, Get, Key, Put};
-use sublet_types::{ObjectId, PageIndex, PoolFlags, PoolId, SharedName};
+use sublet_types::{Bytes, ObjectId, PageIndex, PoolFlags, PoolId, SharedName};
 
 use crate::daemon::Folder;
 
@@ -54,12 +54,15 @@ fn tenants_that_may_share_a_pool_and_no_others() {
     assert!(why.contains("`shared` and `sharers`"), "{why}");
 
     let status = folder.admin().status().expect("answered");
-    let pages = |name: &str| {
+    let tenant = |name: &str| {
         let mut tenants = status.tenants.iter();
         let tenant = tenants.find(|tenant| tenant.name.as_str() == name);
-        tenant.expect("a tenant").pages.used
+        tenant.expect("a tenant")
     };
-    assert_eq!((pages("photos"), pages("web"), pages("api")), (1, 0, 0));
+    let used = ["photos", "web", "api"].map(|name| tenant(name).used);
+    assert_eq!(used, [Bytes::kib(4), Bytes::ZERO, Bytes::ZERO]);
+    assert_eq!(status.arena.used, Bytes::kib(4));
+    assert_eq!(tenant("api").hit_rate(), Some(1.0));
     assert_eq!(daemon.end().0, Some(0));
 }
 
