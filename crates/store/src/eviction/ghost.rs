@@ -74,8 +74,9 @@ impl Ghosts {
         }
         let at = self.bucket(ghost);
         let bucket = &mut self.buckets[at].0;
-        bucket.copy_within(0..BUCKET - 1, 1);
+        let before = *bucket;
         bucket[0] = ghost;
+        bucket[1..].copy_from_slice(&before[..BUCKET - 1]);
     }
 
     /// Remembers a page that had `hits` uses, 3 at the most.
@@ -91,7 +92,7 @@ impl Ghosts {
         let name = Self::name(hash);
         let at = self.bucket(name);
         let bucket = &mut self.buckets[at].0;
-        let place = bucket.iter().position(|ghost| ghost & !3 == name)?;
+        let place = place_of(bucket, name)?;
         let hits = (bucket[place] & 3) as u8;
         bucket.copy_within(place + 1.., place);
         bucket[BUCKET - 1] = NONE;
@@ -110,6 +111,13 @@ impl Ghosts {
     pub(crate) fn bytes(&self) -> u64 {
         (self.buckets.capacity() * size_of::<Bucket>()) as u64
     }
+}
+
+/// The newest ghost of a name. All are compared side by side: most often none is it.
+fn place_of(bucket: &[u32; BUCKET], name: u32) -> Option<usize> {
+    let same = |ghost: &u32| u32::from(ghost & !3 == name);
+    let found = (0..).zip(bucket).fold(0, |found, (place, ghost)| found | same(ghost) << place);
+    (found != 0).then(|| found.trailing_zeros() as usize)
 }
 
 #[cfg(test)]

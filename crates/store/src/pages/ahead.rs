@@ -19,6 +19,7 @@ use super::Pages;
 use super::directory::Whereabouts;
 use super::frame::FrameId;
 use super::key::Key;
+use super::leaf::LeafId;
 use super::pools::Pool;
 use super::shard::Shard;
 use crate::api::{PageKey, PageVerb};
@@ -43,6 +44,8 @@ struct Coming<'a> {
     key: Key,
     /// Whether a new page will get the shard's next frame: of those that come to a shard one after the other, the first.
     is_first: bool,
+    /// The leaf that probably tells where it is.
+    leaf: Option<LeafId>,
     /// The frame that it probably is in, or will be in.
     frame: Option<FrameId>,
 }
@@ -99,6 +102,7 @@ impl Pages {
                 index: key.index,
             },
             is_first: before.is_none_or(|before| !std::ptr::eq(before, shard)),
+            leaf: None,
             frame: None,
         })
     }
@@ -110,7 +114,7 @@ impl Coming<'_> {
         let Some(shard) = self.shard.try_lock() else {
             return;
         };
-        shard.directory.want(self.object, self.key, wanted);
+        self.leaf = shard.directory.want(self.object, self.key, wanted);
         if self.has_ghost() {
             want_ghost(self.pages, &shard, self.object, self.key, wanted);
         }
@@ -125,7 +129,10 @@ impl Coming<'_> {
             return;
         };
         let frames = &self.pages.frames;
-        let there = match shard.directory.guess(self.object, self.key) {
+        let guess = shard
+            .directory
+            .guess_by(self.leaf, self.object, self.key);
+        let there = match guess {
             Some(Whereabouts::Here(frame)) => Some(frame),
             _ => None,
         };

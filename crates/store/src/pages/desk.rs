@@ -48,7 +48,9 @@ pub(crate) enum Displacing {
 }
 
 impl<'a> Desk<'a> {
-    /// Locks the shard of a key, if its pool is this tenant's.
+    /// Locks the shard of a key, if its pool is this tenant's. Made where it is used: who moves what was just written
+    /// waits for it.
+    #[inline(always)]
     pub(super) fn open(
         &self,
         id: PoolId,

@@ -86,6 +86,8 @@ pub(crate) struct Directory {
     lone: Slots,
     dense: Slots,
     leaves: Leaves,
+    /// Leaves that ended, since the start.
+    ended: u32,
     wide: HashMap<(u32, ObjectId), Reach, Seeded>,
 }
 
@@ -93,7 +95,29 @@ pub(crate) struct Directory {
 #[derive(Clone, Copy)]
 enum Place {
     Lone(usize),
-    Leaf { at: usize, leaf: LeafId },
+    Leaf(LeafId),
+}
+
+/// Where a page is, or else where it would be, for as long as no other page comes and the directory does not age.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Standing {
+    /// In a frame of this host.
+    Here(FrameId),
+    /// On disk only, as the shard's persistent page of this number.
+    OnDisk(u32),
+    /// Nowhere; its extent has this leaf.
+    InLeaf(LeafId),
+    /// Nowhere; its extent has no leaf.
+    Alone,
+}
+
+impl From<Whereabouts> for Standing {
+    fn from(whereabouts: Whereabouts) -> Standing {
+        match whereabouts {
+            Whereabouts::Here(frame) => Standing::Here(frame),
+            Whereabouts::OnDisk(number) => Standing::OnDisk(number),
+        }
+    }
 }
 
 impl Directory {
@@ -103,17 +127,23 @@ impl Directory {
             lone: Slots::default(),
             dense: Slots::default(),
             leaves: Leaves::default(),
+            ended: 0,
             wide: HashMap::with_hasher(Seeded::new(seed)),
         }
     }
 
-    /// The leaf of a key's extent, and the slot that leads to it. `object` is the hash of the key's object.
+    /// The leaf of a key's extent. `object` is the hash of the key's object.
     #[inline]
-    fn leaf(&self, object: u64, key: Key) -> Option<(usize, LeafId)> {
-        let tag = self.extent_tag(object, key);
+    fn leaf(&self, object: u64, key: Key) -> Option<LeafId> {
         let is_it = |packed| self.leaves.is_of(LeafId::unpacked(packed), key);
-        let at = self.dense.find(tag, is_it)?;
-        Some((at, LeafId::unpacked(self.dense.get(at).to())))
+        let at = self.dense.find(self.extent_tag(object, key), is_it)?;
+        Some(LeafId::unpacked(self.dense.get(at).to()))
+    }
+
+    /// The slot that leads to a leaf of a key's extent.
+    fn slot_of(&self, object: u64, key: Key, leaf: LeafId) -> Option<usize> {
+        let tag = self.extent_tag(object, key);
+        self.dense.find(tag, |packed| packed == leaf.packed())
     }
 
     fn extent_tag(&self, object: u64, key: Key) -> u32 {
@@ -129,33 +159,45 @@ impl Directory {
         self.lone.find(self.lone_tag(object, key), is_it)
     }
 
-    /// Where a page of a dense extent is, by the frame's word that it is the page: the leaf's head is another line of
+    /// The leaf of a key's extent, by the word of the frame, where there is a page: the leaf's head is another line of
     /// memory, and need not be waited for.
     #[inline]
-    fn find_dense(&self, keys: &impl Keys, object: u64, key: Key) -> Option<(Place, Whereabouts)> {
-        let tag = self.extent_tag(object, key);
+    fn leaf_by_page(&self, keys: &impl Keys, object: u64, key: Key) -> Option<LeafId> {
         let is_it = |packed| {
-            let there = self.leaves.get(LeafId::unpacked(packed), key.place());
-            there.map(Whereabouts::unpacked).is_some_and(|there| {
-                keys.expect(there);
-                keys.key_at(there) == key
-            })
+            let leaf = LeafId::unpacked(packed);
+            let there = self.leaves.get(leaf, key.place());
+            match there.map(Whereabouts::unpacked) {
+                None => self.leaves.is_of(leaf, key),
+                Some(there) => {
+                    keys.expect(there);
+                    keys.key_at(there) == key
+                }
+            }
         };
-        let at = self.dense.find(tag, is_it)?;
-        let leaf = LeafId::unpacked(self.dense.get(at).to());
-        let packed = self.leaves.get(leaf, key.place())?;
-        Some((Place::Leaf { at, leaf }, Whereabouts::unpacked(packed)))
+        let at = self.dense.find(self.extent_tag(object, key), is_it)?;
+        Some(LeafId::unpacked(self.dense.get(at).to()))
     }
 
     /// The leaf that probably is of a key's extent: nobody has looked whether it is.
-    fn probable_leaf(&self, object: u64, key: Key) -> Option<LeafId> {
+    pub(crate) fn probable_leaf(&self, object: u64, key: Key) -> Option<LeafId> {
         let at = self.dense.find(self.extent_tag(object, key), |_| true)?;
         Some(LeafId::unpacked(self.dense.get(at).to()))
     }
 
     /// Where a page probably is: nobody has looked whether it is the page.
     pub(crate) fn guess(&self, object: u64, key: Key) -> Option<Whereabouts> {
-        let packed = match self.probable_leaf(object, key) {
+        self.guess_by(self.probable_leaf(object, key), object, key)
+    }
+
+    /// The same, for whoever knows the probable leaf.
+    #[inline]
+    pub(crate) fn guess_by(
+        &self,
+        leaf: Option<LeafId>,
+        object: u64,
+        key: Key,
+    ) -> Option<Whereabouts> {
+        let packed = match leaf {
             Some(leaf) => self.leaves.get(leaf, key.place())?,
             None => {
                 let at = self.lone.find(self.lone_tag(object, key), |_| true)?;
@@ -165,64 +207,112 @@ impl Directory {
         Some(Whereabouts::unpacked(packed))
     }
 
-    /// Wants what will be read to find a page or to add it.
-    pub(crate) fn want(&self, object: u64, key: Key, wanted: &mut Wanted) {
-        let Some(leaf) = self.probable_leaf(object, key) else {
-            let line = self.lone.line(self.lone_tag(object, key));
-            return line.into_iter().for_each(|line| wanted.add(line));
-        };
-        let (head, word) = self.leaves.lines(leaf, key.place());
-        wanted.add(head);
-        word.into_iter().for_each(|line| wanted.add(line));
+    /// Wants what will be read to find a page or to add it. Says which leaf it probably is in.
+    #[inline]
+    pub(crate) fn want(&self, object: u64, key: Key, wanted: &mut Wanted) -> Option<LeafId> {
+        let leaf = self.probable_leaf(object, key);
+        match leaf {
+            Some(leaf) => {
+                let (head, word) = self.leaves.lines(leaf, key.place());
+                wanted.add(head);
+                word.into_iter().for_each(|line| wanted.add(line));
+            }
+            None => {
+                let line = self.lone.line(self.lone_tag(object, key));
+                line.into_iter().for_each(|line| wanted.add(line));
+            }
+        }
+        leaf
     }
 
     #[inline]
     fn find(&self, keys: &impl Keys, object: u64, key: Key) -> Option<(Place, Whereabouts)> {
-        if let Some(found) = self.find_dense(keys, object, key) {
-            return Some(found);
-        }
-        if self.leaf(object, key).is_some() {
-            return None; // else it would have been there
-        }
-        let at = self.find_lone(keys, object, key)?;
-        Some((
-            Place::Lone(at),
-            Whereabouts::unpacked(self.lone.get(at).to()),
-        ))
+        let (place, packed) = match self.leaf_by_page(keys, object, key) {
+            Some(leaf) => (Place::Leaf(leaf), self.leaves.get(leaf, key.place())?),
+            None => {
+                let at = self.find_lone(keys, object, key)?;
+                (Place::Lone(at), self.lone.get(at).to())
+            }
+        };
+        Some((place, Whereabouts::unpacked(packed)))
+    }
+
+    /// Where a page is, or else where it would be. `object` is the hash of its object.
+    #[inline]
+    pub(crate) fn look(&self, keys: &impl Keys, object: u64, key: Key) -> Standing {
+        let packed = match self.leaf_by_page(keys, object, key) {
+            Some(leaf) => match self.leaves.get(leaf, key.place()) {
+                Some(packed) => packed,
+                None => return Standing::InLeaf(leaf),
+            },
+            None => match self.find_lone(keys, object, key) {
+                Some(at) => self.lone.get(at).to(),
+                None => return Standing::Alone,
+            },
+        };
+        Whereabouts::unpacked(packed).into()
     }
 
     /// Where a page is. `object` is the hash of its object.
     #[inline]
     pub(crate) fn get(&self, keys: &impl Keys, object: u64, key: Key) -> Option<Whereabouts> {
-        self.find(keys, object, key)
-            .map(|(_, whereabouts)| whereabouts)
+        match self.look(keys, object, key) {
+            Standing::Here(frame) => Some(Whereabouts::Here(frame)),
+            Standing::OnDisk(number) => Some(Whereabouts::OnDisk(number)),
+            Standing::InLeaf(_) | Standing::Alone => None,
+        }
     }
 
     /// Says where a page is that is known already.
     pub(crate) fn set(&mut self, keys: &impl Keys, object: u64, key: Key, to: Whereabouts) {
         match self.find(keys, object, key) {
             Some((Place::Lone(at), _)) => self.lone.set(at, to.packed()),
-            Some((Place::Leaf { leaf, .. }, _)) => {
-                self.leaves.set(leaf, key.place(), to.packed());
-            }
+            Some((Place::Leaf(leaf), _)) => self.leaves.set(leaf, key.place(), to.packed()),
             None => debug_assert!(false, "a page that is moved is known"),
         }
     }
 
-    /// Adds a page that is not known.
-    pub(crate) fn insert(&mut self, keys: &impl Keys, object: u64, key: Key, to: Whereabouts) {
-        if let Some((at, leaf)) = self.leaf(object, key) {
-            let changed = self.leaves.insert(leaf, key.place(), to.packed());
-            if let Changed::Moved(moved) = changed {
-                self.dense.set(at, moved.packed());
+    /// A number that is another one as soon as pages that left may have changed where others would be.
+    pub(crate) fn age(&self) -> u32 {
+        self.ended
+    }
+
+    /// Adds a page that is not known, where a look said that it would be.
+    #[inline]
+    pub(crate) fn add(
+        &mut self,
+        keys: &impl Keys,
+        object: u64,
+        key: Key,
+        standing: Standing,
+        to: Whereabouts,
+    ) {
+        match standing {
+            Standing::InLeaf(leaf) => self.add_to_leaf(object, key, leaf, to),
+            Standing::Alone => self.add_alone(keys, object, key, to),
+            Standing::Here(_) | Standing::OnDisk(_) => {
+                debug_assert!(false, "a page that is added is not known");
             }
-        } else if self.has_neighbours(object, key) {
+        }
+        self.note_reach(key);
+    }
+
+    #[inline]
+    fn add_to_leaf(&mut self, object: u64, key: Key, leaf: LeafId, to: Whereabouts) {
+        if let Changed::Moved(moved) = self.leaves.insert(leaf, key.place(), to.packed())
+            && let Some(at) = self.slot_of(object, key, leaf)
+        {
+            self.dense.set(at, moved.packed());
+        }
+    }
+
+    fn add_alone(&mut self, keys: &impl Keys, object: u64, key: Key, to: Whereabouts) {
+        if self.has_neighbours(object, key) {
             self.gather(keys, object, key, to);
         } else {
             let tag = self.lone_tag(object, key);
             self.lone.insert(Slot::new(to.packed(), tag));
         }
-        self.note_reach(key);
     }
 
     /// Whether a page's neighbours are there, by their tags: a wrong yes makes a leaf with fewer pages.
@@ -272,9 +362,12 @@ impl Directory {
     }
 
     /// Gives each page of a leaf a slot of its own.
-    fn scatter(&mut self, object: u64, key: Key, at: usize, leaf: LeafId) {
+    fn scatter(&mut self, object: u64, key: Key, leaf: LeafId) {
+        if let Some(at) = self.slot_of(object, key, leaf) {
+            self.dense.remove(at);
+        }
         let row = self.leaves.give_up(leaf);
-        self.dense.remove(at);
+        self.ended = self.ended.wrapping_add(1);
         let first = key.index.0 - key.place();
         for (place, packed) in (0..).zip(row).filter(|(_, packed)| *packed != 0) {
             let index = first + place;
@@ -293,9 +386,9 @@ impl Directory {
         let (place, whereabouts) = self.find(keys, object, key)?;
         match place {
             Place::Lone(at) => self.lone.remove(at),
-            Place::Leaf { at, leaf } => {
+            Place::Leaf(leaf) => {
                 if self.leaves.remove(leaf, key.place()) == Changed::Sparse {
-                    self.scatter(object, key, at, leaf);
+                    self.scatter(object, key, leaf);
                 }
             }
         }
@@ -369,7 +462,7 @@ impl Directory {
         first: Key,
         found: &mut Vec<(Key, Whereabouts)>,
     ) {
-        if let Some((_, leaf)) = self.leaf(object, first) {
+        if let Some(leaf) = self.leaf(object, first) {
             found.extend(self.leaves.pages(leaf).map(unpack));
             return;
         }

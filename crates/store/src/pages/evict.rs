@@ -18,7 +18,8 @@ use crate::tenants::Tenant;
 /// (`docs/decisions/2026-11-22-windows-whole.md`).
 pub(crate) const WINDOW_PAGES: u32 = 8;
 
-/// Evicts one of a shard's pages, for its frame. `None` if there is nobody to go.
+/// Evicts one of a shard's pages, for its frame: its block goes on counting it, for the page that comes into it.
+/// `None` if there is nobody to go.
 pub(super) fn evict(
     pages: &Pages,
     owner: &Tenant,
@@ -34,14 +35,27 @@ pub(super) fn evict(
     loop {
         let frame = evicting.shard.eviction.victim(&pages.frames, now)?;
         let key = pages.frames.get(frame).key();
-        let usable = evicting.let_go(frame, key);
+        let left = evicting.let_go(frame, key);
         if pages.pools.windows(key.pool) == Windows::Whole {
             evicting.neighbours(key);
         }
-        if usable {
-            return Some(frame);
+        match left {
+            Left::Frame => return Some(frame),
+            Left::NoFrame => pages.lose(frame),
+            Left::Dropped => {}
         }
     }
+}
+
+/// What a page that was evicted leaves behind.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Left {
+    /// A frame that can be used again.
+    Frame,
+    /// A frame that nothing new may come into.
+    NoFrame,
+    /// Nothing: its block was dropped before.
+    Dropped,
 }
 
 struct Evicting<'a> {
@@ -68,24 +82,30 @@ impl Evicting<'_> {
                 hash: pages.seed.page_of(object, key.index),
                 now: self.now,
             });
-            if self.let_go(frame, key) {
+            let left = self.let_go(frame, key);
+            if left != Left::Dropped {
+                pages.lose(frame);
+            }
+            if left == Left::Frame {
                 self.shard.free[PageKind::Ephemeral as usize].push(&pages.frames, frame);
             }
         }
     }
 
-    /// Forgets where a page is that its eviction has let go of. Says whether its frame can be used again.
-    fn let_go(&mut self, frame: FrameId, key: Key) -> bool {
+    /// Forgets where a page is that its eviction has let go of.
+    fn let_go(&mut self, frame: FrameId, key: Key) -> Left {
         let pages = self.pages;
         let object = self.object(key);
         self.shard.remove(&pages.frames, object, key);
         let block = pages.arena.block(pages.frames.block(frame));
         if !block.is_of_pages(self.owner.id, PageKind::Ephemeral) {
-            return false;
+            return Left::Dropped;
         }
-        block.lose_page();
         self.shard.tally.evictions += 1;
-        !pages.is_leaving(frame)
+        match block.is_leaving() {
+            true => Left::NoFrame,
+            false => Left::Frame,
+        }
     }
 
     fn object(&self, key: Key) -> u64 {

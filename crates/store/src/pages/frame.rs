@@ -143,7 +143,8 @@ impl Frame<'_> {
 /// The facts of all frames.
 pub(crate) struct Frames {
     words: Words,
-    per_block: u32,
+    /// Frames of a block: two to the power of this.
+    block_bits: u32,
     /// Where the first frame's bytes are, and how many each has: only to have the processor fetch them.
     first_page: usize,
     page_bytes: usize,
@@ -155,10 +156,10 @@ pub(crate) struct Frames {
 impl Frames {
     pub(crate) fn new(arena: &Arena, page_bytes: usize, seed: Seed) -> std::io::Result<Frames> {
         let blocks = arena.blocks().count();
-        let per_block = (arena.block_bytes() / page_bytes) as u32;
+        let block_bits = (arena.block_bytes() / page_bytes).ilog2();
         Ok(Frames {
-            words: Words::reserve(blocks * per_block as usize)?,
-            per_block,
+            words: Words::reserve(blocks << block_bits)?,
+            block_bits,
             first_page: arena.address(BlockId(0)).addr(),
             page_bytes,
             touched: AtomicU32::new(0),
@@ -166,25 +167,25 @@ impl Frames {
         })
     }
 
-    /// Frames of a block.
+    /// Frames of a block: a power of two, so that a frame's block is told by a shift.
     pub(crate) fn per_block(&self) -> u32 {
-        self.per_block
+        1 << self.block_bits
     }
 
     /// The frames of a block.
     pub(crate) fn of_block(&self, block: BlockId) -> impl Iterator<Item = FrameId> + use<> {
-        let first = block.0 * self.per_block;
-        (first..first + self.per_block).map(FrameId)
+        let first = block.0 << self.block_bits;
+        (first..first + self.per_block()).map(FrameId)
     }
 
     /// The block of a frame.
     pub(crate) fn block(&self, frame: FrameId) -> BlockId {
-        BlockId(frame.0 / self.per_block)
+        BlockId(frame.0 >> self.block_bits)
     }
 
     /// A frame's place in its block.
     pub(crate) fn place(&self, frame: FrameId) -> u32 {
-        frame.0 % self.per_block
+        frame.0 & (self.per_block() - 1)
     }
 
     /// Hears that a block is opened for pages.
@@ -270,7 +271,7 @@ impl Frames {
 
     /// Bytes that the table takes.
     pub(crate) fn bytes(&self) -> u64 {
-        let frames = u64::from(self.touched.load(Ordering::Relaxed)) * u64::from(self.per_block);
+        let frames = u64::from(self.touched.load(Ordering::Relaxed)) << self.block_bits;
         frames * (ROW * size_of::<AtomicU32>()) as u64
     }
 }

@@ -43,7 +43,7 @@ const ROWS_MAX: usize = PLATE / words(0);
 
 /// A leaf's number: never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LeafId(u32);
+pub(crate) struct LeafId(u32);
 
 impl LeafId {
     fn new(plate: usize, row: usize) -> LeafId {

@@ -118,6 +118,11 @@ impl Pages {
             .write_page(self.frames.block(frame), at, len, write);
     }
 
+    /// Has a frame's block count one page fewer.
+    fn lose(&self, frame: FrameId) {
+        self.arena.block(self.frames.block(frame)).lose_page();
+    }
+
     /// Whether a frame's block is being emptied, so that nothing new may come into it.
     fn is_leaving(&self, frame: FrameId) -> bool {
         let block = self.arena.block(self.frames.block(frame));

@@ -6,7 +6,7 @@ use parking_lot::MutexGuard;
 use sublet_types::{PageIndex, PoolId, Second};
 
 use super::desk::{Displacing, FLUSHED_AT_ONCE, NO_POOL, Tried};
-use super::directory::Whereabouts;
+use super::directory::{Standing, Whereabouts};
 use super::evict::evict;
 use super::frame::{FrameId, QueueId};
 use super::holdings::Holdings;
@@ -15,14 +15,14 @@ use super::pools::{Pool, Space};
 use super::shard::{SampledUse, Shard};
 use super::{Aside, Pages};
 use crate::api::{Get, Put, PutRefused};
-use crate::arena::PageKind;
+use crate::arena::{Block, PageKind};
 use crate::eviction::Page;
 use crate::tenants::Tenant;
 
 /// Where a frame for a new page came from.
 enum Found {
     Free(FrameId),
-    /// Another page of the tenant went for it.
+    /// Another page of the tenant went for it. Its block counts it as taken still.
     Displaced(FrameId),
     NeedsBlock,
     Nowhere,
@@ -45,10 +45,13 @@ pub(super) struct Opened<'a> {
 }
 
 impl Opened<'_> {
+    fn block(&self, frame: FrameId) -> &Block {
+        self.pages.arena.block(self.pages.frames.block(frame))
+    }
+
     /// Whether a frame's block is still what it was when the page came into it.
     pub(super) fn is_valid(&self, frame: FrameId) -> bool {
-        let block = self.pages.frames.block(frame);
-        let block = self.pages.arena.block(block);
+        let block = self.block(frame);
         block.is_of_pages(self.owner.id, self.pool.kind())
     }
 
@@ -58,6 +61,12 @@ impl Opened<'_> {
             Some(Whereabouts::OnDisk(_)) => true,
             None => false,
         }
+    }
+
+    /// Where the page is, or else where it would be.
+    fn look(&self) -> Standing {
+        self.shard
+            .look(&self.pages.frames, self.object, self.key)
     }
 
     fn hash(&self) -> u64 {
@@ -87,20 +96,24 @@ impl Opened<'_> {
         let hash = self.hash();
         self.shard
             .expect(&self.pages.frames, self.pool.kind(), hash);
-        let mut at = self.shard.find(&self.pages.frames, self.object, self.key);
-        if let Some(Whereabouts::Here(frame)) = at {
+        let mut standing = self.look();
+        if let Standing::Here(frame) = standing {
             if self.is_valid(frame) {
                 return Tried::Done(self.replace(frame, fill));
             }
             self.flush_quietly();
-            at = None;
+            standing = self.look();
         }
-        if at.is_none() && self.holdings.is_frozen() {
+        let is_known = matches!(standing, Standing::OnDisk(_));
+        if !is_known && self.holdings.is_frozen() {
             return Tried::Done(Put::Refused(PutRefused::Frozen));
         }
-        let on_disk = matches!(at, Some(Whereabouts::OnDisk(_)));
+        let age = self.shard.directory.age();
         let (frame, done) = match self.frame(displacing) {
-            Found::Free(frame) => (frame, Put::Stored),
+            Found::Free(frame) => {
+                self.block(frame).gain_page();
+                (frame, Put::Stored)
+            }
             Found::Displaced(frame) => (frame, Put::Displaced),
             Found::NeedsBlock => {
                 let owner = self.pages.tenants.get(self.owner.id);
@@ -115,8 +128,11 @@ impl Opened<'_> {
                 return Tried::Done(Put::Refused(PutRefused::NoMemory));
             }
         };
-        let done = match self.store(frame, at.filter(|_| on_disk), fill) {
-            Ok(()) if on_disk => Put::Replaced,
+        if self.shard.directory.age() != age {
+            standing = self.look();
+        }
+        let done = match self.store(frame, standing, fill) {
+            Ok(()) if is_known => Put::Replaced,
             Ok(()) => done,
             Err(refused) => Put::Refused(refused),
         };
@@ -141,43 +157,38 @@ impl Opened<'_> {
         Put::Replaced
     }
 
-    /// Puts a new page, or one that was on disk only, into a frame.
+    /// Puts a new page, or one that was on disk only, into a frame that its block counts already.
     fn store(
         &mut self,
         frame: FrameId,
-        at: Option<Whereabouts>,
+        standing: Standing,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), PutRefused> {
         let kind = self.pool.kind();
         if kind == PageKind::Persistent {
-            self.keep(frame, at)?;
+            self.keep(frame, standing)?;
         }
-        let block = self.pages.frames.block(frame);
-        self.pages.arena.block(block).gain_page();
         self.pages.write(frame, fill);
         // Entered last: what was written is on its way to memory meanwhile, and whoever unlocks has to wait for that.
         if kind == PageKind::Ephemeral {
-            self.enter(frame);
+            self.enter(frame, standing);
         }
         Ok(())
     }
 
     /// Links an ephemeral page's frame.
-    fn enter(&mut self, frame: FrameId) {
-        let frames = &self.pages.frames;
-        frames.get(frame).set_key(self.key);
-        let (key, object) = (self.key, self.object);
-        self.shard
-            .insert(frames, object, key, Whereabouts::Here(frame));
+    fn enter(&mut self, frame: FrameId, standing: Standing) {
+        self.pages.frames.get(frame).set_key(self.key);
+        self.place(frame, standing);
         let page = page(self.pages, frame, self.hash(), self.now);
         self.shard.eviction.admit(page);
     }
 
     /// Links a persistent page's frame, with a place on disk for it.
-    fn keep(&mut self, frame: FrameId, at: Option<Whereabouts>) -> Result<(), PutRefused> {
+    fn keep(&mut self, frame: FrameId, standing: Standing) -> Result<(), PutRefused> {
         let frames = &self.pages.frames;
-        let number = match at {
-            Some(Whereabouts::OnDisk(number)) => {
+        let number = match standing {
+            Standing::OnDisk(number) => {
                 let facts = self.shard.disk.get_mut(number);
                 facts.sequence = facts.sequence.wrapping_add(1);
                 number
@@ -185,6 +196,7 @@ impl Opened<'_> {
             _ => {
                 let slot = self.space().and_then(|space| space.take());
                 let Some(slot) = slot else {
+                    self.block(frame).lose_page();
                     self.shard.free[PageKind::Persistent as usize].push(frames, frame);
                     return Err(PutRefused::SpillFull);
                 };
@@ -193,14 +205,19 @@ impl Opened<'_> {
         };
         frames.get(frame).set_key(self.key);
         frames.get(frame).set_note(number);
-        let (key, object) = (self.key, self.object);
-        let here = Whereabouts::Here(frame);
-        match at {
-            Some(_) => self.shard.set(frames, object, key, here),
-            None => self.shard.insert(frames, object, key, here),
-        }
+        self.place(frame, standing);
         self.shard.kept.push(frames, frame);
         Ok(())
+    }
+
+    /// Has the directory say that the page is in a frame.
+    fn place(&mut self, frame: FrameId, standing: Standing) {
+        let frames = &self.pages.frames;
+        let (key, object, here) = (self.key, self.object, Whereabouts::Here(frame));
+        match standing {
+            Standing::OnDisk(_) => self.shard.set(frames, object, key, here),
+            _ => self.shard.add(frames, object, key, standing, here),
+        }
     }
 
     pub(super) fn space(&self) -> Option<Arc<Space>> {
@@ -217,7 +234,7 @@ impl Opened<'_> {
         let bound = self.owner.is_at_limit(1, arena.block_bytes());
         if kind == PageKind::Persistent {
             return match self.siblings_frame(kind) {
-                Some(frame) => Found::Free(frame),
+                Some(found) => found,
                 None if bound || displacing == Displacing::Always => Found::Nowhere,
                 None => Found::NeedsBlock,
             };
@@ -231,7 +248,7 @@ impl Opened<'_> {
             return Found::Displaced(frame);
         }
         match self.siblings_frame(kind) {
-            Some(frame) => Found::Displaced(frame),
+            Some(found) => found,
             None if bound && displacing == Displacing::IfBound => Found::NeedsBlock,
             None => Found::Nowhere,
         }
@@ -263,7 +280,7 @@ impl Opened<'_> {
     }
 
     /// A frame of another shard of the tenant: free, or of an ephemeral page that goes. Locks only who is not locked.
-    fn siblings_frame(&mut self, kind: PageKind) -> Option<FrameId> {
+    fn siblings_frame(&mut self, kind: PageKind) -> Option<Found> {
         let frames = &self.pages.frames;
         for sibling in self.holdings.shards() {
             let Some(mut sibling) = sibling.try_lock() else {
@@ -271,14 +288,15 @@ impl Opened<'_> {
             };
             let free = sibling.free[kind as usize].pop_newest(frames);
             let usable = |frame: &FrameId| self.is_valid(*frame) && !self.pages.is_leaving(*frame);
-            let frame = match free.filter(usable) {
-                Some(frame) => Some(frame),
+            let found = match free.filter(usable) {
+                Some(frame) => Some((frame, Found::Free(frame))),
                 None if kind == PageKind::Persistent => None,
-                None => evict(self.pages, self.owner, &mut sibling, self.now),
+                None => evict(self.pages, self.owner, &mut sibling, self.now)
+                    .map(|frame| (frame, Found::Displaced(frame))),
             };
-            if let Some(frame) = frame {
+            if let Some((frame, found)) = found {
                 frames.get(frame).set_shard(self.shard.number());
-                return Some(frame);
+                return Some(found);
             }
         }
         None

@@ -2,7 +2,7 @@
 
 use sublet_types::{EvictionKind, Second};
 
-use super::directory::{Directory, Keys, Whereabouts};
+use super::directory::{Directory, Keys, Standing, Whereabouts};
 use super::disk::DiskPages;
 use super::frame::{FrameId, Frames, Queue, QueueId};
 use super::key::{Key, Seed};
@@ -142,6 +142,11 @@ impl Shard {
         self.directory.get(&self.keys(frames), object, key)
     }
 
+    /// Where a page is, or else where it would be.
+    pub(super) fn look(&self, frames: &Frames, object: u64, key: Key) -> Standing {
+        self.directory.look(&self.keys(frames), object, key)
+    }
+
     pub(super) fn keys<'a>(&'a self, frames: &'a Frames) -> ShardKeys<'a> {
         ShardKeys {
             frames,
@@ -149,12 +154,20 @@ impl Shard {
         }
     }
 
-    pub(super) fn insert(&mut self, frames: &Frames, object: u64, key: Key, to: Whereabouts) {
+    /// Adds a page where a look said that it would be. Nothing came or went since.
+    pub(super) fn add(
+        &mut self,
+        frames: &Frames,
+        object: u64,
+        key: Key,
+        standing: Standing,
+        to: Whereabouts,
+    ) {
         let keys = ShardKeys {
             frames,
             disk: &self.disk,
         };
-        self.directory.insert(&keys, object, key, to);
+        self.directory.add(&keys, object, key, standing, to);
     }
 
     pub(super) fn set(&mut self, frames: &Frames, object: u64, key: Key, to: Whereabouts) {

@@ -163,7 +163,10 @@ impl Clearing<'_> {
             let to = match (pages.free_frame(&mut shard, PageKind::Ephemeral), how) {
                 (Some(free), _) => Some(free),
                 (None, Emptying::Moving) => return Emptied::No,
-                (None, Emptying::Evicting) => evict(pages, self.tenant, &mut shard, self.now),
+                (None, Emptying::Evicting) => {
+                    let evicted = evict(pages, self.tenant, &mut shard, self.now);
+                    evicted.inspect(|frame| pages.lose(*frame))
+                }
             };
             self.loss.pages += shard.tally.evictions - before;
             match to {
@@ -413,7 +416,7 @@ impl Pages {
     }
 
     fn moved(&self, from: FrameId, to: FrameId) {
-        self.arena.block(self.frames.block(from)).lose_page();
+        self.lose(from);
         self.arena.block(self.frames.block(to)).gain_page();
     }
 
