@@ -114,11 +114,6 @@ impl Arena {
         &self.blocks[block.0 as usize]
     }
 
-    /// Where a block's facts are.
-    pub(crate) fn line(&self, block: BlockId) -> Line {
-        Line::of(self.block(block))
-    }
-
     pub(crate) fn blocks(&self) -> impl Iterator<Item = (BlockId, &Block)> {
         self.blocks
             .iter()

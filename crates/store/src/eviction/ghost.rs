@@ -116,7 +116,9 @@ impl Ghosts {
 /// The newest ghost of a name. All are compared side by side: most often none is it.
 fn place_of(bucket: &[u32; BUCKET], name: u32) -> Option<usize> {
     let same = |ghost: &u32| u32::from(ghost & !3 == name);
-    let found = (0..).zip(bucket).fold(0, |found, (place, ghost)| found | same(ghost) << place);
+    let found = (0..)
+        .zip(bucket)
+        .fold(0, |found, (place, ghost)| found | same(ghost) << place);
     (found != 0).then(|| found.trailing_zeros() as usize)
 }
 

@@ -16,10 +16,9 @@
 use parking_lot::Mutex;
 
 use super::Pages;
-use super::directory::Whereabouts;
+use super::directory::{Led, Whereabouts};
 use super::frame::FrameId;
 use super::key::Key;
-use super::leaf::LeafId;
 use super::pools::Pool;
 use super::shard::Shard;
 use crate::api::{PageKey, PageVerb};
@@ -44,8 +43,8 @@ struct Coming<'a> {
     key: Key,
     /// Whether a new page will get the shard's next frame: of those that come to a shard one after the other, the first.
     is_first: bool,
-    /// The leaf that probably tells where it is.
-    leaf: Option<LeafId>,
+    /// What tells where it is, if that is known already.
+    led: Option<Led>,
     /// The frame that it probably is in, or will be in.
     frame: Option<FrameId>,
 }
@@ -102,7 +101,7 @@ impl Pages {
                 index: key.index,
             },
             is_first: before.is_none_or(|before| !std::ptr::eq(before, shard)),
-            leaf: None,
+            led: None,
             frame: None,
         })
     }
@@ -114,7 +113,7 @@ impl Coming<'_> {
         let Some(shard) = self.shard.try_lock() else {
             return;
         };
-        self.leaf = shard.directory.want(self.object, self.key, wanted);
+        self.led = shard.directory.want(self.object, self.key, wanted);
         if self.has_ghost() {
             want_ghost(self.pages, &shard, self.object, self.key, wanted);
         }
@@ -129,11 +128,10 @@ impl Coming<'_> {
             return;
         };
         let frames = &self.pages.frames;
-        let guess = shard
-            .directory
-            .guess_by(self.leaf, self.object, self.key);
+        let guess = shard.directory.guess_by(self.led, self.object, self.key);
         let there = match guess {
-            Some(Whereabouts::Here(frame)) => Some(frame),
+            // What was known of it may be out of date, and lead anywhere.
+            Some(Whereabouts::Here(frame)) if frames.has(frame) => Some(frame),
             _ => None,
         };
         self.frame = there.or_else(|| self.new_frame(&shard));
@@ -142,7 +140,6 @@ impl Coming<'_> {
         };
         wanted.add(frames.line(frame));
         frames.want_page(frame, wanted);
-        wanted.add(self.pages.arena.line(frames.block(frame)));
         if there.is_none() && frames.get(frame).is_live() {
             let gone = frames.get(frame).key();
             let object = self.pages.seed.object(gone.pool, gone.object);

@@ -193,6 +193,11 @@ impl Frames {
         self.touched.fetch_max(block.0 + 1, Ordering::Relaxed);
     }
 
+    /// Whether there is a frame of that number.
+    pub(crate) fn has(&self, frame: FrameId) -> bool {
+        self.words.has(frame.0)
+    }
+
     /// A frame's facts.
     pub(crate) fn get(&self, frame: FrameId) -> Frame<'_> {
         Frame(self.words.row(frame.0))

@@ -26,6 +26,11 @@ impl Key {
         self.index.0 % EXTENT_PAGES
     }
 
+    /// Whether it is a key of the same extent.
+    pub(crate) fn is_beside(self, other: Key) -> bool {
+        (self.pool, self.object, self.extent()) == (other.pool, other.object, other.extent())
+    }
+
     /// The key of another page of that object.
     pub(crate) fn at(self, index: PageIndex) -> Key {
         Key { index, ..self }

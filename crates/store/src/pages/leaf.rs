@@ -1,64 +1,207 @@
-//! The leaves of a directory: extents of which many pages are there.
+//! The leaves of a directory: extents of which more than one page is there.
 //!
-//! A leaf is a row of words: who it is of, how many pages it has, and a word for the whereabouts of each page up to
-//! its size. So whoever finds its slot has the whereabouts with one more look at memory. Rows of one size share a
-//! plate of 4 KiB, and an empty plate serves any size.
+//! A leaf is a row of words: who it is of, how many pages it has, and a word for the whereabouts of each. Of few pages
+//! it lists the places, so that it takes little; of many it has a word for each place up to its size, so that whoever
+//! finds its slot has the whereabouts with one more look at memory. Rows of one shape share a plate of 4 KiB, and an
+//! empty plate serves any shape.
 //!
 //! ```text
-//!  object low │ object high │ pool │ extent │ pages │ – │ – │ – │ whereabouts of page 0, 1, … or zero
+//!  listed  object low │ object high │ pool │ extent │ pages, place, place, … │ whereabouts of each
+//!  placed  object low │ object high │ pool │ extent │ pages │ – │ – │ – │ whereabouts of place 0, 1, … or zero
 //! ```
 //!
-//! A leaf moves to the next size when a page beyond it comes.
-
-use std::ops::Range;
+//! A leaf moves to the next shape when a page comes that has no room, and back when few are left.
 
 use sublet_types::{ObjectId, PageIndex};
 
 use super::key::{EXTENT_PAGES, Key};
 use crate::arena::Line;
 
-/// Words before the whereabouts.
-const HEAD: usize = 8;
-
-/// The smallest size has so many whereabouts, each further one twice as many.
-const SMALLEST: usize = 8;
-
-/// How many sizes there are, the last for a whole extent.
-const SIZES: usize = (EXTENT_PAGES as usize / SMALLEST).ilog2() as usize + 1;
-
 const OBJECT_LOW: usize = 0;
 const OBJECT_HIGH: usize = 1;
 const POOL: usize = 2;
 const EXTENT: usize = 3;
+/// How many pages there are, in the lowest byte; where they are listed, their places in the bytes that follow.
 const PAGES: usize = 4;
 
-/// A leaf with fewer pages than one in so many of its places is not worth its words.
-const SPARSE_ONE_IN: usize = 4;
+/// Words before the whereabouts of a leaf that has a word for each place.
+const PLACED_HEAD: usize = 8;
 
 /// Words of a plate.
 const PLATE: usize = 1024;
 
-/// A plate has at most so many rows: those of the smallest size.
-const ROWS_MAX: usize = PLATE / words(0);
+/// A plate has at most so many rows: those of the smallest shape.
+const ROWS_MAX: usize = PLATE / SHAPES[0].words();
 
-/// A leaf's number: never zero.
+/// How a row tells of pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// By a list of their places.
+    Listed,
+    /// By their places.
+    Placed,
+}
+
+/// A shape of rows.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    order: Order,
+    /// Where whereabouts begin.
+    begin: usize,
+    /// Words for them.
+    len: usize,
+    /// With so few pages a leaf is better off with the shape `fewer`.
+    few: usize,
+    fewer: usize,
+}
+
+const SHAPES: [Shape; 6] = [
+    Shape::listed(3, 0, 0),
+    Shape::listed(9, 2, 0),
+    Shape::listed(22, 6, 1),
+    Shape::placed(32, 4, 1),
+    Shape::placed(64, 8, 1),
+    Shape::placed(EXTENT_PAGES as usize, 16, 2),
+];
+
+/// The first shape that has a word for each place.
+const PLACED: usize = 3;
+
+impl Shape {
+    const fn listed(len: usize, few: usize, fewer: usize) -> Shape {
+        Shape {
+            order: Order::Listed,
+            begin: PAGES + (1 + len).div_ceil(size_of::<u32>()),
+            len,
+            few,
+            fewer,
+        }
+    }
+
+    const fn placed(len: usize, few: usize, fewer: usize) -> Shape {
+        Shape {
+            order: Order::Placed,
+            begin: PLACED_HEAD,
+            ..Shape::listed(len, few, fewer)
+        }
+    }
+
+    const fn words(self) -> usize {
+        self.begin + self.len
+    }
+
+    /// Rows of a plate.
+    const fn rows(self) -> u32 {
+        (PLATE / self.words()) as u32
+    }
+
+    /// Where a row tells of a place, if it does.
+    #[inline]
+    fn word(self, row: &[u32], place: u32) -> Option<usize> {
+        let n = match self.order {
+            Order::Placed => place as usize,
+            Order::Listed => (0..pages(row)).find(|n| listed_place(row, *n) == place)?,
+        };
+        (n < self.len).then(|| self.begin + n)
+    }
+
+    fn has_room(self, row: &[u32], place: u32) -> bool {
+        match self.order {
+            Order::Listed => pages(row) < self.len,
+            Order::Placed => (place as usize) < self.len,
+        }
+    }
+
+    /// Adds a page that is not there, for which there is room.
+    #[inline]
+    fn add(self, row: &mut [u32], place: u32, packed: u32) {
+        let n = match self.order {
+            Order::Placed => place as usize,
+            Order::Listed => {
+                let n = pages(row);
+                list_place(row, n, place);
+                n
+            }
+        };
+        row[self.begin + n] = packed;
+        row[PAGES] += 1;
+    }
+
+    /// Removes the page at a word.
+    fn remove(self, row: &mut [u32], at: usize) {
+        row[PAGES] -= 1;
+        row[at] = 0;
+        if self.order == Order::Listed {
+            let last = pages(row);
+            list_place(row, at - self.begin, listed_place(row, last));
+            row.swap(at, self.begin + last);
+            list_place(row, last, 0);
+        }
+    }
+
+    /// The nth page, if there is one.
+    fn nth(self, row: &[u32], n: usize) -> Option<(u32, u32)> {
+        let packed = row[self.begin + n];
+        let place = match self.order {
+            Order::Listed => listed_place(row, n),
+            Order::Placed => n as u32,
+        };
+        (packed != 0).then_some((place, packed))
+    }
+}
+
+/// How many pages a row has.
+fn pages(row: &[u32]) -> usize {
+    usize::from(row[PAGES] as u8)
+}
+
+/// Where in a row the nth place is listed: the word, and the bits to shift it by.
+fn listed_at(n: usize) -> (usize, u32) {
+    let byte = 1 + n;
+    (PAGES + byte / 4, (byte % 4 * 8) as u32)
+}
+
+#[inline]
+fn listed_place(row: &[u32], n: usize) -> u32 {
+    let (at, shift) = listed_at(n);
+    row[at] >> shift & 0xff
+}
+
+fn list_place(row: &mut [u32], n: usize, place: u32) {
+    let (at, shift) = listed_at(n);
+    row[at] = row[at] & !(0xff << shift) | place << shift;
+}
+
+/// Where a leaf is: its row, and of which shape that is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeafId(u32);
 
+/// Bits of a leaf's place for its shape.
+const SHAPE_BITS: u32 = 3;
+
 impl LeafId {
-    fn new(plate: usize, row: usize) -> LeafId {
-        LeafId((plate * ROWS_MAX + row) as u32 + 1)
+    fn new(plate: usize, row: usize, shape: usize) -> LeafId {
+        LeafId(((plate * ROWS_MAX + row) << SHAPE_BITS | shape) as u32)
     }
 
     fn plate(self) -> usize {
-        (self.0 as usize - 1) / ROWS_MAX
+        (self.0 >> SHAPE_BITS) as usize / ROWS_MAX
     }
 
     fn row(self) -> usize {
-        (self.0 as usize - 1) % ROWS_MAX
+        (self.0 >> SHAPE_BITS) as usize % ROWS_MAX
     }
 
-    /// As a slot keeps it.
+    fn shape_number(self) -> usize {
+        self.0 as usize & ((1 << SHAPE_BITS) - 1)
+    }
+
+    #[inline]
+    fn shape(self) -> Shape {
+        SHAPES[self.shape_number()]
+    }
+
+    /// As a slot keeps it: 30 bits, for 4 GiB of a shard's leaves.
     pub(super) fn packed(self) -> u32 {
         self.0
     }
@@ -74,8 +217,8 @@ pub(super) struct Leaves {
     plates: Vec<Plate>,
     /// What is known of each.
     facts: Vec<PlateFacts>,
-    /// Plates that may have a free row, by size.
-    partial: [Vec<u32>; SIZES],
+    /// Plates that may have a free row, by shape.
+    partial: [Vec<u32>; SHAPES.len()],
     /// Plates without a row that is used.
     empty: Vec<u32>,
 }
@@ -88,62 +231,55 @@ struct Plate([u32; PLATE]);
 /// What is known of a plate.
 #[derive(Clone, Copy)]
 struct PlateFacts {
-    size: u8,
+    shape: u8,
     /// A bit for each row that is used.
-    used: u64,
-}
-
-/// Whereabouts of a leaf of a size.
-const fn places(size: usize) -> usize {
-    SMALLEST << size
-}
-
-/// Words of a leaf of a size.
-const fn words(size: usize) -> usize {
-    HEAD + places(size)
-}
-
-/// The least size that has a place.
-fn size_for(place: u32) -> usize {
-    (0..SIZES)
-        .find(|size| places(*size) > place as usize)
-        .unwrap_or(SIZES - 1)
-}
-
-/// Rows of a plate of a size.
-const fn rows(size: usize) -> u32 {
-    (PLATE / words(size)) as u32
+    used: u128,
 }
 
 impl PlateFacts {
+    fn shape(&self) -> Shape {
+        SHAPES[usize::from(self.shape)]
+    }
+
     fn free_row(&self) -> Option<usize> {
         let row = (!self.used).trailing_zeros();
-        (row < rows(usize::from(self.size))).then_some(row as usize)
+        (row < self.shape().rows()).then_some(row as usize)
     }
 }
 
+/// What has become of a leaf after a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Changed {
+    /// Nothing.
+    Stays,
+    /// It has another number now.
+    Moved(LeafId),
+    /// It ended: one page is left, whose whereabouts these are.
+    Ended(u32),
+}
+
 impl Leaves {
-    /// A free row of a size.
-    fn take(&mut self, size: usize) -> LeafId {
-        while let Some(plate) = self.partial[size].last().map(|plate| *plate as usize) {
+    /// A free row of a shape.
+    fn take(&mut self, shape: usize) -> LeafId {
+        while let Some(plate) = self.partial[shape].last().map(|plate| *plate as usize) {
             let facts = &mut self.facts[plate];
             // An empty one is among the empty ones, and comes from there.
-            if usize::from(facts.size) == size
+            if usize::from(facts.shape) == shape
                 && facts.used != 0
                 && let Some(row) = facts.free_row()
             {
                 facts.used |= 1 << row;
-                return LeafId::new(plate, row);
+                return LeafId::new(plate, row, shape);
             }
-            self.partial[size].pop();
+            self.partial[shape].pop();
         }
         let plate = self.empty.pop().unwrap_or_else(|| self.add_plate());
         self.facts[plate as usize] = PlateFacts {
-            size: size as u8,
+            shape: shape as u8,
             used: 1,
         };
-        self.partial[size].push(plate);
-        LeafId::new(plate as usize, 0)
+        self.partial[shape].push(plate);
+        LeafId::new(plate as usize, 0, shape)
     }
 
     fn add_plate(&mut self) -> u32 {
@@ -152,27 +288,27 @@ impl Leaves {
             self.plates.reserve_exact(self.plates.len() / 8 + 1);
         }
         self.plates.push(Plate([0; PLATE]));
-        self.facts.push(PlateFacts { size: 0, used: 0 });
+        self.facts.push(PlateFacts { shape: 0, used: 0 });
         self.plates.len() as u32 - 1
     }
 
     fn give_back(&mut self, id: LeafId) {
         let facts = &mut self.facts[id.plate()];
-        let size = usize::from(facts.size);
+        let shape = id.shape_number();
         let was_full = facts.free_row().is_none();
         facts.used &= !(1 << id.row());
         if facts.used == 0 {
             // Its place among the partial ones is found to be stale when it is come by.
             self.empty.push(id.plate() as u32);
-            self.forget_empty(size);
+            self.forget_empty(shape);
         } else if was_full {
-            self.partial[size].push(id.plate() as u32);
+            self.partial[shape].push(id.plate() as u32);
         }
     }
 
-    /// Keeps the list of partial plates of a size from growing by stale entries.
-    fn forget_empty(&mut self, size: usize) {
-        let partial = &mut self.partial[size];
+    /// Keeps the list of partial plates of a shape from growing by stale entries.
+    fn forget_empty(&mut self, shape: usize) {
+        let partial = &mut self.partial[shape];
         if partial.len() > 2 * self.plates.len() {
             partial.sort_unstable();
             partial.dedup();
@@ -186,143 +322,143 @@ impl Leaves {
         }
     }
 
-    fn size(&self, id: LeafId) -> usize {
-        usize::from(self.facts[id.plate()].size)
-    }
-}
-
-/// What has to be done about a leaf's slot after a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Changed {
-    /// Nothing.
-    Stays,
-    /// The leaf has another number now.
-    Moved(LeafId),
-    /// So few pages are left that they are better off alone.
-    Sparse,
-}
-
-impl Leaves {
-    /// Where in its plate a leaf is.
-    fn range(&self, id: LeafId) -> Range<usize> {
-        let len = words(self.size(id));
-        let at = id.row() * len;
-        at..at + len
+    #[inline]
+    fn row(&self, id: LeafId) -> (Shape, &[u32]) {
+        let shape = id.shape();
+        let at = id.row() * shape.words();
+        (shape, &self.plates[id.plate()].0[at..at + shape.words()])
     }
 
-    fn leaf(&self, id: LeafId) -> &[u32] {
-        &self.plates[id.plate()].0[self.range(id)]
+    #[inline]
+    fn row_mut(&mut self, id: LeafId) -> (Shape, &mut [u32]) {
+        let shape = id.shape();
+        let at = id.row() * shape.words();
+        let plate = &mut self.plates[id.plate()].0;
+        (shape, &mut plate[at..at + shape.words()])
     }
 
-    fn leaf_mut(&mut self, id: LeafId) -> &mut [u32] {
-        let range = self.range(id);
-        &mut self.plates[id.plate()].0[range]
-    }
-
-    /// A new leaf of a row of whereabouts, zero where there is no page.
-    pub(super) fn add(&mut self, key: Key, row: &[u32; EXTENT_PAGES as usize]) -> LeafId {
-        let last = row.iter().rposition(|packed| *packed != 0).unwrap_or(0);
-        let size = size_for(last as u32);
-        let id = self.take(size);
-        let leaf = self.leaf_mut(id);
-        leaf[..HEAD].fill(0);
-        leaf[OBJECT_LOW] = key.object.0 as u32;
-        leaf[OBJECT_HIGH] = (key.object.0 >> 32) as u32;
-        leaf[POOL] = key.pool;
-        leaf[EXTENT] = key.extent();
-        leaf[PAGES] = row.iter().filter(|packed| **packed != 0).count() as u32;
-        leaf[HEAD..].copy_from_slice(&row[..places(size)]);
+    /// A new leaf of an extent without pages, of the shape for the fewest.
+    pub(super) fn add(&mut self, key: Key) -> LeafId {
+        let id = self.take(0);
+        let (_, row) = self.row_mut(id);
+        row.fill(0);
+        row[OBJECT_LOW] = key.object.0 as u32;
+        row[OBJECT_HIGH] = (key.object.0 >> 32) as u32;
+        row[POOL] = key.pool;
+        row[EXTENT] = key.extent();
         id
     }
 
     #[inline]
     pub(super) fn is_of(&self, id: LeafId, key: Key) -> bool {
-        let leaf = self.leaf(id);
-        leaf[OBJECT_LOW] == key.object.0 as u32
-            && leaf[OBJECT_HIGH] == (key.object.0 >> 32) as u32
-            && leaf[POOL] == key.pool
-            && leaf[EXTENT] == key.extent()
+        let (_, row) = self.row(id);
+        row[OBJECT_LOW] == key.object.0 as u32
+            && row[OBJECT_HIGH] == (key.object.0 >> 32) as u32
+            && row[POOL] == key.pool
+            && row[EXTENT] == key.extent()
     }
 
     /// The whereabouts at a place; of whichever extent the leaf is.
     #[inline]
     pub(super) fn get(&self, id: LeafId, place: u32) -> Option<u32> {
-        let packed = *self.leaf(id).get(HEAD + place as usize)?;
+        let (shape, row) = self.row(id);
+        let packed = row[shape.word(row, place)?];
         (packed != 0).then_some(packed)
     }
 
-    /// Where a leaf says whose it is, and where it tells of a place.
-    pub(super) fn lines(&self, id: LeafId, place: u32) -> (Line, Option<Line>) {
-        let leaf = self.leaf(id);
-        let word = leaf.get(HEAD + place as usize);
-        (Line::of(&leaf[0]), word.map(Line::of))
+    /// Where a leaf says whose it is, and where it probably tells of a place.
+    pub(super) fn lines(&self, id: LeafId, place: u32) -> (Line, Line) {
+        let (shape, row) = self.row(id);
+        let word = match shape.order {
+            Order::Placed => shape.begin + place as usize,
+            Order::Listed => row.len(),
+        };
+        (Line::of(&row[0]), Line::of(&row[word.min(row.len() - 1)]))
     }
 
     pub(super) fn set(&mut self, id: LeafId, place: u32, packed: u32) {
-        self.leaf_mut(id)[HEAD + place as usize] = packed;
+        let (shape, row) = self.row_mut(id);
+        if let Some(at) = shape.word(row, place) {
+            row[at] = packed;
+        }
     }
 
-    /// Adds a page that is not there.
+    /// Adds a page that is not there. Says what has become of the leaf.
+    #[inline]
     pub(super) fn insert(&mut self, id: LeafId, place: u32, packed: u32) -> Changed {
-        let fits = (place as usize) < places(self.size(id));
-        let id_now = if fits {
-            id
-        } else {
-            self.resize(id, size_for(place))
-        };
-        let leaf = self.leaf_mut(id_now);
-        leaf[HEAD + place as usize] = packed;
-        leaf[PAGES] += 1;
-        match fits {
-            true => Changed::Stays,
-            false => Changed::Moved(id_now),
+        let (shape, row) = self.row_mut(id);
+        if shape.has_room(row, place) {
+            shape.add(row, place, packed);
+            return Changed::Stays;
         }
+        let id = self.reshape(id, self.shape_for_more(id, place));
+        let (shape, row) = self.row_mut(id);
+        shape.add(row, place, packed);
+        Changed::Moved(id)
     }
 
-    /// Removes a page that is there.
+    /// The next shape of a leaf to which a page comes that has no room.
+    fn shape_for_more(&self, id: LeafId, place: u32) -> usize {
+        let next = id.shape_number() + 1;
+        if next < PLACED {
+            return next;
+        }
+        let last = self.places(id).map(|(place, _)| place).max();
+        let last = last.unwrap_or(0).max(place) as usize;
+        let fits = (PLACED..).zip(&SHAPES[PLACED..]);
+        let fits = fits.filter(|(_, shape)| shape.len > last);
+        fits.map(|(n, _)| n).next().unwrap_or(SHAPES.len() - 1)
+    }
+
+    /// Removes a page that is there. Says what has become of the leaf.
     pub(super) fn remove(&mut self, id: LeafId, place: u32) -> Changed {
-        let places = places(self.size(id));
-        let leaf = self.leaf_mut(id);
-        leaf[HEAD + place as usize] = 0;
-        leaf[PAGES] -= 1;
-        match (leaf[PAGES] as usize) * SPARSE_ONE_IN < places {
-            true => Changed::Sparse,
-            false => Changed::Stays,
+        let (shape, row) = self.row_mut(id);
+        if let Some(at) = shape.word(row, place) {
+            shape.remove(row, at);
+        }
+        match pages(row) {
+            1 => {
+                let left = self.places(id).next().map_or(0, |(_, packed)| packed);
+                self.give_back(id);
+                Changed::Ended(left)
+            }
+            pages if pages <= shape.few => Changed::Moved(self.reshape(id, shape.fewer)),
+            _ => Changed::Stays,
         }
     }
 
-    /// Ends a leaf: the row of whereabouts that it had.
-    pub(super) fn give_up(&mut self, id: LeafId) -> [u32; EXTENT_PAGES as usize] {
-        let mut row = [0; EXTENT_PAGES as usize];
-        let leaf = &self.leaf(id)[HEAD..];
-        row[..leaf.len()].copy_from_slice(leaf);
+    /// Moves a leaf to a row of another shape, in which there is room for all that it has.
+    fn reshape(&mut self, id: LeafId, to: usize) -> LeafId {
+        let mut had = [0; SHAPES[SHAPES.len() - 1].words()];
+        let (before, row) = self.row(id);
+        had[..row.len()].copy_from_slice(row);
         self.give_back(id);
-        row
+        let id = self.take(to);
+        let (shape, row) = self.row_mut(id);
+        row.fill(0);
+        row[..PAGES].copy_from_slice(&had[..PAGES]);
+        let pages = (0..before.len).filter_map(|n| before.nth(&had, n));
+        pages.for_each(|(place, packed)| shape.add(row, place, packed));
+        id
     }
 
-    /// Moves a leaf to a larger size.
-    fn resize(&mut self, id: LeafId, size: usize) -> LeafId {
-        let to = self.take(size);
-        let mut copy = [0; words(SIZES - 1)];
-        let used = words(self.size(id));
-        copy[..used].copy_from_slice(self.leaf(id));
-        self.leaf_mut(to).copy_from_slice(&copy[..words(size)]);
-        self.give_back(id);
-        to
+    /// A leaf's pages, as places and whereabouts.
+    fn places(&self, id: LeafId) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let (shape, row) = self.row(id);
+        (0..shape.len).filter_map(move |n| shape.nth(row, n))
     }
 
-    /// A leaf's pages, in order.
+    /// A leaf's pages, in any order.
     pub(super) fn pages(&self, id: LeafId) -> impl Iterator<Item = (Key, u32)> + '_ {
-        let leaf = self.leaf(id);
-        let object = u64::from(leaf[OBJECT_HIGH]) << 32 | u64::from(leaf[OBJECT_LOW]);
-        let present = (0..).zip(&leaf[HEAD..]).filter(|(_, packed)| **packed != 0);
-        present.map(move |(place, packed)| {
+        let (_, row) = self.row(id);
+        let object = u64::from(row[OBJECT_HIGH]) << 32 | u64::from(row[OBJECT_LOW]);
+        self.places(id).map(move |(place, packed)| {
             let key = Key {
-                pool: leaf[POOL],
+                pool: row[POOL],
                 object: ObjectId(object),
-                index: PageIndex(leaf[EXTENT] * EXTENT_PAGES + place),
+                index: PageIndex(row[EXTENT] * EXTENT_PAGES + place),
             };
-            (key, *packed)
+            (key, packed)
         })
     }
 
@@ -346,49 +482,42 @@ mod tests {
     fn many_leaves_are_many_maps(steps: Vec<(u32, u32, bool)>) {
         let mut leaves = Leaves::default();
         let mut ids: Vec<Option<LeafId>> = vec![None; LEAVES as usize];
-        let mut model: BTreeMap<(u32, u32), u32> = BTreeMap::new();
-        for (n, (leaf, place, insert)) in steps.into_iter().enumerate() {
-            let known = model.contains_key(&(leaf, place));
-            let key = key(leaf);
-            let changed = match (ids[leaf as usize], insert, known) {
-                (None, true, _) => {
-                    let mut row = [0; EXTENT_PAGES as usize];
-                    row[place as usize] = n as u32 + 1;
-                    Changed::Moved(leaves.add(key, &row))
+        let mut model: Vec<BTreeMap<u32, u32>> = vec![BTreeMap::new(); LEAVES as usize];
+        for (n, (leaf, place, insert)) in (1..).zip(steps) {
+            let (id, known) = (&mut ids[leaf as usize], &mut model[leaf as usize]);
+            let changed = match (insert, known.contains_key(&place)) {
+                (true, false) => {
+                    known.insert(place, n);
+                    let id = *id.get_or_insert_with(|| leaves.add(key(leaf)));
+                    leaves.insert(id, place, n)
                 }
-                (Some(id), true, false) => leaves.insert(id, place, n as u32 + 1),
-                (Some(id), false, true) => leaves.remove(id, place),
+                (false, true) => {
+                    known.remove(&place);
+                    leaves.remove(id.expect("it has pages"), place)
+                }
                 _ => continue,
             };
-            match insert {
-                true => model.insert((leaf, place), n as u32 + 1),
-                false => model.remove(&(leaf, place)),
-            };
             match changed {
-                Changed::Moved(to) => ids[leaf as usize] = Some(to),
                 Changed::Stays => {}
-                Changed::Sparse => {
-                    if let Some(id) = ids[leaf as usize].take() {
-                        let row = leaves.give_up(id);
-                        for (place, packed) in (0..).zip(row).filter(|(_, packed)| *packed != 0) {
-                            assert_eq!(model.remove(&(leaf, place)), Some(packed));
-                        }
-                        assert!(model.keys().all(|(other, _)| *other != leaf));
-                    }
+                Changed::Moved(to) => *id = Some(to),
+                Changed::Ended(left) => {
+                    assert_eq!(known.values().collect::<Vec<_>>(), [&left]);
+                    known.clear();
+                    *id = None;
                 }
             }
+            if let Some(id) = *id {
+                assert_eq!(leaves.get(id, place), known.get(&place).copied());
+            }
         }
-        for (leaf, id) in (0..).zip(&ids) {
-            let pages = id.map_or_else(Vec::new, |id| {
-                assert!(leaves.is_of(id, key(leaf)));
-                leaves
-                    .pages(id)
-                    .map(|(key, packed)| (key.place(), packed))
-                    .collect()
-            });
-            let own = model.range((leaf, 0)..(leaf + 1, 0));
-            let wanted: Vec<_> = own.map(|((_, place), packed)| (*place, *packed)).collect();
-            assert_eq!(pages, wanted);
+        for (leaf, (id, known)) in (0..).zip(ids.iter().zip(&model)) {
+            let Some(id) = *id else {
+                assert!(known.is_empty());
+                continue;
+            };
+            assert!(leaves.is_of(id, key(leaf)));
+            let pages = leaves.pages(id).map(|(key, packed)| (key.place(), packed));
+            assert_eq!(&pages.collect::<BTreeMap<_, _>>(), known);
         }
     }
 
@@ -402,11 +531,35 @@ mod tests {
         }
     }
 
+    /// Bytes a page of a leaf with so many pages in the shape, rows that a plate has no room for left out.
+    fn bytes_per_page(shape: Shape, pages: usize) -> usize {
+        shape.words() * size_of::<u32>() / pages
+    }
+
+    #[test]
+    fn no_leaf_takes_more_than_32_bytes_a_page() {
+        for (n, shape) in SHAPES.iter().enumerate() {
+            assert!(bytes_per_page(*shape, shape.few + 1) <= 32 || n == 0);
+            assert!(shape.few <= SHAPES[shape.fewer].len);
+        }
+        assert_eq!(bytes_per_page(SHAPES[0], 2), 16);
+    }
+
     proptest! {
         #[test]
         fn leaves_do_not_meddle(
             steps in proptest::collection::vec(
                 (0..LEAVES, 0..EXTENT_PAGES, proptest::bool::weighted(0.6)),
+                1..6000,
+            ),
+        ) {
+            many_leaves_are_many_maps(steps);
+        }
+
+        #[test]
+        fn few_leaves_fill_and_empty(
+            steps in proptest::collection::vec(
+                (0..2u32, 0..EXTENT_PAGES, proptest::bool::weighted(0.5)),
                 1..6000,
             ),
         ) {

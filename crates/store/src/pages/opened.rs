@@ -65,8 +65,7 @@ impl Opened<'_> {
 
     /// Where the page is, or else where it would be.
     fn look(&self) -> Standing {
-        self.shard
-            .look(&self.pages.frames, self.object, self.key)
+        self.shard.look(&self.pages.frames, self.object, self.key)
     }
 
     fn hash(&self) -> u64 {

@@ -6,7 +6,7 @@ use super::directory::{Directory, Keys, Standing, Whereabouts};
 use super::disk::DiskPages;
 use super::frame::{FrameId, Frames, Queue, QueueId};
 use super::key::{Key, Seed};
-use crate::arena::{Line, PageKind};
+use crate::arena::PageKind;
 use crate::eviction::{self, Eviction, Page};
 
 /// Sampled uses that wait to be drained, at the most.
@@ -209,13 +209,6 @@ impl Keys for ShardKeys<'_> {
     fn expect(&self, whereabouts: Whereabouts) {
         if let Whereabouts::Here(frame) = whereabouts {
             self.frames.expect_page(frame);
-        }
-    }
-
-    fn line(&self, whereabouts: Whereabouts) -> Option<Line> {
-        match whereabouts {
-            Whereabouts::Here(frame) => Some(self.frames.line(frame)),
-            Whereabouts::OnDisk(_) => None,
         }
     }
 

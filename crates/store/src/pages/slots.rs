@@ -52,22 +52,23 @@ impl Slots {
         self.slots.len()
     }
 
-    /// The place of the first slot of that tag for which `is_it`.
+    /// The place of the first slot of that tag of which `tells` has something to tell, and what that is.
     #[inline]
-    pub(super) fn find(&self, tag: u32, is_it: impl Fn(u32) -> bool) -> Option<usize> {
+    pub(super) fn find<T>(
+        &self,
+        tag: u32,
+        mut tells: impl FnMut(u32) -> Option<T>,
+    ) -> Option<(usize, T)> {
         let mut at = self.home(tag);
         while let Some(slot) = self.slots.get(at).filter(|slot| **slot != Slot::EMPTY) {
-            if slot.tag() == tag && is_it(slot.to()) {
-                return Some(at);
+            if slot.tag() == tag
+                && let Some(told) = tells(slot.to())
+            {
+                return Some((at, told));
             }
             at = self.after(at);
         }
         None
-    }
-
-    /// Whether there is a slot of that tag: of what is looked for, but for one in 2³² for each slot that there is.
-    pub(super) fn has(&self, tag: u32) -> bool {
-        self.find(tag, |_| true).is_some()
     }
 
     /// Where looking for a tag begins.
