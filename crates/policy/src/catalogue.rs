@@ -3,10 +3,13 @@
 //!
 //! To add a policy: a file beside the others, and a row here.
 
+mod page;
+
 use std::fmt;
 
 use sublet_types::Pages;
 
+pub use self::page::reference;
 use crate::decide::Policy;
 use crate::greedy::Greedy;
 use crate::mrc::Mrc;

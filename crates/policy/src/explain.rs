@@ -110,6 +110,44 @@ pub enum Reason {
     },
 }
 
+/// A tenant holds less than it did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Loss {
+    /// What it held.
+    pub before: Pages,
+    /// What it holds.
+    pub after: Pages,
+    /// In how many seconds it lost that.
+    pub secs: u32,
+    /// What took it.
+    pub cause: LossCause,
+}
+
+/// Why a tenant holds less than it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "reason", rename_all = "kebab-case")]
+pub enum LossCause {
+    /// It held more than its target.
+    OverTarget {
+        /// What it may hold.
+        target: Pages,
+    },
+    /// The arena gave memory back to the host.
+    ArenaShrank {
+        /// How much.
+        by: Pages,
+        /// What is left for all tenants.
+        to: Pages,
+    },
+    /// Others put, nothing was free, and it had most above its weighted share.
+    GaveWay {
+        /// What the others hold more.
+        gained: Pages,
+    },
+    /// It flushed or deleted what it had, or that expired.
+    LetGo,
+}
+
 /// What kept a target from being what the policy chose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "bound", rename_all = "kebab-case")]
@@ -151,6 +189,43 @@ impl fmt::Display for Explanation {
         match self.bound {
             Some(bound) => write!(f, "; {bound}"),
             None => Ok(()),
+        }
+    }
+}
+
+/// `lost 40.0 MiB of 200 MiB in 3 s: others put …`
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lost = Pages(self.before.0.saturating_sub(self.after.0));
+        write!(
+            f,
+            "lost {} of {} in {} s: {}",
+            lost.bytes(),
+            self.before.bytes(),
+            self.secs,
+            self.cause
+        )
+    }
+}
+
+impl fmt::Display for LossCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LossCause::OverTarget { target } => {
+                write!(f, "it held more than its target of {}", target.bytes())
+            }
+            LossCause::ArenaShrank { by, to } => write!(
+                f,
+                "the arena gave {} to the host and has {} for all tenants",
+                by.bytes(),
+                to.bytes()
+            ),
+            LossCause::GaveWay { gained } => write!(
+                f,
+                "others put and hold {} more; nothing was free, and it had most above its weighted share",
+                gained.bytes()
+            ),
+            LossCause::LetGo => write!(f, "it flushed or deleted what it had, or that expired"),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use clap::CommandFactory;
 use clap_complete::Shell;
+use sublet_policy::catalogue;
 
 use crate::Cli;
 use crate::exit::Exit;
@@ -26,6 +27,8 @@ enum What {
     },
     /// The reference of the config file, in Markdown
     ConfigReference,
+    /// The reference of policies, in Markdown
+    PolicyReference,
 }
 
 /// Writes it to stdout.
@@ -37,6 +40,7 @@ pub(crate) fn run(args: &Args) -> Exit {
             clap_complete::generate(*shell, &mut Cli::command(), "sublet", &mut page);
             Ok(())
         }
+        What::PolicyReference => page.write_all(catalogue::reference().as_bytes()),
         What::ConfigReference => page.write_all(sublet_host::config::reference().as_bytes()),
     };
     Exit::written(made.and_then(|()| io::stdout().write_all(&page)))

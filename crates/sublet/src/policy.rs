@@ -51,7 +51,7 @@ enum Verb {
         #[command(flatten)]
         reach: Reach,
     },
-    /// Say why a tenant may hold what it may
+    /// Say why a tenant may hold what it may, and why it lost memory
     Explain {
         /// Which tenant
         #[arg(long)]
@@ -59,7 +59,7 @@ enum Verb {
         /// When: 14:03, 14:03:30, 2026-11-22T14:03, or ago: -10m, -2h; now if nothing is said
         #[arg(long, allow_hyphen_values = true)]
         at: Option<At>,
-        /// How many decisions to show
+        /// How many decisions and losses to show, 50 at most
         #[arg(long, default_value_t = 5)]
         last: usize,
         /// As JSON, for programs
@@ -106,9 +106,12 @@ pub(crate) fn run(args: &Args) -> Exit {
         } => {
             let until = at.map_or_else(now, |at| at.0);
             let explained = reach.ask(|admin| admin.explain(tenant, until));
-            explained.map(|told| match json {
-                true => as_json(&told),
-                false => explain(tenant, &told, *last),
+            explained.map(|mut told| {
+                told.decisions.truncate(*last);
+                match json {
+                    true => as_json(&told),
+                    false => explain(tenant, &told),
+                }
             })
         }
     };
@@ -176,14 +179,17 @@ fn knob_page(knob: &PolicyKnob) -> String {
     )
 }
 
-fn explain(tenant: &TenantName, told: &Explained, last: usize) -> String {
+fn explain(tenant: &TenantName, told: &Explained) -> String {
     if told.decisions.is_empty() {
+        let since = told.since.map_or(String::new(), |since| {
+            format!("; what was before {} is not kept", shown(since))
+        });
         return format!(
-            "no policy has changed what {tenant} may hold until then (a day of decisions is kept)\n"
+            "until then no policy changed what {tenant} may hold, and it lost no memory{since}\n"
         );
     }
     let mut text = String::new();
-    for decision in told.decisions.iter().take(last).rev() {
+    for decision in told.decisions.iter().rev() {
         let PolicyDecision {
             at, policy, why, ..
         } = decision;

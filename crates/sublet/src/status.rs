@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use comfy_table::{CellAlignment, Table, presets};
-use sublet_client::messages::{DiskStatus, RingStatus, Status, TenantStatus};
+use sublet_client::messages::{DiskStatus, RingStatus, RuleStatus, Status, TenantStatus};
 use sublet_types::{Bytes, Pages};
 
 use crate::exit::Exit;
@@ -74,6 +74,10 @@ pub(crate) fn text(status: &Status, since: Option<(Duration, &Status)>) -> Strin
     page.push('\n');
     page.push_str(&tenants(status, since));
     page.push('\n');
+    if status.tenants.iter().any(has_pages) {
+        page.push_str(&pages(&status.tenants));
+        page.push('\n');
+    }
     if status.tenants.iter().any(|tenant| tenant.ring.is_some()) {
         page.push_str(&rings(&status.tenants));
         page.push('\n');
@@ -132,17 +136,18 @@ fn lines(status: &Status) -> Vec<(&'static str, String)> {
             ),
         ),
         ("why", status.headroom.why.clone()),
-        (
-            "process",
-            format!(
-                "{} resident; {} held + {} beside it; up {}",
-                daemon.resident,
-                arena.held,
-                daemon.overhead,
-                duration(daemon.uptime_secs)
-            ),
-        ),
     ];
+    lines.extend(status.rule.as_ref().map(rule));
+    lines.extend([(
+        "process",
+        format!(
+            "{} resident; {} held + {} beside it; up {}",
+            daemon.resident,
+            arena.held,
+            daemon.overhead,
+            duration(daemon.uptime_secs)
+        ),
+    )]);
     if let Some(last) = &status.headroom.last_release {
         let times = status.headroom.releases_ordered + status.headroom.releases_fast;
         lines.push((
@@ -161,6 +166,17 @@ fn lines(status: &Status) -> Vec<(&'static str, String)> {
     lines
 }
 
+/// Who decides, and what that leaves over or would like to have.
+fn rule(rule: &RuleStatus) -> (&'static str, String) {
+    let some = |amount: Bytes, what: &str| match amount {
+        Bytes::ZERO => String::new(),
+        amount => format!("; {amount} {what}"),
+    };
+    let unassigned = some(rule.unassigned, "assigned to nobody");
+    let wanted = some(rule.wanted, "wanted from other nodes");
+    ("policy", format!("{}{unassigned}{wanted}", rule.policy))
+}
+
 /// The table of tenants.
 pub(crate) fn tenants(status: &Status, since: Option<(Duration, &Status)>) -> String {
     let mut table = Table::new();
@@ -171,6 +187,7 @@ pub(crate) fn tenants(status: &Status, since: Option<(Duration, &Status)>) -> St
         "target",
         "used",
         "items",
+        "evicted",
         "pages",
         "fairness",
         "hits",
@@ -188,6 +205,7 @@ pub(crate) fn tenants(status: &Status, since: Option<(Duration, &Status)>) -> St
                 .map_or("–".to_owned(), |target| target.to_string()),
             tenant.used.to_string(),
             tenant.items.to_string(),
+            tenant.evictions.to_string(),
             tenant.pages.used.to_string(),
             format!("{:.2}", tenant.fairness),
             tenant
@@ -198,7 +216,57 @@ pub(crate) fn tenants(status: &Status, since: Option<(Duration, &Status)>) -> St
             tenant.listen.join(" "),
         ]);
     }
-    laid_out(table, 1..11)
+    laid_out(table, 1..12)
+}
+
+/// Whether there is something to tell of its pages.
+fn has_pages(tenant: &TenantStatus) -> bool {
+    tenant.pages.pools > 0 || tenant.pages.puts > 0
+}
+
+/// The table of pages, a row for each tenant that has or had any.
+fn pages(tenants: &[TenantStatus]) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header([
+        "pages of",
+        "pools",
+        "in memory",
+        "on disk",
+        "puts",
+        "failed",
+        "gets",
+        "hits",
+        "flushes",
+        "evicted",
+        "spilled",
+        "fragmented",
+    ]);
+    for tenant in tenants.iter().filter(|tenant| has_pages(tenant)) {
+        let pages = &tenant.pages;
+        table.add_row([
+            tenant.name.to_string(),
+            pages.pools.to_string(),
+            pages.used.to_string(),
+            pages.on_disk.to_string(),
+            pages.puts.to_string(),
+            (pages.puts - pages.puts_succeeded.min(pages.puts)).to_string(),
+            pages.gets.to_string(),
+            percent(pages.hits, pages.gets),
+            pages.flushes.to_string(),
+            pages.evictions.to_string(),
+            pages.spilled.to_string(),
+            percent(pages.free, pages.free + pages.used),
+        ]);
+    }
+    laid_out(table, 1..12)
+}
+
+/// A part of something in percent; a dash where there is nothing.
+fn percent(part: u64, whole: u64) -> String {
+    match whole {
+        0 => "–".to_owned(),
+        _ => format!("{:.1} %", part as f64 / whole as f64 * 100.0),
+    }
 }
 
 /// The table of rings, a row for each tenant that has any.
@@ -218,10 +286,7 @@ fn rings(tenants: &[TenantStatus]) -> String {
             ring.asked("put").to_string(),
             ring.operation("put", "refused").to_string(),
             gets.to_string(),
-            match gets {
-                0 => "–".to_owned(),
-                _ => format!("{:.1} %", hits as f64 / gets as f64 * 100.0),
-            },
+            percent(hits, gets),
             (ring.asked("flush_page") + ring.asked("flush_object")).to_string(),
             ring.bytes_stored.to_string(),
             ring.bytes_fetched.to_string(),

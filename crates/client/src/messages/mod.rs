@@ -31,6 +31,9 @@ pub struct Status {
     pub headroom: HeadroomStatus,
     /// The arena.
     pub arena: ArenaStatus,
+    /// Who decides how much each tenant may hold.
+    #[serde(default)]
+    pub rule: Option<RuleStatus>,
     /// Who is served.
     pub tenants: Vec<TenantStatus>,
     /// The disks.
@@ -131,6 +134,17 @@ pub struct ArenaStatus {
     pub used: Bytes,
     /// Live items.
     pub items: u64,
+}
+
+/// The policy in force.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RuleStatus {
+    /// Its name.
+    pub policy: String,
+    /// What its targets leave over; 0 where it sets none.
+    pub unassigned: Bytes,
+    /// What it would ask of other nodes (`two-level`).
+    pub wanted: Bytes,
 }
 
 /// One tenant.
@@ -480,11 +494,14 @@ pub struct ChangePolicy {
 pub struct Explained {
     /// [`VERSION`].
     pub version: u32,
-    /// Decisions about it until then, the latest first.
+    /// Since when nothing was forgotten, in Unix seconds; nothing from a daemon that does not say.
+    #[serde(default)]
+    pub since: Option<u64>,
+    /// What happened to it until then, the latest first.
     pub decisions: Vec<PolicyDecision>,
 }
 
-/// A decision of the Memory Manager about one tenant.
+/// A decision of the Memory Manager about one tenant, or a loss of memory that none was needed for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PolicyDecision {
     /// When, in Unix seconds.
@@ -495,6 +512,12 @@ pub struct PolicyDecision {
     pub before: Option<Bytes>,
     /// What it may hold from then on.
     pub after: Option<Bytes>,
+    /// What it held before it lost some of it; nothing where its target was changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_before: Option<Bytes>,
+    /// What it held then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_after: Option<Bytes>,
     /// What and why, as a sentence.
     pub why: String,
 }

@@ -1,4 +1,5 @@
-//! The decision log: why a tenant may hold what it may. A day of it, or 16 MiB, whichever is less.
+//! The decision log: why a tenant may hold what it may, and why it holds less than it did. A day of it, or 16 MiB,
+//! whichever is less.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -6,7 +7,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use sublet_policy::explain::Explanation;
+use sublet_policy::explain::{Explanation, Loss};
 use sublet_types::{Bytes, TenantName};
 
 /// Decisions are forgotten after a day.
@@ -15,17 +16,26 @@ const KEPT_SECS: u64 = 86_400;
 /// What the log may take.
 const KEPT: Bytes = Bytes::mib(16);
 
-/// One decision about one tenant.
+/// What happened to one tenant.
 #[derive(Clone, Debug)]
 pub struct Made {
     /// When, in Unix seconds.
     pub at: u64,
-    /// By which policy.
+    /// Under which policy.
     pub policy: &'static str,
-    /// About whom.
+    /// To whom.
     pub tenant: TenantName,
     /// What, and why.
-    pub explanation: Explanation,
+    pub what: Event,
+}
+
+/// What can happen to a tenant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Event {
+    /// Its target was changed.
+    Decided(Explanation),
+    /// It holds less than it did.
+    Lost(Loss),
 }
 
 impl Made {
@@ -35,17 +45,23 @@ impl Made {
 
     /// As a line of JSON.
     fn line(&self) -> String {
-        let pages = |pages: Option<sublet_types::Pages>| pages.map(|pages| pages.0);
-        let explanation = &self.explanation;
-        let line = serde_json::json!({
-            "at": self.at,
-            "policy": self.policy,
-            "tenant": self.tenant,
-            "pages_before": pages(explanation.before),
-            "pages_after": pages(explanation.after),
-            "why": explanation.reason,
-            "bound": explanation.bound,
-        });
+        let mut line = match &self.what {
+            Event::Decided(explanation) => serde_json::json!({
+                "pages_before": explanation.before.map(|pages| pages.0),
+                "pages_after": explanation.after.map(|pages| pages.0),
+                "why": explanation.reason,
+                "bound": explanation.bound,
+            }),
+            Event::Lost(loss) => serde_json::json!({
+                "held_before": loss.before.0,
+                "held_after": loss.after.0,
+                "secs": loss.secs,
+                "why": loss.cause,
+            }),
+        };
+        line["at"] = self.at.into();
+        line["policy"] = self.policy.into();
+        line["tenant"] = self.tenant.as_str().into();
         format!("{line}\n")
     }
 }
@@ -54,12 +70,14 @@ impl Made {
 pub struct Decisions {
     made: VecDeque<Made>,
     bytes: u64,
+    /// Since when nothing was forgotten, in Unix seconds.
+    since: u64,
     file: Option<File>,
 }
 
 impl Decisions {
-    /// An empty log; what is added goes to `file`, too, one JSON object a line.
-    pub fn new(file: Option<&Path>) -> io::Result<Decisions> {
+    /// A log that begins now, in Unix seconds; what is added goes to `file`, too, one JSON object a line.
+    pub fn new(now: u64, file: Option<&Path>) -> io::Result<Decisions> {
         let open = |path| {
             OpenOptions::new()
                 .create(true)
@@ -70,23 +88,18 @@ impl Decisions {
         Ok(Decisions {
             made: VecDeque::new(),
             bytes: 0,
+            since: now,
             file: file.map(open).transpose()?,
         })
     }
 
-    /// Adds a decision.
-    pub fn add(
-        &mut self,
-        at: u64,
-        policy: &'static str,
-        tenant: &TenantName,
-        explanation: &Explanation,
-    ) {
+    /// Adds what happened to a tenant.
+    pub fn add(&mut self, at: u64, policy: &'static str, tenant: &TenantName, what: Event) {
         let made = Made {
             at,
             policy,
             tenant: tenant.clone(),
-            explanation: *explanation,
+            what,
         };
         self.write(&made);
         self.bytes += made.bytes();
@@ -112,11 +125,17 @@ impl Decisions {
                 break;
             }
             self.bytes -= oldest.bytes();
+            self.since = oldest.at + 1;
             self.made.pop_front();
         }
     }
 
-    /// Decisions about a tenant until `until`, the latest first.
+    /// Since when nothing was forgotten, in Unix seconds.
+    pub fn since(&self) -> u64 {
+        self.since
+    }
+
+    /// What happened to a tenant until `until`, the latest first.
     pub fn about(&self, tenant: &TenantName, until: u64, most: usize) -> Vec<Made> {
         let about = self.made.iter().rev();
         let about = about.filter(|made| made.tenant == *tenant && made.at <= until);
@@ -126,47 +145,49 @@ impl Decisions {
 
 #[cfg(test)]
 mod tests {
-    use sublet_policy::explain::Reason;
+    use sublet_policy::explain::{LossCause, Reason};
     use sublet_types::{Pages, TenantId};
 
     use super::*;
 
-    fn change(to: u64) -> Explanation {
-        Explanation {
+    fn change(to: u64) -> Event {
+        Event::Decided(Explanation {
             id: TenantId(1),
             before: Some(Pages(1)),
             after: Some(Pages(to)),
             reason: Reason::EqualShare { tenants: 2 },
             bound: None,
-        }
+        })
     }
 
     #[test]
     fn it_tells_what_was_decided_until_then_and_forgets_after_a_day() {
         let ann: TenantName = "ann".parse().expect("a name");
         let ben: TenantName = "ben".parse().expect("a name");
-        let mut log = Decisions::new(None).expect("no file");
-        log.add(100, "static-alloc", &ann, &change(5));
-        log.add(200, "static-alloc", &ben, &change(6));
-        log.add(300, "static-alloc", &ann, &change(7));
+        let mut log = Decisions::new(7, None).expect("no file");
+        log.add(100, "static-alloc", &ann, change(5));
+        log.add(200, "static-alloc", &ben, change(6));
+        log.add(300, "static-alloc", &ann, change(7));
         let about = |log: &Decisions, until| -> Vec<u64> {
             log.about(&ann, until, 10)
                 .iter()
                 .map(|made| made.at)
                 .collect()
         };
+        assert_eq!(log.since(), 7);
         assert_eq!(about(&log, 299), [100]);
         assert_eq!(about(&log, 300), [300, 100]);
-        log.add(100 + KEPT_SECS + 1, "static-alloc", &ben, &change(8));
+        log.add(100 + KEPT_SECS + 1, "static-alloc", &ben, change(8));
         assert_eq!(about(&log, u64::MAX), [300]);
+        assert_eq!(log.since(), 101);
     }
 
     #[test]
     fn it_never_takes_more_than_its_bound() {
         let ann: TenantName = "ann".parse().expect("a name");
-        let mut log = Decisions::new(None).expect("no file");
+        let mut log = Decisions::new(7, None).expect("no file");
         for at in 0..200_000 {
-            log.add(at / 100, "greedy", &ann, &change(at));
+            log.add(at / 100, "greedy", &ann, change(at));
         }
         assert!(log.bytes <= KEPT.0);
         assert_eq!(log.about(&ann, u64::MAX, 1)[0].at, 1999);
@@ -176,15 +197,29 @@ mod tests {
     fn a_file_gets_every_decision_as_a_line_of_json() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("decisions.jsonl");
-        let mut log = Decisions::new(Some(&path)).expect("a file");
+        let mut log = Decisions::new(0, Some(&path)).expect("a file");
         log.add(
             1,
             "static-alloc",
             &"ann".parse().expect("a name"),
-            &change(5),
+            change(5),
         );
+        let loss = Loss {
+            before: Pages(9),
+            after: Pages(5),
+            secs: 2,
+            cause: LossCause::GaveWay { gained: Pages(4) },
+        };
+        let ann = "ann".parse().expect("a name");
+        log.add(2, "weights", &ann, Event::Lost(loss));
         let text = std::fs::read_to_string(&path).expect("written");
-        let line: serde_json::Value = serde_json::from_str(text.trim()).expect("JSON");
+        let lines = text.lines().map(serde_json::from_str);
+        let lines: Vec<serde_json::Value> = lines.collect::<Result<_, _>>().expect("JSON");
+        let [line, lost] = &lines[..] else {
+            panic!("two lines: {text}");
+        };
+        assert_eq!((&lost["held_after"], &lost["at"]), (&5.into(), &2.into()));
+        assert_eq!(lost["why"]["reason"], "gave-way");
         assert_eq!(line["tenant"], "ann");
         assert_eq!(line["pages_after"], 5);
         assert_eq!(line["why"]["reason"], "equal-share");

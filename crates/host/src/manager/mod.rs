@@ -2,6 +2,7 @@
 //! hold; what changed is applied, and written down with its reason.
 
 mod decisions;
+mod losses;
 mod snapshot;
 
 use std::collections::HashMap;
@@ -15,9 +16,10 @@ use parking_lot::Mutex;
 use sublet_frontends::memcached::serve::Premises;
 use sublet_policy::catalogue::{Choice, ChoiceError};
 use sublet_policy::{Decision, Policy};
-use sublet_types::{Shrinking, TenantId, TenantName};
+use sublet_types::{Shrinking, Targets, TenantId, TenantName};
 
-pub use decisions::{Decisions, Made};
+pub use decisions::{Decisions, Event, Made};
+use losses::Losses;
 use snapshot::Observer;
 
 use crate::ending::Ending;
@@ -96,6 +98,9 @@ struct Ruling {
     choice: Choice,
     policy: Box<dyn Policy>,
     observer: Observer,
+    losses: Losses,
+    /// What it said last.
+    targets: Targets,
 }
 
 impl Manager {
@@ -112,8 +117,13 @@ impl Manager {
                 policy: choice.make(),
                 choice,
                 observer: Observer::default(),
+                losses: Losses::default(),
+                targets: Targets::default(),
             }),
-            decisions: Mutex::new(Decisions::new(config.log_file.as_deref())?),
+            decisions: Mutex::new(Decisions::new(
+                unix_now(premises),
+                config.log_file.as_deref(),
+            )?),
         });
         let ending = Arc::new(Ending::default());
         let (worker, end, interval) = (Arc::clone(&seat), Arc::clone(&ending), config.interval);
@@ -147,9 +157,15 @@ impl Manager {
         self.seat.decide();
     }
 
-    /// Decisions about a tenant that were made until `until` (Unix seconds), the latest first.
-    pub fn decisions(&self, tenant: &TenantName, until: u64, most: usize) -> Vec<Made> {
-        self.seat.decisions.lock().about(tenant, until, most)
+    /// What happened to a tenant until `until` (Unix seconds), the latest first, and since when nothing was forgotten.
+    pub fn decisions(&self, tenant: &TenantName, until: u64, most: usize) -> (Vec<Made>, u64) {
+        let decisions = self.seat.decisions.lock();
+        (decisions.about(tenant, until, most), decisions.since())
+    }
+
+    /// What the policy said last.
+    pub fn targets(&self) -> Targets {
+        self.seat.ruling.lock().targets.clone()
     }
 }
 
@@ -170,9 +186,14 @@ impl Seat {
         let snapshot = ruling.observer.look(&self.premises, now);
         let decision = ruling.policy.decide(&snapshot);
         let policy = ruling.choice.entry().name;
+        let lost = ruling.losses.look(&snapshot);
         // Under the same lock, so that no older decision is applied after a newer one.
         self.apply(&decision);
-        self.write_down(policy, &decision);
+        let changes = decision.explanations.iter().filter(|one| one.is_change());
+        let changes = changes.map(|change| (change.id, Event::Decided(*change)));
+        let lost = lost.into_iter().map(|(id, loss)| (id, Event::Lost(loss)));
+        self.write_down(policy, lost.chain(changes));
+        ruling.targets = decision.targets;
     }
 
     fn apply(&self, decision: &Decision) {
@@ -182,22 +203,25 @@ impl Seat {
         }
     }
 
-    fn write_down(&self, policy: &'static str, decision: &Decision) {
-        let changes = decision.explanations.iter().filter(|one| one.is_change());
-        let mut changes = changes.peekable();
-        if changes.peek().is_none() {
+    fn write_down(&self, policy: &'static str, events: impl Iterator<Item = (TenantId, Event)>) {
+        let mut events = events.peekable();
+        if events.peek().is_none() {
             return;
         }
         let figures = self.premises.store.tenants().into_iter();
         let names: HashMap<TenantId, TenantName> = figures
             .map(|tenant| (tenant.id, tenant.settings.name))
             .collect();
-        let unix = self.premises.clock.unix(self.premises.clock.now());
+        let unix = unix_now(&self.premises);
         let mut decisions = self.decisions.lock();
-        for change in changes {
-            if let Some(name) = names.get(&change.id) {
-                decisions.add(unix, policy, name, change);
+        for (id, event) in events {
+            if let Some(name) = names.get(&id) {
+                decisions.add(unix, policy, name, event);
             }
         }
     }
+}
+
+fn unix_now(premises: &Premises) -> u64 {
+    premises.clock.unix(premises.clock.now())
 }

@@ -87,7 +87,7 @@ impl Observer {
             gets,
             hits: counts.hits.saturating_sub(before.hits),
             flushes: counts.flushes.saturating_sub(before.flushes),
-            shared: Pages(0),
+            shared: premises.store.shared_pages(figures.id),
             curve: has_pages.then(|| seen.curve(&self.samples, page_gets, total, now)),
         }
     }

@@ -119,6 +119,18 @@ const DAEMON: &[Figure<Status>] = &[
         |s| Some(s.host.reserve.0 as f64),
     ),
     gauge(
+        "sublet_policy_unassigned",
+        BYTES,
+        "What the policy's targets leave over",
+        |s| s.rule.as_ref().map(|rule| rule.unassigned.0 as f64),
+    ),
+    gauge(
+        "sublet_policy_wanted",
+        BYTES,
+        "What the policy would ask of other nodes",
+        |s| s.rule.as_ref().map(|rule| rule.wanted.0 as f64),
+    ),
+    gauge(
         "sublet_arena_limit",
         BYTES,
         "What the arena may hold",

@@ -174,6 +174,7 @@ impl Daemon {
                 used: arena.used + pages.bytes(),
                 items: arena.items,
             },
+            rule: Some(self.rule()),
             tenants: self.tenant_statuses(),
             disks: self.disk_statuses(),
             changed: self.differences(),

@@ -1,14 +1,15 @@
 //! The daemon's policy, as its owner sees and changes it.
 
 use sublet_client::messages::{
-    ChangePolicy, Explained, Lasts, Policies, PolicyDecision, PolicyKnob, PolicyStatus, VERSION,
+    ChangePolicy, Explained, Lasts, Policies, PolicyDecision, PolicyKnob, PolicyStatus, RuleStatus,
+    VERSION,
 };
 use sublet_policy::catalogue::{CATALOGUE, Choice, Entry};
 use sublet_types::{Pages, TenantName};
 
 use super::daemon::{Daemon, Declined};
 use crate::config::PolicyChange;
-use crate::manager::{self, Made};
+use crate::manager::{self, Event, Made};
 
 /// Decisions in one answer.
 const TOLD_MAX: usize = 50;
@@ -44,11 +45,25 @@ impl Daemon {
     /// What was decided about a tenant until then, the latest first.
     pub fn explain(&self, name: &TenantName, until: u64) -> Result<Explained, Declined> {
         self.tenant(name)?;
-        let decisions = self.manager.decisions(name, until, TOLD_MAX);
+        let (decisions, since) = self.manager.decisions(name, until, TOLD_MAX);
         Ok(Explained {
             version: VERSION,
+            since: Some(since),
             decisions: decisions.iter().map(decision).collect(),
         })
+    }
+}
+
+impl Daemon {
+    /// Which policy is in force, and what it leaves over or would like to have.
+    pub(super) fn rule(&self) -> RuleStatus {
+        let targets = self.manager.targets();
+        let wanted: Pages = targets.tenants.iter().map(|target| target.wanted).sum();
+        RuleStatus {
+            policy: self.manager.choice().entry().name.to_owned(),
+            unassigned: targets.unassigned.bytes(),
+            wanted: wanted.bytes(),
+        }
     }
 }
 
@@ -79,11 +94,17 @@ fn told(entry: &Entry, choice: &Choice) -> PolicyStatus {
 }
 
 fn decision(made: &Made) -> PolicyDecision {
+    let (targets, held, why) = match &made.what {
+        Event::Decided(decided) => ((decided.before, decided.after), None, decided.to_string()),
+        Event::Lost(loss) => ((None, None), Some(*loss), loss.to_string()),
+    };
     PolicyDecision {
         at: made.at,
         policy: made.policy.to_owned(),
-        before: made.explanation.before.map(Pages::bytes),
-        after: made.explanation.after.map(Pages::bytes),
-        why: made.explanation.to_string(),
+        before: targets.0.map(Pages::bytes),
+        after: targets.1.map(Pages::bytes),
+        held_before: held.map(|loss| loss.before.bytes()),
+        held_after: held.map(|loss| loss.after.bytes()),
+        why,
     }
 }

@@ -21,6 +21,17 @@ fn names_differ_and_defaults_are_allowed_and_explained() {
 }
 
 #[test]
+fn the_page_in_the_docs_is_what_the_catalogue_says() {
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/policies.md");
+    let page = std::fs::read_to_string(docs).expect("docs/policies.md");
+    assert_eq!(
+        page,
+        reference(),
+        "write it anew: sublet generate policy-reference >docs/policies.md"
+    );
+}
+
+#[test]
 fn every_policy_is_made_with_every_knob_at_both_ends() {
     for entry in &CATALOGUE {
         for end in [|knob: &Knob| knob.least, |knob: &Knob| knob.most] {

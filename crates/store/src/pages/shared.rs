@@ -7,12 +7,13 @@
 
 use std::collections::HashMap;
 
-use sublet_types::{ObjectId, PoolFlags, PoolId, SharedName, TenantId};
+use sublet_types::{ObjectId, Pages as PageCount, PoolFlags, PoolId, SharedName, TenantId};
 
 use super::Pages;
 use super::desk::Desk;
 use super::pools::Pool;
 use crate::api::{PageKey, PoolError};
+use crate::tenants::Tenant;
 
 /// Tenants that may share one pool, at the most.
 const SHARERS_MAX: usize = 256;
@@ -88,6 +89,27 @@ impl Pages {
         pool.handles.push(handle);
         of_handle.insert(handle, name);
         Ok(handle)
+    }
+
+    /// Pages of shared pools that are charged to a tenant and that two tenants and more share. Looks at every frame of the
+    /// tenant, if it has other pools as well.
+    pub(crate) fn shared_pages(&self, account: &Tenant) -> PageCount {
+        let shared: Vec<u32> = {
+            let shared = self.shared.lock();
+            let own = shared.pools.values();
+            own.filter(|pool| pool.account == account.id && pool.handles.len() > 1)
+                .filter_map(|pool| pool.base.map(|base| base.slot))
+                .collect()
+        };
+        if shared.is_empty() {
+            return PageCount(0);
+        }
+        let pools = self.pools.of_tenant(account.id);
+        if pools.iter().all(|(_, pool)| shared.contains(&pool.base)) {
+            return self.live_pages(account);
+        }
+        let pages = self.pages_of_pools(account);
+        PageCount(shared.iter().filter_map(|base| pages.get(base)).sum())
     }
 
     /// The name of the shared pool that a handle is on.

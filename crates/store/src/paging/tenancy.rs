@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use sublet_types::{Bytes, EvictionKind, PoolFlags, PoolId, Second, SharedName, TenantId, Windows};
+use sublet_types::{
+    Bytes, EvictionKind, Pages, PoolFlags, PoolId, Second, SharedName, TenantId, Windows,
+};
 
 use crate::api::*;
 use crate::pages::Space;
@@ -52,6 +54,12 @@ impl Store {
     pub fn join_pool(&self, tenant: TenantId, name: SharedName) -> Result<PoolId, PoolError> {
         self.items.tenants.get(tenant).ok_or(PoolError::NoTenant)?;
         self.pages.join(tenant, name)
+    }
+
+    /// Pages in memory that are charged to a tenant and that other tenants share: Synergy's shared pages.
+    pub fn shared_pages(&self, account: TenantId) -> Pages {
+        let account = self.items.tenants.get(account);
+        account.map_or(Pages(0), |account| self.pages.shared_pages(account))
     }
 
     /// The pools of a tenant, with what they promise.

@@ -36,7 +36,7 @@ fn status_is_a_table_for_people_and_json_for_programs() {
     assert_eq!(
         names,
         [
-            "host", "arena", "why", "process", "", "tenant", "web", "wiki", ""
+            "host", "arena", "why", "policy", "process", "", "tenant", "web", "wiki", ""
         ],
         "{page}"
     );
@@ -48,8 +48,8 @@ fn status_is_a_table_for_people_and_json_for_programs() {
     assert_eq!(
         columns,
         [
-            "tenant", "weight", "held", "target", "used", "items", "pages", "fairness", "hits",
-            "ops/s", "conns", "listens", "at"
+            "tenant", "weight", "held", "target", "used", "items", "evicted", "pages", "fairness",
+            "hits", "ops/s", "conns", "listens", "at"
         ]
     );
 

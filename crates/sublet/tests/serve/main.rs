@@ -12,6 +12,7 @@ mod life;
 mod locked;
 mod metrics;
 mod packaging;
+mod policy;
 mod saves;
 mod sharing;
 mod tenants;

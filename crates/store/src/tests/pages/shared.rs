@@ -48,6 +48,17 @@ fn r_g2_sharers_hit_the_same_page() {
     assert_eq!(hers.get(1, 1), Some(6));
     assert_eq!(store.page_figures(account).used.0, 1);
     assert_eq!(store.page_figures(ann).used.0, 0);
+    assert_eq!(store.shared_pages(account).0, 1);
+    let own = store
+        .create_pool(account, PoolFlags::default(), None)
+        .expect("a pool");
+    Client::of(&store, account, own).put(1, 1, 7);
+    assert_eq!(
+        store.shared_pages(account).0,
+        1,
+        "its own are nobody else's"
+    );
+    drop(his);
 }
 
 /// T4: who leaves takes along the objects that it touched last; the last one takes all. In each order.

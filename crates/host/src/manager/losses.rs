@@ -1,0 +1,165 @@
+//! Who holds less than before, and why: under policies without targets a tenant loses memory although nothing was
+//! decided about it, and its owner asks all the same.
+
+use std::collections::HashMap;
+
+use sublet_policy::explain::{Loss, LossCause};
+use sublet_types::{Pages, Second, Snapshot, TenantId, TenantSnapshot};
+
+/// A loss is told from so many parts of what the tenant held on: smaller ones come and go with every put.
+const TOLD_FROM_ONE_IN: u64 = 64;
+
+/// Follows what tenants hold.
+#[derive(Debug, Default)]
+pub(super) struct Losses {
+    marks: HashMap<TenantId, Mark>,
+    last: Seen,
+}
+
+/// The most that a tenant held since its last loss was told.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    at: Second,
+    held: Pages,
+    /// What there was for all.
+    total: Pages,
+    /// What the others held.
+    others: Pages,
+}
+
+/// What was seen of all a look ago.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    total: Pages,
+}
+
+impl Losses {
+    /// Looks at a snapshot: who has lost since the last look, in the snapshot's order.
+    pub(super) fn look(&mut self, snapshot: &Snapshot) -> Vec<(TenantId, Loss)> {
+        let held: Pages = snapshot.tenants.iter().map(|tenant| tenant.held).sum();
+        let before = std::mem::take(&mut self.marks);
+        let mut lost = Vec::new();
+        for tenant in &snapshot.tenants {
+            let now = Mark {
+                at: snapshot.at,
+                held: tenant.held,
+                total: snapshot.total.max(self.last.total),
+                others: Pages(held.0.saturating_sub(tenant.held.0)),
+            };
+            let mark = before.get(&tenant.id).copied().unwrap_or(now);
+            let less = Pages(mark.held.0.saturating_sub(tenant.held.0));
+            let is_told = less.0 > 0 && less.0 * TOLD_FROM_ONE_IN >= mark.held.0;
+            if is_told {
+                lost.push((tenant.id, loss(mark, now, tenant, snapshot)));
+            }
+            let kept = if less.0 > 0 && !is_told { mark } else { now };
+            self.marks.insert(tenant.id, kept);
+        }
+        self.last.total = snapshot.total;
+        lost
+    }
+}
+
+fn loss(mark: Mark, now: Mark, tenant: &TenantSnapshot, snapshot: &Snapshot) -> Loss {
+    Loss {
+        before: mark.held,
+        after: tenant.held,
+        secs: snapshot.at.0.saturating_sub(mark.at.0),
+        cause: cause(mark, now, tenant, snapshot),
+    }
+}
+
+/// What took it: the first of these that holds.
+fn cause(mark: Mark, now: Mark, tenant: &TenantSnapshot, snapshot: &Snapshot) -> LossCause {
+    let shrunk = Pages(mark.total.0.saturating_sub(snapshot.total.0));
+    let gained = Pages(now.others.0.saturating_sub(mark.others.0));
+    match tenant.target {
+        Some(target) if mark.held > target => LossCause::OverTarget { target },
+        _ if shrunk.0 > 0 => LossCause::ArenaShrank {
+            by: shrunk,
+            to: snapshot.total,
+        },
+        _ if gained.0 > 0 => LossCause::GaveWay { gained },
+        _ => LossCause::LetGo,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sublet_types::Weight;
+
+    use super::*;
+
+    fn snapshot(at: u32, total: u64, held: [u64; 2], target: Option<u64>) -> Snapshot {
+        let tenant = |(id, held): (u16, u64)| TenantSnapshot {
+            id: TenantId(id),
+            weight: Weight(100),
+            floor: None,
+            ceiling: None,
+            held: Pages(held),
+            used: Pages(held),
+            target: target.map(Pages),
+            puts: 0,
+            puts_succeeded: 0,
+            puts_ever: 0,
+            puts_failed_ever: 0,
+            gets: 0,
+            hits: 0,
+            flushes: 0,
+            shared: Pages(0),
+            curve: None,
+        };
+        Snapshot {
+            at: Second(at),
+            total: Pages(total),
+            tenants: (1..).zip(held).map(tenant).collect(),
+            ..Snapshot::default()
+        }
+    }
+
+    /// What is told of the second look, after a first one.
+    fn told(first: Snapshot, second: &Snapshot) -> Vec<(u16, LossCause)> {
+        let mut losses = Losses::default();
+        assert_eq!(losses.look(&first), []);
+        let told = losses.look(second).into_iter();
+        told.map(|(id, loss)| (id.0, loss.cause)).collect()
+    }
+
+    #[test]
+    fn each_cause_is_told() {
+        let before = |target| snapshot(1, 1000, [500, 500], target);
+        let gave_way = snapshot(2, 1000, [400, 600], None);
+        let gained = Pages(100);
+        assert_eq!(
+            told(before(None), &gave_way),
+            [(1, LossCause::GaveWay { gained })]
+        );
+        let shrank = LossCause::ArenaShrank {
+            by: Pages(200),
+            to: Pages(800),
+        };
+        let smaller = snapshot(2, 800, [400, 400], None);
+        assert_eq!(told(before(None), &smaller), [(1, shrank), (2, shrank)]);
+        let target = Pages(450);
+        let over = snapshot(2, 1000, [450, 500], Some(450));
+        assert_eq!(
+            told(before(Some(450)), &over),
+            [(1, LossCause::OverTarget { target })]
+        );
+        let alone = snapshot(2, 1000, [300, 500], None);
+        assert_eq!(told(before(None), &alone), [(1, LossCause::LetGo)]);
+    }
+
+    #[test]
+    fn small_losses_are_told_when_they_have_added_up() {
+        let mut losses = Losses::default();
+        let told: Vec<Loss> = (0..20)
+            .flat_map(|n| losses.look(&snapshot(n, 1000, [500 - u64::from(n), 0], None)))
+            .map(|(_, loss)| loss)
+            .collect();
+        assert_eq!(told.len(), 2, "one for every 64th part");
+        assert_eq!((told[0].before, told[0].after), (Pages(500), Pages(492)));
+        assert_eq!(told[0].secs, 8);
+        assert_eq!(told[1].before, Pages(492));
+    }
+}

@@ -1,0 +1,74 @@
+//! The catalogue as a page of the docs.
+
+use std::fmt::Write as _;
+
+use super::{CATALOGUE, Entry};
+
+const HEADING: &str = "\
+# Policies
+
+Made from the catalogue of policies by `sublet generate policy-reference`; change it there.
+
+Each second (`[policy] interval`) the Memory Manager takes a snapshot of every tenant, the policy says what each may hold, and what
+changed is applied. A tenant at its target displaces its own coldest pages or items; its persistent puts are refused. A tenant above its
+target is brought down to it (`shrink = \"never\"` leaves it, as the papers did).
+
+```console
+$ sublet policy list
+$ sublet policy show smart-alloc
+$ sublet policy set smart-alloc p=0.75     # live, kept over a restart; --temporary is not
+$ sublet policy explain --tenant web --at 14:03
+```
+
+`weights` decides where nothing is said. Under it what a tenant has filled up to its share it keeps, however idle it is; `utility` and
+`mrc` move it. `mrc` measures pages: a tenant that only has items is unmeasured, and gets its weighted share.
+";
+
+const ENDING: &str = "
+Floors and ceilings hold after every policy; `sublet status` shows what is left over, and what `two-level` would ask of other nodes. Where
+the papers' pseudo-code slips, their text is followed; each policy's file says how (`crates/policy/src/`). A put of an item that displaced
+another counts as failed, else no target would ever grow.
+
+## Why did it lose memory?
+
+Every change of a target is kept for a day, or 16 MiB of them, with its reason; and so is every loss of a 64th of what a tenant held and
+more: because it was over its target, because the arena gave memory to the host, because others put and it had most above its weighted
+share, or because it let go itself. `sublet policy explain` tells them; `[policy] log_file` writes them down besides, one JSON object a
+line.
+";
+
+/// The page.
+pub fn reference() -> String {
+    let mut page = String::from(HEADING);
+    page.push_str("\n| policy | from | what |\n| --- | --- | --- |\n");
+    for entry in &CATALOGUE {
+        let Entry {
+            name,
+            summary,
+            paper,
+            ..
+        } = entry;
+        let _ = writeln!(page, "| `{name}` | {paper} | {summary} |");
+    }
+    page.push_str(
+        "\n| knob | of | value | default | what it does | why that default |\n| --- | --- | --- | --- | --- | --- |\n",
+    );
+    for entry in &CATALOGUE {
+        for knob in entry.knobs {
+            let _ = writeln!(
+                page,
+                "| `{}` | `{}` | {} to {} {} | `{}` | {} | {} |",
+                knob.name,
+                entry.name,
+                knob.least,
+                knob.most,
+                knob.unit,
+                knob.default,
+                knob.help,
+                knob.why
+            );
+        }
+    }
+    page.push_str(ENDING);
+    page
+}

@@ -1,0 +1,92 @@
+//! Why a tenant holds what it holds.
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sublet_client::ring::{Client, Key};
+use sublet_types::{ObjectId, PageIndex, PoolFlags, PoolId};
+
+use crate::daemon::Folder;
+
+/// A tenant that puts pages on its ring.
+struct Tenant {
+    client: Client,
+    pool: PoolId,
+}
+
+impl Tenant {
+    fn at(ring: PathBuf) -> Tenant {
+        let mut client = Client::connect(&ring).expect("let in");
+        let pool = client.create_pool(PoolFlags::default(), None);
+        let pool = pool.expect("a pool");
+        Tenant { client, pool }
+    }
+
+    fn fill(&mut self, mib: u32) {
+        for index in (0..mib * 256).step_by(64) {
+            let key = Key {
+                pool: self.pool,
+                object: ObjectId(1),
+                index: PageIndex(index),
+            };
+            let put = self.client.put_run(key, &[[3; 4096]; 64]);
+            put.expect("put");
+        }
+    }
+}
+
+/// Who decides nothing may have to answer all the same: under `weights` a tenant loses memory to others without a target.
+#[test]
+fn a_tenant_that_gave_way_is_told_to_whom_and_since_when() {
+    let folder = Folder::new();
+    let ring = |name: &str| folder.path(&format!("{name}.ring"));
+    let table = |name: &str| {
+        format!(
+            "[tenants.{name}]\nlisten = [\"ring:{}\"]\n",
+            ring(name).display()
+        )
+    };
+    let _daemon = folder.serve_config(&["web", "wiki"].map(table).concat());
+    let explain = ["policy", "explain", "--tenant", "web"];
+    let said = folder.ask(&explain);
+    assert!(said.starts_with("until then no policy changed"), "{said}");
+    assert!(said.contains("is not kept"), "since when: {said}");
+
+    let (mut web, mut wiki) = (Tenant::at(ring("web")), Tenant::at(ring("wiki")));
+    web.fill(80);
+    // The manager looks once a second: first at what web filled, then at what it lost.
+    let holds = |mib: f64| {
+        let status = folder.admin().status().expect("answered");
+        status.tenants[0].held.0 as f64 / f64::from(1 << 20) >= mib
+    };
+    assert!(holds(40.0), "it fills what there is");
+    thread::sleep(Duration::from_millis(1500));
+    wiki.fill(30);
+    let begun = Instant::now();
+    while !folder.ask(&explain).contains("weights       web: lost") {
+        assert!(begun.elapsed() < Duration::from_secs(10), "nothing is told");
+        thread::sleep(Duration::from_millis(100));
+    }
+    let said = folder.ask(&explain);
+    assert!(said.contains("others put and hold"), "{said}");
+    let json = folder.ask(&[&explain[..], &["--json", "--last", "1"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let decisions = json["decisions"].as_array().expect("a list");
+    assert_eq!(decisions.len(), 1, "{json}");
+    assert!(decisions[0]["held_after"].as_u64() < decisions[0]["held_before"].as_u64());
+
+    let status = folder.ask(&["status"]);
+    assert!(status.contains("policy    weights\n"), "{status}");
+    let rows = status
+        .lines()
+        .skip_while(|line| !line.starts_with("pages of"));
+    let row = rows
+        .skip(1)
+        .find(|line| line.starts_with("web "))
+        .expect("a row");
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(cells[1], "1", "pools: {row}");
+    assert_eq!(cells[4], "20480", "puts: {row}");
+    assert!(cells[5].parse::<u64>().expect("failed") > 0, "{row}");
+}
