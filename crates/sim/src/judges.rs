@@ -25,8 +25,8 @@ pub enum Happening<'a> {
     Target(TenantId, Option<Pages>),
     /// The whole has another size.
     Resized(Pages),
-    /// A second has passed, and its chores are done.
-    Second(&'a Census),
+    /// Everything was counted.
+    Counted(&'a Census),
 }
 
 /// What is wrong.
@@ -193,58 +193,96 @@ impl Court {
     }
 }
 
+/// After how many events everything is counted. It is once a second besides, when the chores are done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CountedAfter(u64);
+
+impl CountedAfter {
+    /// After each.
+    pub const EACH: CountedAfter = CountedAfter(1);
+
+    /// So that counting costs little beside the events: who counts looks at every block, for every tenant.
+    pub fn cheaply(tenants: usize) -> CountedAfter {
+        const EVENTS_A_TENANT: u64 = 512;
+        CountedAfter(EVENTS_A_TENANT * (tenants as u64).max(1))
+    }
+}
+
 /// A tier with a court beside it.
 pub struct Judged<'a> {
     tier: &'a mut dyn Tier,
     /// The court.
     pub court: Court,
+    counted_after: CountedAfter,
+    /// Events since everything was counted.
+    uncounted: u64,
 }
 
 impl<'a> Judged<'a> {
     /// Has `court` watch `tier`.
-    pub fn of(tier: &'a mut dyn Tier, court: Court) -> Judged<'a> {
-        Judged { tier, court }
+    pub fn of(tier: &'a mut dyn Tier, court: Court, counted_after: CountedAfter) -> Judged<'a> {
+        Judged {
+            tier,
+            court,
+            counted_after,
+            uncounted: 0,
+        }
+    }
+
+    fn happened(&mut self, now: Moment, happening: &Happening<'_>) {
+        self.court.hear(now, happening);
+        self.uncounted += 1;
+        if self.uncounted >= self.counted_after.0 {
+            self.count(now);
+        }
+    }
+
+    fn count(&mut self, now: Moment) {
+        self.uncounted = 0;
+        if !self.court.judges.is_empty() {
+            let census = self.tier.census();
+            self.court.hear(now, &Happening::Counted(&census));
+        }
     }
 }
 
 impl Tier for Judged<'_> {
     fn put(&mut self, page: TierPage, stamp: Stamp, now: Moment) -> Put {
         let put = self.tier.put(page, stamp, now);
-        self.court.hear(now, &Happening::Put(page, stamp, put));
+        self.happened(now, &Happening::Put(page, stamp, put));
         put
     }
 
     fn get(&mut self, page: TierPage, now: Moment) -> Get {
         let got = self.tier.get(page, now);
-        self.court.hear(now, &Happening::Get(page, got));
+        self.happened(now, &Happening::Get(page, got));
         got
     }
 
     fn flush_page(&mut self, page: TierPage, now: Moment) {
         self.tier.flush_page(page, now);
-        self.court.hear(now, &Happening::FlushedPage(page));
+        self.happened(now, &Happening::FlushedPage(page));
     }
 
     fn flush_object(&mut self, tenant: TenantId, pool: Pool, object: u64, now: Moment) {
         self.tier.flush_object(tenant, pool, object, now);
         let flushed = Happening::FlushedObject(tenant, pool, object);
-        self.court.hear(now, &flushed);
+        self.happened(now, &flushed);
     }
 
     fn set_target(&mut self, tenant: TenantId, target: Option<Pages>, now: Moment) {
         self.tier.set_target(tenant, target, now);
-        self.court.hear(now, &Happening::Target(tenant, target));
+        self.happened(now, &Happening::Target(tenant, target));
     }
 
     fn resize(&mut self, total: Pages, now: Moment) {
         self.tier.resize(total, now);
-        self.court.hear(now, &Happening::Resized(total));
+        self.happened(now, &Happening::Resized(total));
     }
 
     fn chores(&mut self, now: Moment) {
         self.tier.chores(now);
-        let census = self.tier.census();
-        self.court.hear(now, &Happening::Second(&census));
+        self.count(now);
     }
 
     fn snapshot(&mut self, now: Moment) -> sublet_types::Snapshot {
@@ -319,7 +357,7 @@ impl Judge for Content {
             Happening::FlushedObject(tenant, pool, object) => {
                 self.pages.remove(&(tenant, pool, object));
             }
-            Happening::Target(..) | Happening::Resized(_) | Happening::Second(_) => {}
+            Happening::Target(..) | Happening::Resized(_) | Happening::Counted(_) => {}
         }
         None
     }
@@ -339,7 +377,7 @@ impl Judge for Frames {
     }
 
     fn hear(&mut self, at: Moment, happening: &Happening<'_>) -> Option<Wrong> {
-        let Happening::Second(census) = happening else {
+        let Happening::Counted(census) = happening else {
             return None;
         };
         let tenants = (0u16..).zip(&census.tenants);
@@ -449,7 +487,7 @@ impl Judge for Sums {
                 happened.hits += u64::from(*got != Get::Miss);
                 None
             }
-            Happening::Second(census) => self.compare(census),
+            Happening::Counted(census) => self.compare(census),
             _ => None,
         }
     }
@@ -506,7 +544,7 @@ impl Judge for Obedience {
                 self.deadlines[usize::from(tenant.0)] = None;
                 None
             }
-            Happening::Second(census) => self.look(at, census),
+            Happening::Counted(census) => self.look(at, census),
             _ => None,
         }
     }
@@ -603,9 +641,9 @@ mod tests {
         let found = wrongs(
             &mut Frames::default(),
             &[
-                Happening::Second(&good),
-                Happening::Second(&short),
-                Happening::Second(&over),
+                Happening::Counted(&good),
+                Happening::Counted(&short),
+                Happening::Counted(&over),
             ],
         );
         assert!(matches!(
@@ -619,7 +657,7 @@ mod tests {
         let mut wrong = census(0, 0, 1000, 0);
         let put = Happening::Put(PAGE, Stamp::of(PAGE, 1), Put::Refused);
         wrong.tenants[0].puts = 1;
-        let found = wrongs(&mut Sums::of(1), &[put, Happening::Second(&wrong)]);
+        let found = wrongs(&mut Sums::of(1), &[put, Happening::Counted(&wrong)]);
         assert!(matches!(
             found[..],
             [Wrong::Count {
@@ -632,10 +670,10 @@ mod tests {
     #[test]
     fn a_tenant_over_its_target_has_three_seconds_then_is_told() {
         let over = census(900, 900, 100, 100);
-        let found = wrongs(&mut Obedience::of(1), &[Happening::Second(&over); 5]);
+        let found = wrongs(&mut Obedience::of(1), &[Happening::Counted(&over); 5]);
         assert_eq!(found.len(), 1);
         let obeyed = census(600, 600, 400, 100);
-        let found = wrongs(&mut Obedience::of(1), &[Happening::Second(&obeyed); 5]);
+        let found = wrongs(&mut Obedience::of(1), &[Happening::Counted(&obeyed); 5]);
         assert!(found.is_empty());
     }
 }

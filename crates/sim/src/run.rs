@@ -8,7 +8,7 @@ use sublet_policy::catalogue::ChoiceError;
 use sublet_types::{Bytes, Pages, PoolFlags, Snapshot, Target, TenantNameError, Windows};
 
 use crate::chance::Chance;
-use crate::judges::{Court, Judged};
+use crate::judges::{CountedAfter, Court, Judged};
 use crate::machine::disk::{Disk, DiskPlace};
 use crate::machine::guest::{Guest, GuestFault, Surroundings};
 use crate::machine::shadows::Shadowed;
@@ -64,9 +64,11 @@ pub enum RunError {
 /// Whether judges watch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Watch {
-    /// All of them, after every event.
+    /// All of them, after every event; they count everything after some.
     #[default]
     Full,
+    /// All of them, and they count everything after every event.
+    Closely,
     /// None.
     Nobody,
 }
@@ -124,8 +126,12 @@ fn run_with(
 ) -> Result<Outcome, RunError> {
     let machines = scenario.machines();
     let court = match watch {
-        Watch::Full => Court::full(machines.len(), scenario.tier.shrink),
+        Watch::Full | Watch::Closely => Court::full(machines.len(), scenario.tier.shrink),
         Watch::Nobody => Court::none(),
+    };
+    let counted_after = match watch {
+        Watch::Closely => CountedAfter::EACH,
+        Watch::Full | Watch::Nobody => CountedAfter::cheaply(machines.len()),
     };
     let mut shadowed = Shadowed::of(tier);
     let simulation = Simulation {
@@ -134,7 +140,7 @@ fn run_with(
         host,
         policy: scenario.policy.choice()?.make(),
         decides_at: Moment::START,
-        tier: Judged::of(&mut shadowed, court),
+        tier: Judged::of(&mut shadowed, court, counted_after),
         disk: Disk::of(scenario.disk),
         spilled: 0,
         agenda: Agenda::default(),

@@ -207,6 +207,7 @@ impl Store {
     pub fn figures(&self) -> StoreFigures {
         let live = self.live();
         let arena = &self.items.arena;
+        arena.settle(); // what nobody sees any more is free
         StoreFigures {
             limit: self.bytes(arena.limit()),
             held: self.bytes(arena.held()),

@@ -314,10 +314,12 @@ impl Tier for StoreTier {
         let tenants: Vec<TenantCount> = counts
             .map(|(figures, pools)| self.count(figures.id, figures.held, pools.target))
             .collect();
-        let held: Pages = tenants.iter().map(|count| count.held).sum();
+        // By the arena's account, not the tenants': judges compare the two.
+        let arena = self.store.figures();
+        let owned = arena.held - arena.free - arena.index;
         Census {
             total: self.total,
-            free: Pages(self.total.0.saturating_sub(held.0)),
+            free: Pages(self.total.0.saturating_sub(owned.0 / PAGE)),
             tenants,
         }
     }
@@ -361,7 +363,7 @@ impl Spill for Pond {
 mod tests {
     use super::*;
     use crate::chance::Chance;
-    use crate::judges::{Court, Judged};
+    use crate::judges::{CountedAfter, Court, Judged};
     use sublet_types::Weight;
 
     fn tier(pages: u64, tenants: u16, eviction: EvictionKind) -> StoreTier {
@@ -391,7 +393,11 @@ mod tests {
     fn the_store_keeps_its_promises_under_the_judges_with_every_eviction() {
         for (eviction, name, _) in EvictionKind::ALL {
             let mut inner = tier(4096, 2, eviction);
-            let mut tier = Judged::of(&mut inner, Court::full(2, Shrinking::Active));
+            let mut tier = Judged::of(
+                &mut inner,
+                Court::full(2, Shrinking::Active),
+                CountedAfter::EACH,
+            );
             let mut chance = Chance::seeded(5);
             let mut now = Moment::START;
             for step in 0..30_000u32 {

@@ -7,7 +7,7 @@ fn no_files(name: &str) -> io::Result<Box<dyn Read>> {
 }
 
 fn outcome(scenario: &Scenario) -> Outcome {
-    run(scenario, &mut no_files, Watch::Full, &mut |_| {}).expect("it runs")
+    run(scenario, &mut no_files, Watch::Closely, &mut |_| {}).expect("it runs")
 }
 
 fn scenario(text: &str) -> Scenario {

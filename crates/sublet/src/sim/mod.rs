@@ -53,6 +53,9 @@ struct How {
     /// Let no judge watch the store: faster, and with less memory.
     #[arg(long, global = true)]
     unwatched: bool,
+    /// Have the judges count all frames and figures after every event, not only now and then: slow.
+    #[arg(long, global = true, conflicts_with = "unwatched")]
+    closely: bool,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -188,9 +191,10 @@ impl How {
     }
 
     fn watch(&self) -> Watch {
-        match self.unwatched {
-            true => Watch::Nobody,
-            false => Watch::Full,
+        match (self.unwatched, self.closely) {
+            (true, _) => Watch::Nobody,
+            (false, true) => Watch::Closely,
+            (false, false) => Watch::Full,
         }
     }
 

@@ -2,7 +2,7 @@ use sublet_types::{Bytes, Pages, Shrinking};
 
 use super::*;
 use crate::chance::Chance;
-use crate::judges::{Court, Judged};
+use crate::judges::{CountedAfter, Court, Judged};
 use crate::machine::disk::DiskSpeed;
 use crate::machine::tier_map::{MapTier, NoTier};
 
@@ -227,7 +227,11 @@ fn whatever_it_does_the_judges_find_nothing_wrong() {
     for after_swap_in in [AfterSwapIn::Keep, AfterSwapIn::Free] {
         for tier_pages in [0, 10, 60, 10_000] {
             let mut inner = map(tier_pages);
-            let judged = Judged::of(&mut inner, Court::full(1, Shrinking::Active));
+            let judged = Judged::of(
+                &mut inner,
+                Court::full(1, Shrinking::Active),
+                CountedAfter::EACH,
+            );
             let mut guest = guest(32, 8);
             guest.shape.after_swap_in = after_swap_in;
             let mut bench = Bench::of(guest, judged);
