@@ -414,6 +414,7 @@ impl Scenario {
             let blamed = |fault| (fault, Some(format!("{:?}", vm.name)));
             self.check_vm(vm).map_err(blamed)
         })?;
+        self.check_starts()?;
         match &self.stop {
             Some(mark) => self
                 .check_mark(mark)
@@ -451,6 +452,11 @@ impl Scenario {
         if let Start::After(mark) = &vm.start {
             self.check_mark(mark)?;
         }
+        if let WorkloadSpec::FileServer(spec) = &vm.workload
+            && spec.write_share + spec.delete_share > 1.0
+        {
+            return Err(Fault::Shares(spec.write_share + spec.delete_share));
+        }
         for trace in vm.workload.traces() {
             format_of(trace).map_err(Fault::Format)?;
         }
@@ -464,8 +470,36 @@ impl Scenario {
             .iter()
             .find(|name| names().all(|known| known != *name))
         {
-            Some(unknown) => Err(Fault::unknown_vm(unknown, names())),
-            None => Ok(()),
+            Some(unknown) => return Err(Fault::unknown_vm(unknown, names())),
+            None if mark.vms.is_empty() => return Err(Fault::NobodyMarked),
+            None => {}
+        }
+        let marked = self.vms.iter().filter(|vm| mark.vms.contains(&vm.name));
+        for vm in marked {
+            let mut stretches = vm.workload.stretches();
+            if stretches.all(|stretch| stretch != mark.begin) {
+                return Err(Fault::unknown_stretch(vm, &mark.begin));
+            }
+        }
+        Ok(())
+    }
+
+    /// Nobody waits for somebody who waits for it.
+    fn check_starts(&self) -> Result<(), (Fault, Option<String>)> {
+        let mut waiting: Vec<&VmSpec> = self.vms.iter().collect();
+        loop {
+            let waits = |vm: &&VmSpec| match &vm.start {
+                Start::At(_) => false,
+                Start::After(mark) => waiting.iter().any(|other| mark.vms.contains(&other.name)),
+            };
+            let still: Vec<&VmSpec> = waiting.iter().copied().filter(waits).collect();
+            match still.first() {
+                None => return Ok(()),
+                Some(vm) if still.len() == waiting.len() => {
+                    return Err((Fault::Circle, Some(format!("{:?}", vm.name))));
+                }
+                Some(_) => waiting = still,
+            }
         }
     }
 

@@ -15,6 +15,22 @@ pub(crate) fn exponent<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Err
     up_to(EXPONENT_MAX, from)
 }
 
+/// The most that a program's memory is scaled up.
+const SCALE_MAX: f64 = 100.0;
+
+/// A factor on a program's memory.
+pub(crate) fn scale<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    up_to(SCALE_MAX, from)
+}
+
+/// The widest spread of sizes that means anything: beyond it they are all nothing or all too much.
+const DEVIATION_MAX: f64 = 10.0;
+
+/// The deviation of a logarithm.
+pub(crate) fn deviation<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    up_to(DEVIATION_MAX, from)
+}
+
 fn up_to<'de, D: Deserializer<'de>>(most: f64, from: D) -> Result<f64, D::Error> {
     let value = f64::deserialize(from)?;
     match (0.0..=most).contains(&value) {

@@ -3,7 +3,7 @@
 use sublet_policy::catalogue::ChoiceError;
 use sublet_types::{Bytes, TenantNameError};
 
-use super::{VMS_MAX, line_at};
+use super::{VMS_MAX, VmSpec, line_at};
 use crate::traces::FormatError;
 
 /// A scenario that was refused: where, and why.
@@ -47,15 +47,45 @@ pub(super) enum Fault {
         name: String,
         nearest: Option<String>,
     },
+    #[error("a mark of no virtual machine is never reached; write vms = [\"NAME\"]")]
+    NobodyMarked,
+    #[error("{vm:?} never begins {begin:?}; it begins {has}")]
+    UnknownStretch {
+        vm: String,
+        begin: String,
+        has: String,
+    },
+    #[error("it waits for one that waits for it; give one of them a start = \"TIME\"")]
+    Circle,
+    #[error("write_share and delete_share make {0} together; write 1 at the most")]
+    Shares(f64),
     #[error(transparent)]
     Format(FormatError),
 }
+
+/// Stretches that are named to who wrote another.
+const STRETCHES_NAMED: usize = 10;
 
 fn meant(nearest: Option<&str>) -> String {
     nearest.map_or(String::new(), |word| format!("; did you mean `{word}`?"))
 }
 
 impl Fault {
+    pub(super) fn unknown_stretch(vm: &VmSpec, begin: &str) -> Fault {
+        let mut stretches = vm.workload.stretches().map(|name| format!("{name:?}"));
+        let named: Vec<String> = stretches.by_ref().take(STRETCHES_NAMED).collect();
+        let rest = stretches.next().map_or("", |_| ", …");
+        let has = match named.is_empty() {
+            true => "nothing that has a name: wait for a time, start = \"30s\"".to_owned(),
+            false => format!("{}{rest}", named.join(", ")),
+        };
+        Fault::UnknownStretch {
+            vm: vm.name.clone(),
+            begin: begin.to_owned(),
+            has,
+        }
+    }
+
     pub(super) fn unknown_vm<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Fault {
         Fault::UnknownVm {
             name: name.to_owned(),

@@ -115,6 +115,36 @@ fn what_makes_no_sense_is_told_with_a_remedy() {
             "no virtual machine \"A\"",
         ),
         (
+            "memory = \"16MiB\"",
+            "memory = \"16MiB\"\nstart = { vms = [\"a\"], begin = \"x\" }",
+            6,
+            "\"a\" never begins \"x\"; it begins nothing that has a name",
+        ),
+        (
+            "memory = \"16MiB\"",
+            "memory = \"16MiB\"\nstart = { vms = [], begin = \"x\" }",
+            6,
+            "never reached",
+        ),
+        (
+            "[vm.workload.zipf]\nsize = \"64MiB\"",
+            "start = { vms = [\"a\"], begin = \"x\" }\n[vm.workload.usemem]",
+            6,
+            "it begins \"128 MiB\", \"256 MiB\", \"384 MiB\"",
+        ),
+        (
+            "[vm.workload.zipf]\nsize = \"64MiB\"",
+            "start = { vms = [\"a\"], begin = \"run 1\" }\n[vm.workload.graph-analytics]",
+            6,
+            "waits for one that waits for it",
+        ),
+        (
+            "[vm.workload.zipf]\nsize = \"64MiB\"",
+            "[vm.workload.file-server]\nwrite_share = 0.7\ndelete_share = 0.4",
+            6,
+            "1 at the most",
+        ),
+        (
             "[vm.workload.zipf]\nsize = \"64MiB\"",
             "[vm.workload.trace]\nfile = \"a.png\"",
             6,

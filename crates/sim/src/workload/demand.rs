@@ -143,7 +143,7 @@ impl Demand {
         }
         self.run += 1;
         self.enter(0);
-        Step::Begin(format!("run {}", self.run))
+        Step::Begin(Running::title(self.run))
     }
 
     fn end_run(&mut self) -> Step {

@@ -24,6 +24,7 @@ use sublet_types::Bytes;
 
 use super::demand::{Pattern, Stage};
 use crate::virtual_time::Nanos;
+use crate::within;
 
 /// How often a program is run.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
@@ -34,7 +35,20 @@ pub struct Running {
     /// Rest between two of them.
     pub rest: Nanos,
     /// Its memory, as a share of the paper's.
+    #[serde(deserialize_with = "within::scale")]
     pub scale: f64,
+}
+
+impl Running {
+    /// What its stretches are called.
+    pub(super) fn stretches(self) -> impl Iterator<Item = String> {
+        (1..=self.runs).map(Running::title)
+    }
+
+    /// What the run of that number, from 1, is called.
+    pub(super) fn title(run: u32) -> String {
+        format!("run {run}")
+    }
 }
 
 /// One run at full size; scenario 1 rests 5 seconds between its two (Table II).

@@ -21,6 +21,7 @@ pub struct Spec {
     #[serde(deserialize_with = "within::some")]
     pub mean_size: Bytes,
     /// Deviation of the sizes' logarithm: 0 makes all alike.
+    #[serde(deserialize_with = "within::deviation")]
     pub sigma: f64,
     /// Exponent of Zipf's law over the files.
     #[serde(deserialize_with = "within::exponent")]
@@ -41,8 +42,10 @@ pub struct Spec {
     pub think: Nanos,
     /// Threads, each with its share of the operations, that run at once: while one waits for the disk, the
     /// others go on.
+    #[serde(deserialize_with = "within::some")]
     pub threads: u16,
     /// Whole-file requests of a thread before it appends to the log.
+    #[serde(deserialize_with = "within::some")]
     pub requests_a_log: u32,
     /// What it appends; nothing without it.
     pub log: Bytes,

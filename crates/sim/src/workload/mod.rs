@@ -150,6 +150,23 @@ pub enum WorkloadSpec {
 pub type Opener<'a> = dyn FnMut(&replay::Spec) -> Result<Trace, TraceError> + 'a;
 
 impl WorkloadSpec {
+    /// The stretches that it begins by itself, in their order; it may begin many.
+    pub fn stretches(&self) -> Box<dyn Iterator<Item = String> + '_> {
+        match self {
+            WorkloadSpec::Usemem(spec) => Box::new(spec.stretches()),
+            WorkloadSpec::GraphAnalytics(running) | WorkloadSpec::InMemoryAnalytics(running) => {
+                Box::new(running.stretches())
+            }
+            WorkloadSpec::Phases(specs) => Box::new((1..).zip(specs).flat_map(|(number, spec)| {
+                std::iter::once(spec.title(number)).chain(spec.workload.stretches())
+            })),
+            WorkloadSpec::Zipf(_)
+            | WorkloadSpec::Scan(_)
+            | WorkloadSpec::FileServer(_)
+            | WorkloadSpec::Trace(_) => Box::new(std::iter::empty()),
+        }
+    }
+
     /// The workload itself, with luck of its own.
     ///
     /// # Errors

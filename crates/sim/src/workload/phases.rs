@@ -19,6 +19,14 @@ pub struct Spec {
     pub workload: WorkloadSpec,
 }
 
+impl Spec {
+    /// What the phase of that number, from 1, is called.
+    pub(super) fn title(&self, number: usize) -> String {
+        let name = self.name.clone();
+        name.unwrap_or_else(|| format!("phase {number}"))
+    }
+}
+
 /// A phase made ready.
 pub struct Phase {
     /// Its name in the report.
@@ -52,9 +60,8 @@ impl Phases {
         open: &mut Opener<'_>,
     ) -> Result<Phases, TraceError> {
         let phase = |(number, spec): (usize, &Spec)| {
-            let name = spec.name.clone();
             Ok(Phase {
-                name: name.unwrap_or_else(|| format!("phase {}", number + 1)),
+                name: spec.title(number + 1),
                 lasts: spec.lasts,
                 workload: spec.workload.build(Chance::seeded(chance.bits()), open)?,
             })

@@ -40,6 +40,23 @@ impl Default for Spec {
     }
 }
 
+impl Spec {
+    fn step_pages(&self) -> u64 {
+        Pages::of(self.step).0.max(1)
+    }
+
+    /// What its stretches are called.
+    pub(super) fn stretches(&self) -> impl Iterator<Item = String> + use<> {
+        let (step, most) = (self.step_pages(), Pages::of(self.most).0);
+        (1..=most.div_ceil(step)).map(move |steps| title((steps * step).min(most)))
+    }
+}
+
+/// What the stretch with so many pages is called.
+fn title(pages: u64) -> String {
+    format!("{} MiB", pages >> 8)
+}
+
 /// The workload.
 #[derive(Debug)]
 pub struct Usemem {
@@ -69,14 +86,14 @@ impl Usemem {
         if self.pages >= most {
             return Step::Done;
         }
-        self.pages = (self.pages + Pages::of(self.spec.step).0.max(1)).min(most);
+        self.pages = (self.pages + self.spec.step_pages()).min(most);
         let passes = match self.pages == most {
             true => self.spec.passes_at_most,
             false => self.spec.passes,
         };
         self.halves = passes.max(1).saturating_mul(2);
         self.page = 0;
-        Step::Begin(format!("{} MiB", self.pages >> 8))
+        Step::Begin(title(self.pages))
     }
 }
 
