@@ -10,6 +10,9 @@ use crate::machine::tier::{Census, TenantCount};
 use crate::scenario::{Engine, Scenario, Sizing};
 use crate::virtual_time::{Moment, Nanos};
 
+/// What a run without a tier is labelled.
+pub const NO_TIER: &str = "no tmem";
+
 /// Version of the machine-readable form.
 pub const VERSION: u32 = 1;
 
@@ -61,7 +64,7 @@ impl Outcome {
     /// What tells it from the others of a comparison of evictions.
     pub fn variant(&self) -> String {
         match self.engine {
-            Engine::None => "no tmem".to_owned(),
+            Engine::None => NO_TIER.to_owned(),
             Engine::Store | Engine::Tables => format!("{}, {}", self.policy, self.eviction),
         }
     }
@@ -278,7 +281,7 @@ impl Scenario {
             label.push_str(", fixed");
         }
         match self.tier.engine {
-            Engine::None => "no tmem".to_owned(),
+            Engine::None => NO_TIER.to_owned(),
             Engine::Store | Engine::Tables => label,
         }
     }

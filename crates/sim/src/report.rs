@@ -4,7 +4,7 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::outcome::{Outcome, VERSION, VmOutcome};
+use crate::outcome::{NO_TIER, Outcome, VERSION, VmOutcome};
 use crate::virtual_time::Nanos;
 
 /// Runs of one scenario, the first of which the others are compared with.
@@ -30,11 +30,11 @@ pub struct Row {
 }
 
 impl Row {
-    /// The values divided by the first one.
-    pub fn ratios(&self) -> Vec<Option<f64>> {
-        let first = self.values.first().copied().flatten();
-        let first = first.filter(|first| *first != 0.0);
-        let ratio = |value: &Option<f64>| Some((*value)? / first?);
+    /// The values divided by that of a run.
+    pub fn ratios_to(&self, run: usize) -> Vec<Option<f64>> {
+        let base = self.values.get(run).copied().flatten();
+        let base = base.filter(|base| *base != 0.0);
+        let ratio = |value: &Option<f64>| Some((*value)? / base?);
         self.values.iter().map(ratio).collect()
     }
 }
@@ -73,6 +73,9 @@ impl Report {
             text.push_str(&format!("{}, seed {}\n", first.scenario, first.seed));
         }
         text.push_str(&format!("{}\n", self.table()));
+        if let Some(table) = self.times_to_no_tier() {
+            text.push_str(&format!("Running times, in those of {NO_TIER}:\n{table}\n"));
+        }
         for run in self.runs.iter().filter(|run| run.wrongs > 0) {
             text.push_str(&format!(
                 "{}: the judges found {} wrongs\n",
@@ -202,7 +205,7 @@ impl Report {
         }
         for row in self.rows() {
             let texts = [row.vm.clone(), row.figure.clone(), row.unit.to_owned()];
-            let values = row.values.iter().zip(row.ratios());
+            let values = row.values.iter().zip(row.ratios_to(0));
             let cells = values.enumerate().map(|(run, (value, ratio))| {
                 let said = value.map(|value| rounded(value, row.unit));
                 cell(said, ratio.filter(|_| run > 0))
@@ -210,6 +213,39 @@ impl Report {
             table.add_row(texts.into_iter().chain(cells).map(Cell::new));
         }
         table
+    }
+}
+
+impl Report {
+    /// Running times as ratios to those of the run without a tier, if there is one beside others.
+    fn times_to_no_tier(&self) -> Option<Table> {
+        let base = self.runs.iter().position(|run| run.label == NO_TIER);
+        let base = base.filter(|_| self.runs.len() > 2)?;
+        let is_shown = |run: &usize| *run != base;
+        let shown: Vec<usize> = (0..self.runs.len()).filter(is_shown).collect();
+        let mut table = Table::new();
+        let labels = shown.iter().map(|run| self.runs[*run].label.clone());
+        table
+            .load_preset(presets::ASCII_MARKDOWN)
+            .set_content_arrangement(ContentArrangement::Disabled)
+            .set_header(
+                ["vm", "figure"]
+                    .map(str::to_owned)
+                    .into_iter()
+                    .chain(labels),
+            );
+        for column in table.column_iter_mut().skip(2) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        for row in self.rows().iter().filter(|row| row.unit == "s") {
+            let ratios = row.ratios_to(base);
+            let cells = shown.iter().map(|run| ratios[*run]);
+            let cells =
+                cells.map(|ratio| ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}")));
+            let texts = [row.vm.clone(), row.figure.clone()];
+            table.add_row(texts.into_iter().chain(cells));
+        }
+        Some(table)
     }
 }
 
@@ -275,11 +311,26 @@ mod tests {
         let report = Report::of(vec![run("greedy", 20.0), run("mrc", 15.0)]);
         let rows = report.rows();
         assert_eq!(rows[0].values, [Some(20.0), Some(15.0)]);
-        assert_eq!(rows[0].ratios(), [Some(1.0), Some(0.75)]);
+        assert_eq!(rows[0].ratios_to(0), [Some(1.0), Some(0.75)]);
         let text = report.text();
         assert!(text.starts_with("s, seed 3\n| vm  | figure"), "{text}");
         assert!(text.contains("|   20.0 | 15.0 (0.75) |"), "{text}");
         assert!(!text.contains("unfinished"), "{text}");
+    }
+
+    #[test]
+    fn running_times_are_told_in_those_without_a_tier_too() {
+        let runs = [run("greedy", 15.0), run("mrc", 10.0), run(NO_TIER, 20.0)];
+        let text = Report::of(runs.to_vec()).text();
+        let (_, table) = text.split_once("in those of no tmem:\n").expect("a table");
+        let row = table
+            .lines()
+            .find(|line| line.contains("| all "))
+            .expect("a row");
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        assert_eq!(cells, ["", "a", "all", "0.75", "0.50", ""], "{table}");
+        let alone = Report::of(vec![run("greedy", 15.0), run("mrc", 10.0)]);
+        assert!(!alone.text().contains("in those of"));
     }
 
     #[test]
