@@ -6,7 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use comfy_table::{CellAlignment, Table, presets};
-use sublet_client::messages::{DiskStatus, RingStatus, RuleStatus, Status, TenantStatus};
+use sublet_client::messages::{
+    DiskStatus, LeftBehind, RingStatus, RuleStatus, Status, TenantStatus,
+};
 use sublet_types::{Bytes, Pages};
 
 use crate::exit::Exit;
@@ -82,8 +84,8 @@ pub(crate) fn text(status: &Status, since: Option<(Duration, &Status)>) -> Strin
         page.push_str(&rings(&status.tenants));
         page.push('\n');
     }
-    if !status.disks.is_empty() {
-        page.push_str(&disks(&status.disks));
+    if !status.disks.is_empty() || !status.left_behind.is_empty() {
+        page.push_str(&disks(&status.disks, &status.left_behind));
         page.push('\n');
     }
     if let Some(copy) = &status.copying {
@@ -303,8 +305,8 @@ fn nonsense(ring: &RingStatus) -> u64 {
     faulty.sum::<u64>() + ring.ended_garbage
 }
 
-/// The table of disks.
-pub(crate) fn disks(disks: &[DiskStatus]) -> String {
+/// The table of disks, and what can be done about pages that were left behind.
+pub(crate) fn disks(disks: &[DiskStatus], left: &[LeftBehind]) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header([
         "disk",
@@ -339,7 +341,35 @@ pub(crate) fn disks(disks: &[DiskStatus]) -> String {
             places.join(" "),
         ]);
     }
-    laid_out(table, 4..9)
+    for left in left {
+        table.add_row(left_row(left));
+    }
+    let mut lines = laid_out(table, 4..9);
+    for left in left {
+        lines.push_str(&format!(
+            "\n{}: {}\n",
+            left.name,
+            crate::disk::left::said(left)
+        ));
+    }
+    lines
+}
+
+fn left_row(left: &LeftBehind) -> [String; 10] {
+    let dirty = Pages(left.pages).bytes().to_string();
+    let cells = [
+        left.name.as_str(),
+        "swap",
+        "–",
+        "left behind",
+        "–",
+        "–",
+        "–",
+        &dirty,
+        "–",
+        "",
+    ];
+    cells.map(str::to_owned)
 }
 
 /// A table's lines, with the figures of some columns below each other.

@@ -14,6 +14,30 @@ pub struct Disks {
     pub version: u32,
     /// Each, in order of names.
     pub disks: Vec<DiskStatus>,
+    /// What was swapped and no disk writes any more, in order of names.
+    #[serde(default)]
+    pub left_behind: Vec<LeftBehind>,
+}
+
+/// Pages of swap that were acknowledged and never reached their backing, and that no disk is served for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftBehind {
+    /// Their disk's name.
+    pub name: DiskName,
+    /// How many they are; only memory has them.
+    pub pages: u64,
+    /// Why nobody writes them.
+    pub why: Deserted,
+}
+
+/// Why nobody writes what was left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Deserted {
+    /// No disk of that name is served.
+    NoDisk,
+    /// The disk of that name has another backing now.
+    OtherBacking,
 }
 
 /// One disk, now (`GET /v1/disks/NAME`). Counts are since it was added or the daemon started.

@@ -7,7 +7,10 @@ mod saves;
 use serde::{Deserialize, Serialize};
 use sublet_types::{Bytes, ReleaseMode, TenantName, Weight};
 
-pub use self::disks::{AddDisk, DiskState, DiskStatus, Disks, RemoveDisk, RemovedDisk, ResizeDisk};
+pub use self::disks::{
+    AddDisk, Deserted, DiskState, DiskStatus, Disks, LeftBehind, RemoveDisk, RemovedDisk,
+    ResizeDisk,
+};
 pub use self::rings::RingStatus;
 pub use self::saves::{CopyReport, CopyStatus, Copying, Freeze, SaveFile};
 
@@ -39,6 +42,9 @@ pub struct Status {
     /// The disks.
     #[serde(default)]
     pub disks: Vec<DiskStatus>,
+    /// What was swapped and no disk writes any more.
+    #[serde(default)]
+    pub left_behind: Vec<LeftBehind>,
     /// Where live changes stand over the config.
     pub changed: Vec<Difference>,
     /// A tenant that is being saved or restored.

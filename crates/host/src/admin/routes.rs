@@ -188,6 +188,10 @@ fn of_disk(error: &DiskError) -> (StatusCode, &'static str) {
             StatusCode::CONFLICT,
             "start the daemon with that backing again and they are written; or give them up: sublet disk remove NAME --force",
         ),
+        DiskError::LeftBehind { .. } => (
+            StatusCode::CONFLICT,
+            "add it again with the same name and backing and they are written; or give them up: sublet disk remove NAME --force",
+        ),
         _ => (StatusCode::UNPROCESSABLE_ENTITY, ""),
     }
 }

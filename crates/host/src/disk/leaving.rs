@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use sublet_frontends::block::{Buffer, Disk, Outcome, Outcomes, Request, Verb};
-use sublet_types::{DiskKind, DiskName, DiskSettings, Pages};
+use sublet_types::{DiskName, Pages};
 
 use super::DiskError;
 use super::open::undo;
@@ -143,14 +143,8 @@ impl Disks {
     }
 
     /// Pages of a disk that is not open, which an earlier daemon had yet to write.
-    pub fn left_of(&self, settings: &DiskSettings) -> Result<Pages, DiskError> {
-        let may_have_some = settings.kind == DiskKind::Swap && self.ground.keeper.exists();
-        let stage = match may_have_some {
-            true => self.stage_for(settings)?,
-            false => None,
-        };
-        let pages = stage.map_or(0, |stage| stage.count_of(&settings.name));
-        Ok(Pages(pages))
+    pub fn left_of(&self, name: &DiskName) -> Pages {
+        Pages(self.stage().map_or(0, |stage| stage.count_of(name)))
     }
 
     /// Nobody is to find what is staged under that name again. Says how much that was.
@@ -163,7 +157,7 @@ impl Disks {
         pages
     }
 
-    fn stage(&self) -> Option<Arc<Stage>> {
+    pub(super) fn stage(&self) -> Option<Arc<Stage>> {
         let staging = self.staging.lock();
         staging.as_ref().map(|staging| Arc::clone(&staging.stage))
     }

@@ -188,6 +188,14 @@ pub enum DiskError {
         /// What has no copy on that backing.
         left: Pages,
     },
+    /// It cannot go: no disk of that name is served, and only memory has what was swapped to it.
+    #[error("disk {name} is served no more; {left} that only memory has would be lost")]
+    LeftBehind {
+        /// Which disk.
+        name: DiskName,
+        /// What has no copy on its backing.
+        left: Pages,
+    },
     /// The system refused.
     #[error("the system refused what the disk needs: {0}")]
     System(io::Error),

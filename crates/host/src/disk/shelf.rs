@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use sublet_client::messages::{DiskState, DiskStatus};
+use sublet_client::messages::{Deserted, DiskState, DiskStatus, LeftBehind};
 use sublet_frontends::block::Disk;
 use sublet_frontends::memcached::serve::Premises;
 use sublet_store::TenantError;
@@ -185,16 +185,34 @@ impl Disks {
     }
 
     fn open_stage(&self) -> Result<Staging, DiskError> {
-        let path = &self.ground.keeper;
-        let failed = |source| KeeperError::System {
-            path: path.clone(),
-            source,
-        };
+        let slots = Stage::slots_within(self.ground.dirty_max);
+        self.stage_of(Kept::take(&self.ground.keeper, slots)?)
+    }
+
+    /// Opens the stage that a daemon before this one left, though no swap disk asks for it, if there are pages on it.
+    /// One without any ends, and the host has its memory back.
+    pub fn find_stage(&self) -> Result<(), DiskError> {
+        let mut staging = self.staging.lock();
+        if staging.is_none()
+            && let Some(kept) = Kept::find(&self.ground.keeper)?
+        {
+            *staging = Some(self.stage_of(kept)?);
+        }
+        fold(&mut staging);
+        Ok(())
+    }
+
+    /// Ends a stage that nobody uses and that has no pages.
+    pub fn fold_stage(&self) {
+        fold(&mut self.staging.lock());
+    }
+
+    fn stage_of(&self, kept: Kept) -> Result<Staging, DiskError> {
+        let failed = |source| KeeperError::at(&self.ground.keeper, source);
         headroom::stay_alive();
         locked::lock_what_comes();
-        let slots = Stage::slots_within(self.ground.dirty_max);
-        let kept = Kept::take(path, slots)?;
         let stage = Stage::open(kept.file().map_err(failed)?).map_err(failed)?;
+        let slots = Stage::slots_within(self.ground.dirty_max);
         let wanted = Bytes(Stage::file_bytes(slots));
         if stage.bytes() != wanted {
             tracing::warn!(
@@ -242,6 +260,22 @@ impl Disks {
             .flat_map(|tenant| store.pool_pages(tenant))
             .collect();
         all.iter().map(|disk| self.status(disk, &pages)).collect()
+    }
+
+    /// What was swapped and no disk that is open writes, in order of names.
+    pub fn left_behind(&self) -> Vec<LeftBehind> {
+        let Some(stage) = self.stage() else {
+            return Vec::new();
+        };
+        let open = self.open.lock();
+        let left = stage.deserted().into_iter().map(|(name, pages)| {
+            let why = match open.contains_key(&name) {
+                true => Deserted::OtherBacking,
+                false => Deserted::NoDisk,
+            };
+            LeftBehind { name, pages, why }
+        });
+        left.collect()
     }
 
     /// One of them.
@@ -331,5 +365,14 @@ impl Disks {
         let staging = self.staging.lock();
         let bytes = staging.as_ref().map(|staging| staging.stage.bytes());
         bytes.unwrap_or_default()
+    }
+}
+
+fn fold(staging: &mut Option<Staging>) {
+    let is_idle = |staging: &mut Staging| {
+        Arc::strong_count(&staging.stage) == 1 && staging.stage.disks().is_empty()
+    };
+    if let Some(idle) = staging.take_if(is_idle) {
+        idle.kept.end();
     }
 }

@@ -177,6 +177,7 @@ impl Daemon {
             rule: Some(self.rule()),
             tenants: self.tenant_statuses(),
             disks: self.disk_statuses(),
+            left_behind: self.shelf.left_behind(),
             changed: self.differences(),
             copying: self.copying.status(),
         }

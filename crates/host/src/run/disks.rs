@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rustix::fs::OFlags;
 use sublet_client::messages::{
-    self, AddDisk, Difference, DiskState, DiskStatus, Lasts, ResizeDisk,
+    self, AddDisk, Difference, DiskState, DiskStatus, Lasts, LeftBehind, ResizeDisk,
 };
 use sublet_frontends::memcached::serve::Premises;
 use sublet_store::TenantError;
@@ -85,7 +85,30 @@ impl Shelf {
             let said = said.clone();
             shelf.named.lock().insert(name, Named { said, closed });
         }
+        shelf.look_back();
         Ok(shelf)
+    }
+
+    /// Finds pages of swap that a daemon before this one left, of whatever disk.
+    fn look_back(&self) {
+        if let Err(error) = self.disks.find_stage() {
+            tracing::error!(%error, "nobody knows whether pages of swap were left behind");
+        }
+        for left in self.left_behind() {
+            tracing::warn!(disk = %left.name, pages = left.pages, "pages of swap were left behind, and no disk writes them: `sublet disk show` says what to do");
+        }
+    }
+
+    /// What was swapped and no disk writes, but for what a disk that stays closed had.
+    pub(super) fn left_behind(&self) -> Vec<LeftBehind> {
+        let named = self.named.lock();
+        let is_closed = |left: &LeftBehind| {
+            let named = named.get(&left.name);
+            named.is_some_and(|named| named.closed.is_some())
+        };
+        let mut all = self.disks.left_behind();
+        all.retain(|left| !is_closed(left));
+        all
     }
 
     /// Every disk, in order of names.
@@ -93,8 +116,7 @@ impl Shelf {
         let named = self.named.lock();
         let closed = named.values().filter_map(|named| {
             let status = named.closed_status()?;
-            // A stage that cannot be opened has been told of.
-            let dirty = self.disks.left_of(&named.said).unwrap_or_default().0;
+            let dirty = self.disks.left_of(&named.said.name).0;
             Some(DiskStatus { dirty, ..status })
         });
         let mut all: Vec<DiskStatus> = self.disks.list().into_iter().chain(closed).collect();
@@ -308,6 +330,7 @@ impl Daemon {
         messages::Disks {
             version: messages::VERSION,
             disks: self.disk_statuses(),
+            left_behind: self.shelf.left_behind(),
         }
     }
 

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use sublet_client::messages::{DiskState, DiskStatus, Status};
-use sublet_types::{DiskListen, DiskSettings};
+use sublet_client::messages::{DiskState, DiskStatus, LeftBehind, Status};
+use sublet_types::{DiskListen, DiskSettings, Pages};
 
 use super::bounds::Bounds;
 use crate::config::Config;
@@ -64,6 +64,8 @@ fn lines(status: &Status, config: &Config, granted: &Granted) -> Vec<(&'static s
         lines.push(("tenant", format!("{name}: {places}")));
     }
     lines.extend(status.disks.iter().map(|disk| ("disk", disk_line(disk))));
+    let left = status.left_behind.iter();
+    lines.extend(left.map(|left| ("disk", left_line(left))));
     lines.push(("admin", status.daemon.admin.clone()));
     lines.extend(
         granted
@@ -104,6 +106,11 @@ fn disk_line(disk: &DiskStatus) -> String {
     let places: Vec<String> = listen.iter().map(DiskListen::to_string).collect();
     let (size, places) = (disk.size, places.join(", "));
     format!("{name}: {kind} of {size} for {tenant}, at {places}")
+}
+
+fn left_line(left: &LeftBehind) -> String {
+    let (name, pages) = (&left.name, Pages(left.pages));
+    format!("{name}: {pages} were left behind; sublet disk show {name} says what to do")
 }
 
 /// Says so when the process may not open as many files as it promises connections.

@@ -5,10 +5,10 @@ use std::io;
 use std::path::PathBuf;
 
 use sublet_client::messages::{self, Lasts, RemoveDisk, RemovedDisk};
-use sublet_types::{DiskKind, DiskName, DiskSettings, Pages};
+use sublet_types::{DiskKind, DiskName, Pages};
 
 use super::daemon::{Daemon, Declined};
-use super::disks::Shelf;
+use super::disks::{Named, Shelf};
 use crate::config::DiskChange;
 use crate::disk::{DiskError, Unwritten};
 
@@ -44,11 +44,21 @@ impl Behind {
     }
 }
 
+/// How a disk stands that is to go.
+enum Standing {
+    Open,
+    /// It could not be opened, for that reason.
+    Closed(String),
+    /// It is served no more; pages may have been left behind.
+    Gone,
+}
+
 impl Shelf {
     fn behind(&self, name: &DiskName) -> Result<Behind, DiskError> {
         let all = self.named.lock();
-        let named = all.get(name);
-        let said = &named.ok_or_else(|| DiskError::NoDisk(name.clone()))?.said;
+        let Some(Named { said, .. }) = all.get(name) else {
+            return self.behind_left(name);
+        };
         let ours = match said.kind {
             DiskKind::Swap => self.disks.own_file(name),
             DiskKind::Disk => None,
@@ -59,40 +69,50 @@ impl Shelf {
         })
     }
 
+    /// Of a disk that left pages behind only the file is known that may have been made for it.
+    fn behind_left(&self, name: &DiskName) -> Result<Behind, DiskError> {
+        match self.disks.left_of(name) {
+            Pages(0) => Err(DiskError::NoDisk(name.clone())),
+            _ => Ok(Behind {
+                path: self.disks.own_file(name).filter(|file| file.exists()),
+                is_ours: true,
+            }),
+        }
+    }
+
     /// Finds out whether a disk can go without a loss: brings everything to its backing.
     fn clear(&self, name: &DiskName) -> Result<(), DiskError> {
-        let Some((said, why)) = self.closed(name)? else {
-            return self.disks.clear(name);
-        };
-        match self.disks.left_of(&said)? {
-            Pages(0) => Ok(()),
-            left => Err(DiskError::Unwritten {
-                name: name.clone(),
+        let (name, left) = (name.clone(), self.disks.left_of(name));
+        match (self.standing(&name), left) {
+            (Standing::Open, _) => self.disks.clear(&name),
+            (_, Pages(0)) => Ok(()),
+            (Standing::Closed(why), left) => Err(DiskError::Unwritten {
+                name,
                 source: io::Error::other(why),
                 left,
             }),
+            (Standing::Gone, left) => Err(DiskError::LeftBehind { name, left }),
         }
     }
 
     /// Ends a disk; says how much was given up.
     pub(super) fn remove(&self, name: &DiskName, unwritten: Unwritten) -> Result<Pages, DiskError> {
-        let given_up = match self.closed(name)? {
-            None => self.disks.remove(name, unwritten)?,
-            Some((said, _)) => {
-                self.disks.left_of(&said)?;
-                self.disks.forget(name)
-            }
+        let given_up = match self.standing(name) {
+            Standing::Open => self.disks.remove(name, unwritten)?,
+            Standing::Closed(_) | Standing::Gone => self.disks.forget(name),
         };
         self.named.lock().remove(name);
+        self.disks.fold_stage();
         Ok(given_up)
     }
 
-    /// What was said of a disk that is closed, and why it is; nothing of one that is open.
-    fn closed(&self, name: &DiskName) -> Result<Option<(DiskSettings, String)>, DiskError> {
+    fn standing(&self, name: &DiskName) -> Standing {
         let all = self.named.lock();
-        let named = all.get(name);
-        let named = named.ok_or_else(|| DiskError::NoDisk(name.clone()))?;
-        Ok(named.closed.clone().map(|why| (named.said.clone(), why)))
+        match all.get(name).map(|named| named.closed.clone()) {
+            Some(None) => Standing::Open,
+            Some(Some(why)) => Standing::Closed(why),
+            None => Standing::Gone,
+        }
     }
 }
 

@@ -1,12 +1,13 @@
 //! `sublet disk`: disks and swap of virtual machines.
 
 mod add;
+pub(crate) mod left;
 mod page;
 mod paste;
 
 use std::io::{self, Write};
 
-use sublet_client::messages::{DiskStatus, RemoveDisk, RemovedDisk, ResizeDisk};
+use sublet_client::messages::{Disks, RemoveDisk, RemovedDisk, ResizeDisk};
 use sublet_types::{Bytes, DiskName, Pages};
 
 use crate::exit::Exit;
@@ -100,16 +101,10 @@ fn said(verb: &Verb) -> Result<String, Exit> {
             let all = reach.ask(|admin| admin.disks())?;
             Ok(match json {
                 true => as_json(&all),
-                false => list(&all.disks),
+                false => list(&all),
             })
         }
-        Verb::Show { name, json, reach } => {
-            let disk = reach.ask(|admin| admin.disk(name))?;
-            Ok(match json {
-                true => as_json(&disk),
-                false => page::page(&disk),
-            })
-        }
+        Verb::Show { name, json, reach } => show(name, *json, reach),
         Verb::Remove {
             name,
             force,
@@ -160,10 +155,26 @@ fn removed(name: &DiskName, gone: &RemovedDisk) -> String {
     format!("{name}: removed{lost}{left}\n")
 }
 
-fn list(disks: &[DiskStatus]) -> String {
-    match disks.is_empty() {
+fn show(name: &DiskName, json: bool, reach: &Reach) -> Result<String, Exit> {
+    let all = reach.ask(|admin| admin.disks())?;
+    let left = left::of(&all, name);
+    let is_served = all.disks.iter().any(|disk| disk.settings.name == *name);
+    match left.filter(|_| !is_served) {
+        Some(left) if json => return Ok(as_json(left)),
+        Some(left) => return Ok(format!("{name}: {}\n", left::said(left))),
+        None => {}
+    }
+    let disk = reach.ask(|admin| admin.disk(name))?;
+    Ok(match json {
+        true => as_json(&disk),
+        false => page::page(&disk, left),
+    })
+}
+
+fn list(all: &Disks) -> String {
+    match all.disks.is_empty() && all.left_behind.is_empty() {
         true => "no disks; sublet disk add makes one\n".to_owned(),
-        false => status::disks(disks),
+        false => status::disks(&all.disks, &all.left_behind),
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use sublet_client::messages::DiskStatus;
+use sublet_client::messages::{DiskStatus, LeftBehind};
 use sublet_types::{Bytes, DiskSettings, Pages};
 
-use super::paste;
+use super::{left, paste};
 
 /// A disk in a line.
 pub(super) fn line(disk: &DiskStatus) -> String {
@@ -20,9 +20,10 @@ pub(super) fn line(disk: &DiskStatus) -> String {
 }
 
 /// Everything, and what to paste.
-pub(super) fn page(disk: &DiskStatus) -> String {
+pub(super) fn page(disk: &DiskStatus, left: Option<&LeftBehind>) -> String {
     let mut page = String::new();
-    for (name, text) in facts(disk) {
+    let left = left.map(|left| ("but", left::said(left)));
+    for (name, text) in facts(disk).into_iter().chain(left) {
         let _ = writeln!(page, "{name:<10} {text}");
     }
     for change in &disk.differences {

@@ -4,16 +4,16 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
-use sublet_client::messages::{DiskState, RemoveDisk};
+use sublet_client::messages::{Deserted, DiskState, RemoveDisk};
 
 use crate::daemon::{Daemon, Folder, text};
 use crate::guest::Guest;
 
 /// A backing that can be broken for good: a sealed memfd refuses every write.
-struct Backing(File);
+pub(crate) struct Backing(File);
 
 impl Backing {
-    fn new() -> Backing {
+    pub(crate) fn new() -> Backing {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = File::from(memfd_create("backing", flags).expect("a memfd"));
         file.set_len(1 << 20).expect("grown");
@@ -30,7 +30,7 @@ impl Backing {
 }
 
 /// A daemon whose swap disk `swap` has that backing. Its pages stay in memory until somebody wants them written.
-fn serve(folder: &Folder, backing: &Backing) -> Daemon {
+pub(crate) fn serve(folder: &Folder, backing: &Backing) -> Daemon {
     folder.serve_config(&format!(
         "[disks.swap]\ntenant = \"guests\"\nkind = \"swap\"\ndurability = \"memory\"\nbacking = {:?}\nlisten = [\"unix:{}\"]\n",
         backing.path(),
@@ -39,7 +39,7 @@ fn serve(folder: &Folder, backing: &Backing) -> Daemon {
 }
 
 /// Three pages that only memory has.
-fn write_pages(folder: &Folder, backing: &Backing) -> Guest {
+pub(crate) fn write_pages(folder: &Folder, backing: &Backing) -> Guest {
     let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
     backing.fail();
     for page in 0..3 {
@@ -129,6 +129,17 @@ fn a_disk_with_another_backing_keeps_what_the_first_did_not_take_until_that_word
     let _again = serve(&folder, &second);
     let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
     assert_eq!(dirty(&folder), 0, "its backing has none of the pages");
+    let left = folder.admin().disks().expect("answered").left_behind;
+    assert_eq!((left.len(), left[0].pages), (1, 3));
+    assert_eq!(left[0].why, Deserted::OtherBacking);
+    let shown = folder.ask(&["disk", "show", "swap"]);
+    for expected in [
+        "swap: swap of 1.00 MiB for guests, serving",
+        "3 pages (12.0 KiB) were left behind",
+        "another backing now",
+    ] {
+        assert!(shown.contains(expected), "{expected} in {shown}");
+    }
     let refused = folder.sublet(&["disk", "remove", "swap"]);
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     for expected in [

@@ -8,6 +8,7 @@ mod disks;
 mod draining;
 mod guest;
 mod keeper;
+mod left_behind;
 mod life;
 mod locked;
 mod metrics;

@@ -54,6 +54,14 @@ pub enum KeeperError {
     InUse(PathBuf),
 }
 
+impl KeeperError {
+    /// The system refused, at the keeper's socket.
+    pub(in super::super) fn at(socket: &Path, source: io::Error) -> KeeperError {
+        let path = socket.to_owned();
+        KeeperError::System { path, source }
+    }
+}
+
 /// How long to wait before another try at a keeper.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -82,15 +90,28 @@ impl Kept {
     /// The memfd that the keeper at `socket` has; where there is none, a new one with so many slots and a keeper for
     /// it, this program as `sublet keep SOCKET`.
     pub(in super::super) fn take(socket: &Path, slots: u32) -> Result<Kept, KeeperError> {
-        let failed = |source| KeeperError::System {
-            path: socket.to_owned(),
-            source,
-        };
-        let keeper = match ask_for(socket) {
-            Ok(keeper) => keeper,
-            Err(error) if is_nobody(&error) => make(socket, slots).map_err(failed)?,
-            Err(error) => return Err(failed(error)),
-        };
+        match Kept::find(socket)? {
+            Some(kept) => Ok(kept),
+            None => {
+                let keeper =
+                    make(socket, slots).map_err(|source| KeeperError::at(socket, source))?;
+                Kept::of(socket, keeper)
+            }
+        }
+    }
+
+    /// The memfd that the keeper at `socket` has, if there is one.
+    pub(in super::super) fn find(socket: &Path) -> Result<Option<Kept>, KeeperError> {
+        match ask_for(socket) {
+            Ok(keeper) => Kept::of(socket, keeper).map(Some),
+            Err(error) if is_nobody(&error) => Ok(None),
+            Err(source) => Err(KeeperError::at(socket, source)),
+        }
+    }
+
+    /// Takes over what a keeper has, and sees to it that there is always one.
+    fn of(socket: &Path, keeper: Keeper) -> Result<Kept, KeeperError> {
+        let failed = |source| KeeperError::at(socket, source);
         // Opened anew, so that the lock is this process's.
         let path = format!("/proc/self/fd/{}", keeper.memfd.as_raw_fd());
         let file = OpenOptions::new()
@@ -119,15 +140,21 @@ impl Kept {
         self.file.try_clone()
     }
 
-    /// Nothing is left to keep.
+    /// Nothing is left to keep. The socket is free when this returns.
     pub(in super::super) fn end(self) {
         self.is_over.store(true, Ordering::Release);
-        let told =
-            UnixStream::connect(&self.socket).and_then(|mut keeper| keeper.write_all(&[END]));
-        if let Err(error) = told {
+        if let Err(error) = ask_to_end(&self.socket) {
             tracing::debug!(%error, "the keeper of swap pages is gone already");
         }
     }
+}
+
+/// Asks a keeper to end, and waits until its socket is gone.
+fn ask_to_end(socket: &Path) -> io::Result<()> {
+    let mut keeper = UnixStream::connect(socket)?;
+    keeper.set_read_timeout(Some(PATIENCE))?;
+    keeper.write_all(&[END])?;
+    keeper.read(&mut [0]).map(|_| ())
 }
 
 fn is_nobody(error: &io::Error) -> bool {
@@ -259,26 +286,23 @@ pub fn keep(socket: &Path) -> io::Result<()> {
     rustix::process::umask(before);
     let listener = listener?;
     fs::set_permissions(socket, fs::Permissions::from_mode(0o600))?;
-    for visitor in listener.incoming() {
-        let is_over = match visitor {
-            Ok(visitor) => attend(visitor, &kept).unwrap_or(false),
-            Err(_) => {
-                // No descriptor or no memory for it: later, perhaps.
-                std::thread::sleep(PAUSE);
-                false
-            }
+    loop {
+        let visitor = listener.accept().map(|(visitor, _)| visitor);
+        let Ok(mut visitor) = visitor else {
+            // No descriptor or no memory for it: later, perhaps.
+            std::thread::sleep(PAUSE);
+            continue;
         };
-        if is_over {
-            break;
+        if attend(&mut visitor, &kept).unwrap_or(false) {
+            break fs::remove_file(socket);
         }
     }
-    fs::remove_file(socket)
 }
 
 /// Does what a visitor wants. Says whether that was to end.
-fn attend(mut visitor: UnixStream, kept: &OwnedFd) -> io::Result<bool> {
+fn attend(visitor: &mut UnixStream, kept: &OwnedFd) -> io::Result<bool> {
     visitor.set_read_timeout(Some(PATIENCE))?;
-    let peer = rustix::net::sockopt::socket_peercred(&visitor)?;
+    let peer = rustix::net::sockopt::socket_peercred(&*visitor)?;
     if peer.uid != rustix::process::geteuid() {
         return Ok(false);
     }
@@ -292,7 +316,7 @@ fn attend(mut visitor: UnixStream, kept: &OwnedFd) -> io::Result<bool> {
     let fds = [kept.as_fd()];
     ancillary.push(SendAncillaryMessage::ScmRights(&fds));
     sendmsg(
-        &visitor,
+        &*visitor,
         &[IoSlice::new(&wanted)],
         &mut ancillary,
         SendFlags::NOSIGNAL,

@@ -378,6 +378,16 @@ impl Stage {
             .collect()
     }
 
+    /// Pages of disks that nobody serves, by name.
+    pub(super) fn deserted(&self) -> BTreeMap<DiskName, u64> {
+        let index = self.index.lock();
+        let mut deserted = BTreeMap::new();
+        for known in index.disks.values().filter(|known| known.users == 0) {
+            *deserted.entry(known.whose.0.clone()).or_default() += known.pages;
+        }
+        deserted
+    }
+
     /// Whether all of it is in memory, taken or not.
     pub(super) fn is_locked(&self) -> bool {
         self.locked.is_some()

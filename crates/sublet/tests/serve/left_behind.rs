@@ -1,0 +1,109 @@
+//! Pages of swap of a disk that the config names no more.
+
+use sublet_client::messages::{Deserted, LeftBehind};
+
+use crate::ailing::{Backing, serve, write_pages};
+use crate::daemon::{Daemon, Folder, text};
+
+/// A daemon without any disk.
+fn serve_no_disk(folder: &Folder) -> Daemon {
+    let place = folder.path("guests.sock");
+    folder.serve_config(&format!(
+        "[tenants.guests]\nlisten = [\"unix:{}\"]\n",
+        place.display()
+    ))
+}
+
+/// A daemon without disks, after one whose swap disk `swap` had three pages that its backing did not take.
+fn serve_after(folder: &Folder, backing: &Backing) -> Daemon {
+    let first = serve(folder, backing);
+    drop(write_pages(folder, backing));
+    first.kill();
+    serve_no_disk(folder)
+}
+
+#[test]
+fn what_a_disk_left_behind_is_shown_until_it_is_given_up() {
+    let folder = Folder::new();
+    let daemon = serve_after(&folder, &Backing::new());
+    let greeting = &daemon.greeting;
+    assert!(
+        greeting.contains("swap: 3 pages (12.0 KiB) were left behind"),
+        "{greeting}"
+    );
+    let advice = "3 pages (12.0 KiB) were left behind that its backing did not take, \
+        and no disk of that name is served; \
+        add it again with the same name and backing and they are written, \
+        or give them up: sublet disk remove swap --force";
+    for page in [
+        folder.ask(&["disk", "list"]),
+        folder.ask(&["disk", "show", "swap"]),
+        folder.ask(&["status"]),
+    ] {
+        assert!(page.contains(advice), "{page}");
+    }
+    let list = folder.ask(&["disk", "list"]);
+    assert!(list.contains("swap  swap  –       left behind"), "{list}");
+    let left = folder.admin().status().expect("answered").left_behind;
+    let expected = LeftBehind {
+        name: "swap".parse().expect("a name"),
+        pages: 3,
+        why: Deserted::NoDisk,
+    };
+    assert_eq!(left, std::slice::from_ref(&expected));
+    let shown: LeftBehind =
+        serde_json::from_str(&folder.ask(&["disk", "show", "swap", "--json"])).expect("JSON");
+    assert_eq!(shown, expected);
+
+    let refused = folder.sublet(&["disk", "remove", "swap"]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    for expected in [
+        "disk swap is served no more; 3 pages (12.0 KiB) that only memory has would be lost",
+        "disk remove NAME --force",
+    ] {
+        assert!(text(&refused.stderr).contains(expected), "{refused:?}");
+    }
+    assert_eq!(
+        folder.ask(&["disk", "remove", "swap", "--force"]),
+        "swap: removed; given up: 3 pages (12.0 KiB) that its backing did not take\n"
+    );
+    assert_eq!(
+        folder.ask(&["disk", "list"]),
+        "no disks; sublet disk add makes one\n"
+    );
+    assert!(
+        !folder.path("admin.stage").exists(),
+        "the host has the memory back"
+    );
+    let again = folder.sublet(&["disk", "remove", "swap", "--force"]);
+    assert!(
+        text(&again.stderr).contains("no disk is called swap"),
+        "{again:?}"
+    );
+    assert_eq!(daemon.end().0, Some(0));
+}
+
+#[test]
+fn what_a_disk_left_behind_is_there_when_it_comes_back() {
+    let folder = Folder::new();
+    let backing = Backing::new();
+    let between = serve_after(&folder, &backing);
+    assert_eq!(between.end().0, Some(0));
+    let _last = serve(&folder, &backing);
+    let all = folder.admin().disks().expect("answered");
+    assert_eq!((all.disks[0].dirty, all.left_behind), (3, Vec::new()));
+    folder.ask(&["disk", "remove", "swap", "--force"]);
+}
+
+#[test]
+fn a_stage_with_nothing_on_it_ends_where_no_disk_needs_it() {
+    let folder = Folder::new();
+    serve(&folder, &Backing::new()).kill();
+    assert!(folder.path("admin.stage").exists(), "it was kept");
+    let _daemon = serve_no_disk(&folder);
+    assert!(folder.admin().disks().expect("answered").disks.is_empty());
+    assert!(
+        !folder.path("admin.stage").exists(),
+        "the host has the memory back"
+    );
+}
