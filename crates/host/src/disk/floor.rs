@@ -41,10 +41,10 @@ pub(super) struct Floor {
 }
 
 impl Floor {
-    /// A floor on this thread, for a disk.
-    pub(super) fn new(disk: Arc<Backed>, doorman: &Doorman) -> io::Result<Rc<Floor>> {
-        Ok(Rc::new(Floor {
-            engine: Engine::start(&disk.bell, disk.slow)?,
+    /// A floor on this thread, for a disk whose backing `engine` reads and writes.
+    pub(super) fn new(disk: Arc<Backed>, doorman: &Doorman, engine: Engine) -> Rc<Floor> {
+        Rc::new(Floor {
+            engine,
             ranges: Rc::default(),
             tenancy: doorman.open(disk.tenant),
             tally: disk.tallies.open(),
@@ -52,24 +52,30 @@ impl Floor {
             at_work: Cell::new(0),
             ahead: Cell::new(0),
             disk,
-        }))
+        })
     }
 
     /// Works until the disk's inbox has ended and everything is done.
     pub(super) fn run(self: Rc<Floor>) -> io::Result<()> {
         let mut pool = LocalPool::new();
-        for _ in 0..HANDS {
-            self.employ(&pool.spawner(), Rc::clone(&self).hand())?;
-        }
-        if self.disk.swap.is_some() {
-            self.employ(&pool.spawner(), Rc::clone(&self).write_behind())?;
-        }
+        self.begin(&pool.spawner())?;
         while self.at_work.get() > 0 {
             pool.run_until_stalled();
             let longest = self.engine.turn()?;
             if !self.call_hands() && longest != Some(Duration::ZERO) && self.at_work.get() > 0 {
                 self.disk.bell.wait(longest)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Gives every hand its place.
+    pub(super) fn begin(self: &Rc<Floor>, spawner: &impl LocalSpawn) -> io::Result<()> {
+        for _ in 0..HANDS {
+            self.employ(spawner, Rc::clone(self).hand())?;
+        }
+        if self.disk.swap.is_some() {
+            self.employ(spawner, Rc::clone(self).write_behind())?;
         }
         Ok(())
     }
@@ -89,7 +95,7 @@ impl Floor {
     }
 
     /// Wakes as many idle hands as there are things to do; all of them when everything ends.
-    fn call_hands(&self) -> bool {
+    pub(super) fn call_hands(&self) -> bool {
         let mut idle = self.idle.borrow_mut();
         let wanted = match self.disk.inbox.has_ended() {
             true => {

@@ -12,11 +12,13 @@ use std::time::{Duration, Instant};
 
 use sublet_frontends::memcached::serve::Premises;
 use sublet_frontends::tenancy::Doorman;
+use sublet_store::Store;
 use sublet_types::{Bytes, DiskKind, DiskSettings, Fill, PAGE_BYTES, PoolFlags, TenantId};
 
 use super::backed::Backed;
 use super::backing::{Backing, BackingError};
 use super::bell::Bell;
+use super::engine::Engine;
 use super::figures::Tallies;
 use super::floor::Floor;
 use super::inbox::Inbox;
@@ -76,42 +78,10 @@ impl OpenDisk {
         settings: &DiskSettings,
         opening: &Opening<'_>,
     ) -> Result<OpenDisk, DiskError> {
-        let has = backing.bytes().map_err(DiskError::System)?;
-        // It may have been larger for a while.
-        let bytes = settings.size.map_or(has, |said| said.0.min(has));
-        let mark = backing.mark().map_err(DiskError::System)?;
-        let bell = Arc::new(Bell::new().map_err(DiskError::System)?);
         let (settings, tenant) = (settings.clone(), opening.tenant);
         let stage = opening.stage.clone();
         let store = Arc::clone(&opening.premises.store);
-        let make = move || {
-            let pool = store.create_pool(tenant, pool_flags(&settings), None)?;
-            store.set_windows(pool, settings.windows.unwrap_or_default());
-            let durability = settings.durability();
-            let swap = stage.map(|stage| {
-                let bell = Arc::clone(&bell);
-                Swap::new(stage, (&settings.name, mark), durability, bell)
-            });
-            Ok(Backed {
-                tenant,
-                pool,
-                inbox: Inbox::new(Arc::clone(&bell)),
-                slow: settings.slow,
-                reading: Reading::new(
-                    bytes / PAGE_BYTES,
-                    settings.fill.unwrap_or_default(),
-                    settings.sequential_max,
-                    RandomState::new().hash_one(&settings.name),
-                ),
-                settings,
-                tallies: Tallies::default(),
-                bytes: AtomicU64::new(bytes),
-                ailments: Default::default(),
-                backing,
-                bell,
-                swap,
-            })
-        };
+        let make = move || assemble(backing, settings, tenant, stage, &store);
         employ(opening.premises.clone(), make)
     }
 
@@ -141,6 +111,47 @@ impl OpenDisk {
             swap.wake();
         }
     }
+}
+
+/// A disk that nobody is at work on yet, with a pool of its own.
+pub(super) fn assemble(
+    backing: Backing,
+    settings: DiskSettings,
+    tenant: TenantId,
+    stage: Option<Arc<Stage>>,
+    store: &Store,
+) -> Result<Backed, DiskError> {
+    let has = backing.bytes().map_err(DiskError::System)?;
+    // It may have been larger for a while.
+    let bytes = settings.size.map_or(has, |said| said.0.min(has));
+    let mark = backing.mark().map_err(DiskError::System)?;
+    let bell = Arc::new(Bell::new().map_err(DiskError::System)?);
+    let pool = store.create_pool(tenant, pool_flags(&settings), None)?;
+    store.set_windows(pool, settings.windows.unwrap_or_default());
+    let durability = settings.durability();
+    let swap = stage.map(|stage| {
+        let bell = Arc::clone(&bell);
+        Swap::new(stage, (&settings.name, mark), durability, bell)
+    });
+    Ok(Backed {
+        tenant,
+        pool,
+        inbox: Inbox::new(Arc::clone(&bell)),
+        slow: settings.slow,
+        reading: Reading::new(
+            bytes / PAGE_BYTES,
+            settings.fill.unwrap_or_default(),
+            settings.sequential_max,
+            RandomState::new().hash_one(&settings.name),
+        ),
+        settings,
+        tallies: Tallies::default(),
+        bytes: AtomicU64::new(bytes),
+        ailments: Default::default(),
+        backing,
+        bell,
+        swap,
+    })
 }
 
 fn open_backing(settings: &DiskSettings, opening: &Opening<'_>) -> Result<Backing, DiskError> {
@@ -276,8 +287,11 @@ fn begin(
     } = premises;
     let doorman = Doorman::new(store, *clock, ledger)?;
     let disk = Arc::new(make()?);
-    match Floor::new(Arc::clone(&disk), &doorman) {
-        Ok(floor) => Ok((doorman, floor)),
+    match Engine::start(&disk.bell, disk.slow) {
+        Ok(engine) => {
+            let floor = Floor::new(disk, &doorman, engine);
+            Ok((doorman, floor))
+        }
         Err(error) => {
             doorman.open(disk.tenant).destroy_pool(disk.pool);
             Err(DiskError::System(error))

@@ -1,6 +1,7 @@
 //! A disk against a model: an array of bytes.
 
 mod ailing;
+mod killed;
 
 use std::path::Path;
 use std::sync::Arc;

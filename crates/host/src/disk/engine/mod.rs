@@ -45,16 +45,16 @@ pub(super) enum Deed {
 }
 
 /// A deed, with all it needs.
-struct Job {
-    deed: Deed,
-    file: Arc<File>,
-    at: u64,
-    buffer: Buffer,
-    part: Range<usize>,
+pub(super) struct Job {
+    pub(super) deed: Deed,
+    pub(super) file: Arc<File>,
+    pub(super) at: u64,
+    pub(super) buffer: Buffer,
+    pub(super) part: Range<usize>,
 }
 
 /// Who carries jobs out. Rings the bell when one is done.
-trait Carrier {
+pub(super) trait Carrier {
     /// Takes a job, or gives it back when it has enough to do.
     fn carry(&mut self, token: usize, job: Job) -> Result<(), Job>;
 
@@ -99,7 +99,7 @@ impl Engine {
         Ok(Engine::of(carrier, slow))
     }
 
-    fn of(carrier: Box<dyn Carrier>, slow: Option<Slow>) -> Engine {
+    pub(super) fn of(carrier: Box<dyn Carrier>, slow: Option<Slow>) -> Engine {
         Engine {
             carrier: RefCell::new(carrier),
             places: RefCell::new(Places {
