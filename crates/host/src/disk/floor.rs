@@ -18,6 +18,7 @@ use super::engine::Engine;
 use super::figures::Tally;
 use super::inbox::Job;
 use super::ranges::Ranges;
+use super::rooms::Rooms;
 use super::swap::Swap;
 use super::work::Answer;
 
@@ -34,6 +35,7 @@ pub(super) struct Floor {
     pub(super) ranges: Rc<Ranges>,
     pub(super) tenancy: Tenancy,
     pub(super) tally: Arc<Tally>,
+    pub(super) rooms: Rooms,
     idle: RefCell<Vec<Waker>>,
     at_work: Cell<usize>,
     /// Hands that read ahead.
@@ -48,6 +50,7 @@ impl Floor {
             ranges: Rc::default(),
             tenancy: doorman.open(disk.tenant),
             tally: disk.tallies.open(),
+            rooms: Rooms::default(),
             idle: RefCell::new(Vec::with_capacity(HANDS)),
             at_work: Cell::new(0),
             ahead: Cell::new(0),

@@ -19,6 +19,7 @@ mod open;
 mod places;
 mod ranges;
 mod reading;
+mod rooms;
 mod shelf;
 mod stage;
 mod swap;

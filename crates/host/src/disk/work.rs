@@ -62,10 +62,11 @@ impl Floor {
             let (result, buffer) = self.fill(&cover, buffer, position).await;
             return Answer::of_io(result, buffer);
         }
-        let room = Buffer::zeroed(cover.bytes());
+        let room = self.rooms.take(cover.bytes());
         let (result, room) = self.fill(&cover, room, position).await;
         let mut buffer = buffer;
         buffer.copy_from_slice(&room[cover.within()]);
+        self.rooms.give_back(room);
         Answer::of_io(result, buffer)
     }
 
@@ -213,10 +214,16 @@ impl Floor {
     ) -> io::Result<()> {
         let swap = self.disk.swap.as_ref();
         let _merging = swap.map(|swap| swap.merge(&cover.pages));
-        let (filled, mut room) = self.fill(cover, Buffer::zeroed(cover.bytes()), 0).await;
-        filled?;
-        change(&mut room[cover.within()]);
-        self.write_pages(cover, room, lasting).await.0
+        let room = self.rooms.take(cover.bytes());
+        let (result, room) = match self.fill(cover, room, 0).await {
+            (Ok(()), mut room) => {
+                change(&mut room[cover.within()]);
+                self.write_pages(cover, room, lasting).await
+            }
+            failed => failed,
+        };
+        self.rooms.give_back(room);
+        result
     }
 
     /// Writes whole pages through to the backing, then has memory follow. If the backing fails nobody knows what

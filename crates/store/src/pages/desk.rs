@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use sublet_types::{ObjectId, PageIndex, PoolId, Second};
 
+use super::directory::Whereabouts;
 use super::key::Key;
 use super::opened::Opened;
 use super::pools::Pool;
@@ -29,6 +30,10 @@ pub(crate) struct Desk<'a> {
     pub(crate) luck: u64,
     pub(crate) worker: &'a dyn Aside,
 }
+
+/// Room for the pages of an object, for one call after the other.
+#[derive(Default)]
+pub(crate) struct Found(Vec<(Key, Whereabouts)>);
 
 /// What became of an attempt to put.
 pub(crate) enum Tried<'a, F> {
@@ -214,14 +219,13 @@ impl<'a> Desk<'a> {
     }
 
     /// Flushes an object. Says whether the pool is there.
-    pub(crate) fn flush_object(&self, pool: PoolId, object: ObjectId) -> bool {
-        let mut found = Vec::with_capacity(FLUSHED_AT_ONCE.min(512));
+    pub(crate) fn flush_object(&self, pool: PoolId, object: ObjectId, found: &mut Found) -> bool {
         let mut next = Some(0);
         while let Some(from) = next {
             let Some(mut open) = self.open(pool, object, PageIndex(0)) else {
                 return false;
             };
-            next = open.flush_part(from, &mut found);
+            next = open.flush_part(from, &mut found.0);
         }
         true
     }

@@ -34,7 +34,7 @@ use crate::api::{PageFigures, PageSettings, StoreSettings};
 use crate::arena::{Arena, BlockId, Claimant, PageKind};
 use crate::tenants::{Tenant, Tenants};
 pub(crate) use ahead::BATCH;
-pub(crate) use desk::{Desk, Displacing, Tried};
+pub(crate) use desk::{Desk, Displacing, Found, Tried};
 #[cfg(test)]
 pub(crate) use evict::WINDOW_PAGES;
 pub(crate) use frame::{FrameId, Frames, HITS_MAX, Queue, QueueId};

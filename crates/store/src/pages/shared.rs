@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use sublet_types::{ObjectId, Pages as PageCount, PoolFlags, PoolId, SharedName, TenantId};
 
 use super::Pages;
-use super::desk::Desk;
+use super::desk::{Desk, Found};
 use super::pools::Pool;
 use crate::api::{PageKey, PoolError};
 use crate::tenants::Tenant;
@@ -211,8 +211,9 @@ impl Desk<'_> {
                 }
             }
             Left::Objects(objects) => {
+                let mut found = Found::default();
                 for object in objects {
-                    desk.flush_object(base, object);
+                    desk.flush_object(base, object, &mut found);
                 }
             }
         }

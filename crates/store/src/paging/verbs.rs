@@ -141,7 +141,11 @@ impl Worker {
         object: ObjectId,
         now: Second,
     ) -> bool {
-        self.at_desk(tenant, now, |desk| desk.flush_object(pool, object)) == Some(true)
+        let mut found = self.found.take();
+        let flush = |desk: Desk<'_>| desk.flush_object(pool, object, &mut found);
+        let is_there = self.at_desk(tenant, now, flush) == Some(true);
+        self.found.set(found);
+        is_there
     }
 
     /// Ends a pool, or a handle on a shared one. Says whether it was there.

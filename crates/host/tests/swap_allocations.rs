@@ -1,0 +1,266 @@
+//! A swapping guest makes the daemon allocate nothing (P3, the disk's part): else the host would swap to make room for
+//! swapping.
+//!
+//! Counted is the whole process: the thread that serves NBD, the disk's own, and this one, which is the guest and
+//! allocates nothing itself. Memory is full, so that each new page displaces another; the stage is small, so that
+//! some writes wait for the backing. Only where many pages change between places of their own and an extent's does a
+//! shard's directory grow, by a quarter at a time.
+
+use std::alloc::System;
+use std::env::args_os;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+use sublet_frontends::memcached::serve::Premises;
+use sublet_frontends::tenancy::{Clock, Ledger};
+use sublet_host::disk::{DiskGround, Disks, History, keep};
+use sublet_store::{PageSettings, Store, StoreSettings};
+use sublet_types::{
+    Bytes, DiskKind, DiskListen, DiskName, DiskSettings, TenantName, TenantSettings,
+};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+const MEMORY: Bytes = Bytes::mib(16);
+const DIRTY_MAX: Bytes = Bytes::kib(256);
+const DISK: Bytes = Bytes::mib(64);
+const PAGE: u64 = 4096;
+const PAGES: u64 = DISK.0 / PAGE;
+
+/// Of so many requests one may make a directory grow.
+const GROWTH_ONE_IN: u64 = 1000;
+
+/// Requests that are counted, of each kind.
+const COUNTED: u64 = 20_000;
+
+/// This program is the keeper of its own stage, too: `THIS keep SOCKET`.
+fn main() {
+    let words: Vec<_> = args_os().skip(1).collect();
+    match words.as_slice() {
+        [verb, socket] if verb == "keep" => keep(Path::new(socket)).expect("it keeps"),
+        _ => a_swapping_guest_allocates_nothing(),
+    }
+}
+
+/// Requests of one kind: what they are, and one of them.
+type Kind = (&'static str, fn(&mut Guest));
+
+fn a_swapping_guest_allocates_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("swap.sock");
+    let premises = premises();
+    let disks = Disks::open(
+        &premises,
+        DiskGround {
+            folder: Some(folder.path().to_owned()),
+            dirty_max: DIRTY_MAX,
+            keeper: folder.path().join("stage"),
+            threads: 1,
+        },
+    );
+    disks
+        .add(&swap(&socket), History::Unknown)
+        .expect("it opens");
+    let mut guest = Guest::of(&socket);
+    (0..PAGES).for_each(|page| guest.write(page));
+    let kinds: [Kind; 6] = [
+        ("pages written over the whole disk", |guest| {
+            let page = guest.luck(PAGES);
+            guest.write(page);
+        }),
+        ("pages written again", |guest| {
+            let page = guest.luck(64);
+            guest.write(page);
+        }),
+        ("pages read", |guest| {
+            let page = guest.luck(PAGES);
+            guest.read(page);
+        }),
+        ("parts of pages written", |guest| {
+            let page = guest.luck(PAGES);
+            guest.write_part(page);
+        }),
+        ("pages written and flushed", |guest| {
+            let page = guest.luck(PAGES);
+            guest.write(page);
+            guest.flush();
+        }),
+        ("clusters discarded and written anew", |guest| {
+            let page = guest.luck(PAGES);
+            guest.discard(page / 512 * 512, 512);
+            guest.write(page);
+        }),
+    ];
+    let counts = kinds.map(|(name, ask)| {
+        (0..2 * COUNTED).for_each(|_| ask(&mut guest));
+        drain_samples(&premises.store);
+        let before = allocated();
+        (0..COUNTED).for_each(|_| ask(&mut guest));
+        (name, allocated() - before)
+    });
+    disks.end();
+    for (name, allocations) in counts {
+        println!("{name}: {allocations} allocations for {COUNTED}");
+    }
+    for (name, allocations) in counts {
+        let few = allocations * GROWTH_ONE_IN <= COUNTED;
+        assert!(few, "{allocations} for {COUNTED} {name}");
+    }
+}
+
+/// Takes away what is followed of pages, as the Memory Manager does once a second.
+fn drain_samples(store: &Store) {
+    let tenants = store.tenants();
+    let mut samples = Vec::new();
+    tenants
+        .iter()
+        .for_each(|tenant| store.drain_samples(tenant.id, &mut samples));
+}
+
+/// Allocations and reallocations of this process so far.
+fn allocated() -> u64 {
+    let stats = ALLOCATOR.stats();
+    (stats.allocations + stats.reallocations) as u64
+}
+
+fn premises() -> Premises {
+    let store = Store::new(StoreSettings {
+        capacity: MEMORY,
+        limit: MEMORY,
+        item_max: Bytes::mib(1),
+        seed: 7,
+        evicts: true,
+        pages: PageSettings::default(),
+    });
+    let store = store.expect("addresses");
+    let tenant = TenantSettings {
+        name: tenant(),
+        weight: Default::default(),
+        floor: None,
+        ceiling: None,
+    };
+    store.add_tenant(tenant).expect("the first");
+    Premises {
+        store,
+        clock: Clock::start(),
+        ledger: Arc::new(Ledger::default()),
+    }
+}
+
+fn tenant() -> TenantName {
+    "guests".parse().expect("a name")
+}
+
+fn name() -> DiskName {
+    "swap".parse().expect("a name")
+}
+
+fn swap(socket: &Path) -> DiskSettings {
+    DiskSettings {
+        name: name(),
+        kind: DiskKind::Swap,
+        tenant: tenant(),
+        backing: None,
+        size: Some(DISK),
+        listen: vec![DiskListen::Unix(socket.display().to_string())],
+        mode: 0o600,
+        queues: 1,
+        read_only: false,
+        durability: None,
+        fill: None,
+        windows: None,
+        sequential_max: None,
+        slow: None,
+        tls: None,
+    }
+}
+
+const READ: u16 = 0;
+const WRITE: u16 = 1;
+const FLUSH: u16 = 3;
+const TRIM: u16 = 4;
+
+const SECTOR: u64 = 512;
+
+const HEAD: usize = 28;
+
+/// A guest over NBD that allocates nothing once it has its disk.
+struct Guest {
+    stream: UnixStream,
+    request: [u8; HEAD + PAGE as usize],
+    page: [u8; PAGE as usize],
+    seed: u64,
+}
+
+impl Guest {
+    fn of(socket: &Path) -> Guest {
+        let mut stream = UnixStream::connect(socket).expect("connected");
+        stream.read_exact(&mut [0; 18]).expect("a greeting");
+        let name = name();
+        let name = name.as_str().as_bytes();
+        let mut asked = 3u32.to_be_bytes().to_vec(); // fixed newstyle, no zeroes
+        asked.extend(b"IHAVEOPT");
+        asked.extend(1u32.to_be_bytes()); // EXPORT_NAME
+        asked.extend((name.len() as u32).to_be_bytes());
+        asked.extend(name);
+        stream.write_all(&asked).expect("sent");
+        stream.read_exact(&mut [0; 10]).expect("size and flags");
+        Guest {
+            stream,
+            request: [7; HEAD + PAGE as usize],
+            page: [0; PAGE as usize],
+            seed: 1,
+        }
+    }
+
+    /// A number below `bound`.
+    fn luck(&mut self, bound: u64) -> u64 {
+        self.seed = self
+            .seed
+            .wrapping_mul(0x5851_f42d_4c95_7f2d)
+            .wrapping_add(0x1405_7b7e_f767_814f);
+        (self.seed >> 33) % bound
+    }
+
+    fn write(&mut self, page: u64) {
+        self.ask(WRITE, page * PAGE, PAGE, PAGE as usize);
+    }
+
+    fn write_part(&mut self, page: u64) {
+        let at = page * PAGE + SECTOR;
+        self.ask(WRITE, at, SECTOR, SECTOR as usize);
+    }
+
+    fn flush(&mut self) {
+        self.ask(FLUSH, 0, 0, 0);
+    }
+
+    fn read(&mut self, page: u64) {
+        self.ask(READ, page * PAGE, PAGE, 0);
+        self.stream.read_exact(&mut self.page).expect("a page");
+    }
+
+    fn discard(&mut self, page: u64, pages: u64) {
+        self.ask(TRIM, page * PAGE, pages * PAGE, 0);
+    }
+
+    /// Sends a request with so many bytes behind it, and hears that it went well.
+    fn ask(&mut self, verb: u16, at: u64, len: u64, payload: usize) {
+        let request = &mut self.request;
+        request[..4].copy_from_slice(&0x2560_9513u32.to_be_bytes());
+        request[4..6].fill(0);
+        request[6..8].copy_from_slice(&verb.to_be_bytes());
+        request[16..24].copy_from_slice(&at.to_be_bytes());
+        request[24..28].copy_from_slice(&(len as u32).to_be_bytes());
+        request[HEAD..HEAD + 8].copy_from_slice(&self.seed.to_le_bytes());
+        let sent = self.stream.write_all(&request[..HEAD + payload]);
+        sent.expect("sent");
+        let mut reply = [0; 16];
+        self.stream.read_exact(&mut reply).expect("a reply");
+        assert_eq!(reply[4..8], [0; 4], "no error");
+    }
+}
