@@ -67,7 +67,7 @@ fn a_swapping_guest_allocates_nothing() {
         .expect("it opens");
     let mut guest = Guest::of(&socket);
     (0..PAGES).for_each(|page| guest.write(page));
-    let kinds: [Kind; 6] = [
+    let kinds: [Kind; 7] = [
         ("pages written over the whole disk", |guest| {
             let page = guest.luck(PAGES);
             guest.write(page);
@@ -83,6 +83,10 @@ fn a_swapping_guest_allocates_nothing() {
         ("parts of pages written", |guest| {
             let page = guest.luck(PAGES);
             guest.write_part(page);
+        }),
+        ("pages made zero", |guest| {
+            let page = guest.luck(PAGES);
+            guest.zero(page);
         }),
         ("pages written and flushed", |guest| {
             let page = guest.luck(PAGES);
@@ -183,6 +187,7 @@ const READ: u16 = 0;
 const WRITE: u16 = 1;
 const FLUSH: u16 = 3;
 const TRIM: u16 = 4;
+const WRITE_ZEROES: u16 = 6;
 
 const SECTOR: u64 = 512;
 
@@ -233,6 +238,10 @@ impl Guest {
     fn write_part(&mut self, page: u64) {
         let at = page * PAGE + SECTOR;
         self.ask(WRITE, at, SECTOR, SECTOR as usize);
+    }
+
+    fn zero(&mut self, page: u64) {
+        self.ask(WRITE_ZEROES, page * PAGE, PAGE, 0);
     }
 
     fn flush(&mut self) {

@@ -120,11 +120,26 @@ impl Swap {
     /// pages be under way to the backing.
     pub(super) fn put(&self, page: u64, bytes: &[u8], follow: impl FnOnce()) -> bool {
         let merging = self.stripe(page);
-        if *merging > 0 || self.stage.put(self.disk, page, bytes).is_err() {
+        *merging == 0 && self.put_locked(merging, page, bytes, follow)
+    }
+
+    /// The same for a page that the disk's thread holds, so that nobody but the caller puts it together with a part.
+    pub(super) fn put_held(&self, page: u64, bytes: &[u8], follow: impl FnOnce()) -> bool {
+        self.put_locked(self.stripe(page), page, bytes, follow)
+    }
+
+    fn put_locked(
+        &self,
+        stripe: MutexGuard<'_, u32>,
+        page: u64,
+        bytes: &[u8],
+        follow: impl FnOnce(),
+    ) -> bool {
+        if self.stage.put(self.disk, page, bytes).is_err() {
             return false;
         }
         follow();
-        drop(merging);
+        drop(stripe);
         self.wake();
         true
     }

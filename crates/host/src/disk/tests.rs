@@ -358,7 +358,7 @@ fn swap_outlives_its_daemon() {
     assert!(written[19 * 4096..20 * 4096] == [20; 4096]);
 }
 
-/// A page is written as a whole while a part of it is on its way to the backing: whichever comes last, the rest of
+/// A page is written as a whole while its rest is read for a part that is written: whichever comes last, the rest of
 /// the page is what was written as a whole.
 #[test]
 fn a_part_of_a_page_takes_nothing_older_along() {
@@ -370,24 +370,61 @@ fn a_part_of_a_page_takes_nothing_older_along() {
     });
     let desk = rig.desk();
     for n in 0..40u8 {
-        rig.write(&*desk, 8192, &[1; 4096]);
+        let at = u64::from(n) * 4096;
         let (to, answers) = channel();
+        let mut buffer = Buffer::zeroed(512);
+        buffer.fill(1);
         rig.disk().start(Request {
             verb: Verb::Write { lasting: false },
-            at: 8192,
+            at,
             len: 512,
-            buffer: Buffer::zeroed(512),
+            buffer,
             to: Arc::new(Asker(Mutex::new(to))),
             token: 0,
         });
         std::thread::sleep(Duration::from_micros(u64::from(n) * 200));
-        rig.write(&*desk, 8192, &[2 + n; 4096]);
+        rig.write(&*desk, at, &[2 + n; 4096]);
         let outcome = answers.recv_timeout(Duration::from_secs(20));
         assert_eq!(outcome.expect("answered").result, Ok(()));
-        let page = rig.read(&*desk, 8192, 4096);
+        let page = rig.read(&*desk, at, 4096);
         assert!(page[512..].iter().all(|byte| *byte == 2 + n), "round {n}");
-        assert!(page[..512].iter().all(|byte| [0, 2 + n].contains(byte)));
+        assert!(page[..512].iter().all(|byte| [1, 2 + n].contains(byte)));
     }
+}
+
+/// Parts of pages and zeroes are acknowledged from memory as whole pages are: the backing is read for the rest of a
+/// page, and written later.
+#[test]
+fn parts_of_pages_and_zeroes_of_swap_wait_for_no_write() {
+    let rig = Rig::new(DiskKind::Swap, |settings| {
+        settings.durability = Some(Durability::Memory);
+    });
+    let desk = rig.desk();
+    let zero = |at, len| {
+        let verb = Verb::Zero {
+            hole: true,
+            fast: true,
+            lasting: true,
+        };
+        let outcome = rig.ask(verb, at, len, Buffer::default());
+        assert_eq!(outcome.result, Ok(()));
+    };
+    rig.write(&*desk, 4096, &[1; 8192]);
+    rig.write(&*desk, 4096 - 512, &[2; 1024]);
+    zero(8192 - 512, 1024);
+    zero(16384, 8192);
+    let mut model = [0; 24576];
+    model[4096..12288].fill(1);
+    model[3584..4608].fill(2);
+    model[7680..8704].fill(0);
+    assert!(rig.read(&*desk, 0, model.len()) == model);
+
+    let disk = &rig.open.as_ref().expect("open").disk;
+    assert_eq!(disk.tallies.sum().written_through, 0);
+    assert_eq!(disk.swap.as_ref().expect("swap").dirty(), 5);
+    let path = rig.settings.backing.as_ref().expect("a path");
+    let backing = std::fs::read(path).expect("read");
+    assert!(backing.iter().all(|byte| *byte == 0), "nothing is written");
 }
 
 /// The end comes while requests wait and pages are staged: each is answered, all is written, nothing hangs.

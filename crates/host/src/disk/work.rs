@@ -11,12 +11,18 @@ use super::backed::Errand;
 use super::cover::{Cover, PAGE, by_object, key};
 use super::floor::Floor;
 use super::reading::Ahead;
+use super::swap::Swap;
 
 /// Pages of one read or write of the backing, at the most.
 const RUN_MAX: u64 = 1024;
 
 /// Bytes that are made zero by writing them, at a time.
 const ZEROES: usize = 1 << 20;
+
+/// Pages that swap is given as zeroes at once, at the most; of more its file system makes zeroes with one call.
+const STAGED_ZEROES_MAX: u64 = 256;
+
+const ZERO_PAGE: [u8; PAGE] = [0; PAGE];
 
 /// Extents that one question is answered with, at the most.
 const EXTENTS_MAX: usize = 128;
@@ -226,9 +232,31 @@ impl Floor {
         result
     }
 
+    /// Writes whole pages that are held: swap stages them, as far as it may, and all else goes through.
+    async fn write_pages(
+        &self,
+        cover: &Cover,
+        room: Buffer,
+        lasting: bool,
+    ) -> (io::Result<()>, Buffer) {
+        let bytes = |page| &room[cover.place(page)];
+        match self.stage_held(cover.pages.clone(), bytes) {
+            true => (Ok(()), room),
+            false => self.write_through(cover, room, lasting).await,
+        }
+    }
+
+    /// Acknowledges pages that are held from memory. Says whether that could be done with all of them.
+    fn stage_held<'b>(&self, mut pages: Range<u64>, bytes: impl Fn(u64) -> &'b [u8]) -> bool {
+        let swap = self.disk.swap.as_ref();
+        swap.filter(|swap| swap.takes()).is_some_and(|swap| {
+            pages.all(|page| swap.put_held(page, bytes(page), || self.put(page, bytes(page))))
+        })
+    }
+
     /// Writes whole pages through to the backing, then has memory follow. If the backing fails nobody knows what
     /// it has, so memory forgets.
-    async fn write_pages(
+    async fn write_through(
         &self,
         cover: &Cover,
         room: Buffer,
@@ -316,7 +344,8 @@ impl Floor {
         Answer::of(Ok(()), buffer)
     }
 
-    /// Makes a range zero: its whole pages by the file system where it can, the rest by writing.
+    /// Makes a range zero: its whole pages by staging zeroes where swap is given few, else by the file system where it
+    /// can; the rest by writing.
     pub(super) async fn zero(
         &self,
         at: u64,
@@ -330,7 +359,9 @@ impl Floor {
         let cover = Cover::of(at, len as usize);
         let whole = cover.whole();
         let _held = self.ranges.hold(cover.pages.clone()).await;
-        let made = match whole.is_empty() {
+        let few = whole.end - whole.start <= STAGED_ZEROES_MAX;
+        let is_staged = || few && self.stage_held(whole.clone(), |_| &ZERO_PAGE);
+        let made = match whole.is_empty() || is_staged() {
             true => Ok(()),
             false => self.zero_pages(whole.clone(), hole).await,
         };
@@ -343,13 +374,18 @@ impl Floor {
             Err(_) => self.write_zeroes_all(at..at + len).await,
         };
         let result = match (result, lasting) {
-            (Ok(()), true) => self.disk.backing.sync(&self.engine).await,
+            (Ok(()), true) if !self.lasts_already() => self.disk.backing.sync(&self.engine).await,
             (result, _) => result,
         };
         if let Err(error) = &result {
             self.tell_of_zeroing(error);
         }
         Answer::of_io(result, buffer)
+    }
+
+    /// Whether what is answered outlives the daemon without the backing's doing.
+    fn lasts_already(&self) -> bool {
+        self.disk.swap.as_ref().is_some_and(Swap::takes)
     }
 
     /// A backing that makes no holes and no zeroes does not fail.

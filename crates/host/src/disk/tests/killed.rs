@@ -235,11 +235,11 @@ impl Life {
         self.hands.run_until_stalled();
     }
 
-    fn ask(&self, verb: Verb, at: u64, buffer: Buffer, token: u64) {
+    fn ask(&self, verb: Verb, at: u64, len: u64, buffer: Buffer, token: u64) {
         self.disk.start(Request {
             verb,
             at,
-            len: buffer.len() as u64,
+            len,
             buffer,
             to: Arc::new(Asker(Mutex::new(self.asked.clone()))),
             token,
@@ -261,7 +261,7 @@ impl Life {
         // An answer that comes to somebody else meanwhile is looked at later.
         let (asked, answers) = channel();
         let to = std::mem::replace(&mut self.asked, asked);
-        self.ask(Verb::Read, at, Buffer::zeroed(PAGE), at);
+        self.ask(Verb::Read, at, PAGE as u64, Buffer::zeroed(PAGE), at);
         self.asked = to;
         for _ in 0..TURNS_MAX {
             self.turn();
@@ -365,6 +365,7 @@ impl Guest {
             9 => self.write_part(life, page),
             10 => self.trim(life, page),
             11 => life.drop_from_memory(page),
+            12 => self.zero(life, page),
             _ => {
                 let got = life.read(page);
                 self.check(page, &got, "is read");
@@ -402,9 +403,32 @@ impl Guest {
     fn send(&mut self, life: &Life, page: u64, at: u64, bytes: &[u8], after: Known) {
         let mut buffer = Buffer::zeroed(bytes.len());
         buffer.copy_from_slice(bytes);
+        let token = self.wait_for(page, after);
+        let len = bytes.len() as u64;
+        life.ask(Verb::Write { lasting: false }, at, len, buffer, token);
+    }
+
+    /// Makes a page zero, or all but its first sector.
+    fn zero(&mut self, life: &Life, page: u64) {
+        let from = self.luck.below(2) as usize * SECTOR;
+        let after = self.known[page as usize].clone().map(|mut page| {
+            page[from..].fill(0);
+            page
+        });
+        let token = self.wait_for(page, after);
+        let verb = Verb::Zero {
+            hole: false,
+            fast: false,
+            lasting: false,
+        };
+        let (at, len) = (page * PAGE as u64 + from as u64, (PAGE - from) as u64);
+        life.ask(verb, at, len, Buffer::default(), token);
+    }
+
+    fn wait_for(&mut self, page: u64, after: Known) -> u64 {
         self.tokens += 1;
         self.pending.insert(self.tokens, Pending { page, after });
-        life.ask(Verb::Write { lasting: false }, at, buffer, self.tokens);
+        self.tokens
     }
 
     fn trim(&mut self, life: &Life, page: u64) {
