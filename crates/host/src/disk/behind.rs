@@ -11,6 +11,7 @@ use sublet_types::{Durability, PAGE_BYTES};
 
 use super::backed::Errand;
 use super::cover::PAGE;
+use super::engine::Haste;
 use super::floor::Floor;
 use super::stage::Staged;
 use super::swap::Swap;
@@ -76,8 +77,13 @@ impl Floor {
         swap.durability() != Durability::Memory || swap.stage.is_filling() || swap.is_hurried()
     }
 
+    /// Whether somebody waits for the backing, or will soon.
+    fn is_pressed(&self, swap: &Swap) -> bool {
+        self.disk.inbox.has_ended() || swap.stage.is_filling() || swap.is_hurried()
+    }
+
     async fn write_batch(&self, swap: &Swap, desk: &mut Desk) {
-        if !self.disk.inbox.has_ended() && !swap.stage.is_filling() && !swap.is_hurried() {
+        if !self.is_pressed(swap) {
             self.rest(REST).await;
         }
         swap.some(&mut desk.from, &mut desk.batch);
@@ -170,7 +176,12 @@ impl Floor {
         }
         let part = 0..(run.len() * PAGE).min(inside as usize);
         let room = std::mem::take(&mut desk.room);
-        let (written, room) = self.disk.backing.write(&self.engine, at, room, part).await;
+        let haste = match self.is_pressed(swap) {
+            true => Haste::Awaited,
+            false => Haste::Leisurely,
+        };
+        let backing = &self.disk.backing;
+        let (written, room) = backing.write(&self.engine, haste, at, room, part).await;
         desk.room = room;
         written?;
         if !self.disk.backing.is_direct() {

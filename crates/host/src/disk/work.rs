@@ -9,6 +9,7 @@ use sublet_types::PAGE_BYTES;
 
 use super::backed::Errand;
 use super::cover::{Cover, PAGE, by_object, key};
+use super::engine::Haste;
 use super::floor::Floor;
 use super::reading::Ahead;
 use super::swap::Swap;
@@ -266,7 +267,8 @@ impl Floor {
         let inside = self.disk.shape_now().bytes - at;
         let part = 0..room.len().min(inside as usize);
         let backing = &self.disk.backing;
-        let (mut result, room) = backing.write(&self.engine, at, room, part).await;
+        let haste = Haste::Awaited;
+        let (mut result, room) = backing.write(&self.engine, haste, at, room, part).await;
         if result.is_ok() && lasting {
             result = backing.sync(&self.engine).await;
         }

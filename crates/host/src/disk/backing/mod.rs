@@ -18,7 +18,7 @@ use sublet_frontends::block::{Buffer, Extent, SECTOR_BYTES};
 use sublet_types::{Bytes, PAGE_BYTES};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::engine::{Deed, Engine};
+use super::engine::{Deed, Engine, Haste};
 
 /// Why a backing cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -303,11 +303,13 @@ impl Backing {
     pub(super) async fn write(
         &self,
         engine: &Engine,
+        haste: Haste,
         at: u64,
         buffer: Buffer,
         part: Range<usize>,
     ) -> (io::Result<()>, Buffer) {
-        let (wrote, buffer) = self.transfer(engine, Deed::Write, at, buffer, part).await;
+        let deed = Deed::Write(haste);
+        let (wrote, buffer) = self.transfer(engine, deed, at, buffer, part).await;
         let wrote = wrote.and_then(|left| match left.is_empty() {
             true => Ok(()),
             false => Err(io::ErrorKind::WriteZero.into()),

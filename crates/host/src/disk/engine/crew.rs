@@ -58,7 +58,7 @@ fn carry_out(job: &mut Job) -> io::Result<usize> {
     let part = job.part.clone();
     match job.deed {
         Deed::Read => job.file.read_at(&mut job.buffer[part], job.at),
-        Deed::Write => job.file.write_at(&job.buffer[part], job.at),
+        Deed::Write(_) => job.file.write_at(&job.buffer[part], job.at),
         Deed::Sync => job.file.sync_data().map(|()| 0),
         Deed::Punch(len) => {
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;

@@ -11,7 +11,7 @@ use rustix::fs::FallocateFlags;
 use sublet_frontends::block::Buffer;
 
 use super::super::bell::Bell;
-use super::{Carrier, Deed, FLYING_MAX, Job};
+use super::{Carrier, Deed, FLYING_MAX, Haste, Job};
 
 /// A ring, and the jobs that the kernel has: their buffers and files stay where they are until it is done.
 pub(super) struct Uring {
@@ -51,8 +51,9 @@ fn entry(token: usize, job: &mut Job) -> squeue::Entry {
         Deed::Read => opcode::Read::new(fd, part.as_mut_ptr(), len)
             .offset(job.at)
             .build(),
-        Deed::Write => opcode::Write::new(fd, part.as_ptr(), len)
+        Deed::Write(haste) => opcode::Write::new(fd, part.as_ptr(), len)
             .offset(job.at)
+            .ioprio(priority(haste))
             .build(),
         Deed::Sync => opcode::Fsync::new(fd)
             .flags(types::FsyncFlags::DATASYNC)
@@ -61,6 +62,17 @@ fn entry(token: usize, job: &mut Job) -> squeue::Entry {
         Deed::Zero(len) => hole(fd, job.at, len, FallocateFlags::ZERO_RANGE),
     };
     entry.user_data(token as u64)
+}
+
+/// As the kernel says it (ioprio): the class in the upper three bits, the level in the lower ones.
+fn priority(haste: Haste) -> u16 {
+    const BEST_EFFORT: u16 = 2;
+    const LAST_LEVEL: u16 = 7;
+    match haste {
+        Haste::Awaited => 0, // this thread's own
+        // Not the idle class: under load that may never have its turn, and the stage would fill.
+        Haste::Leisurely => BEST_EFFORT << 13 | LAST_LEVEL,
+    }
 }
 
 fn hole(fd: types::Fd, at: u64, len: u64, how: FallocateFlags) -> squeue::Entry {

@@ -112,7 +112,7 @@ fn take_effect(job: &mut Job) -> io::Result<usize> {
     let (part, at) = (job.part.clone(), job.at);
     match job.deed {
         Deed::Read => job.file.read_at(&mut job.buffer[part], at),
-        Deed::Write => job.file.write_at(&job.buffer[part], at),
+        Deed::Write(_) => job.file.write_at(&job.buffer[part], at),
         Deed::Sync => Ok(0),
         Deed::Punch(_) | Deed::Zero(_) => Err(io::ErrorKind::Unsupported.into()),
     }
@@ -124,7 +124,7 @@ impl Sea {
         let at = page * PAGE as u64;
         self.waves.iter().any(|Wave { job, .. }| {
             let end = job.at + job.part.len() as u64;
-            job.deed == Deed::Write && (job.at..end).contains(&at)
+            matches!(job.deed, Deed::Write(_)) && (job.at..end).contains(&at)
         })
     }
 
@@ -133,7 +133,7 @@ impl Sea {
         while !self.waves.is_empty() {
             let which = self.luck.below(self.waves.len() as u64) as usize;
             let Wave { job, result, .. } = self.waves.swap_remove(which);
-            if job.deed == Deed::Write && result.is_none() {
+            if matches!(job.deed, Deed::Write(_)) && result.is_none() {
                 let of_four = self.luck.below(5);
                 for (n, sector) in job.buffer[job.part.clone()].chunks(SECTOR).enumerate() {
                     if self.luck.below(4) < of_four {
