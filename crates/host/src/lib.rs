@@ -13,5 +13,6 @@ pub mod locked;
 pub mod lone;
 pub mod manager;
 pub mod observe;
+mod ofd;
 pub mod run;
 pub mod spill;

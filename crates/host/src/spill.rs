@@ -11,13 +11,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
+use rustix::fs::{FallocateFlags, fallocate};
 use sublet_frontends::ring::Spills;
 use sublet_store::Spill;
 use sublet_types::{Bytes, PAGE_BYTES};
 
 use crate::headroom;
 use crate::observe::Seldom;
+use crate::ofd::{self, Hold};
 
 /// A tenant's folder for spill files.
 #[derive(Debug)]
@@ -54,21 +55,16 @@ fn remove_if_left(path: &Path) {
     if path.extension().is_none_or(|suffix| suffix != SUFFIX) {
         return;
     }
-    let unused = File::options()
-        .read(true)
-        .write(true)
-        .open(path)
-        .and_then(|file| lock(&file));
-    if unused.is_ok()
-        && let Err(error) = fs::remove_file(path)
-    {
+    let opened = File::options().read(true).write(true).open(path);
+    let is_unused = opened.and_then(|file| lock(&file)).unwrap_or(false);
+    if is_unused && let Err(error) = fs::remove_file(path) {
         tracing::warn!(path = %path.display(), %error, "a spill file that nobody uses stays");
     }
 }
 
-fn lock(file: &File) -> io::Result<()> {
-    // Of the open file, not of the process: two tenants may share a folder.
-    Ok(flock(file, FlockOperation::NonBlockingLockExclusive)?)
+/// Says whether nobody else uses it. Of the open file, not of the process: two tenants may share a folder.
+fn lock(file: &File) -> io::Result<bool> {
+    ofd::lock(file, Hold::Alone, 0)
 }
 
 impl Spills for SpillFolder {
@@ -89,7 +85,9 @@ impl Spills for SpillFolder {
             path,
             size: self.size,
         };
-        lock(&spill.file)?;
+        if !lock(&spill.file)? {
+            return Err(io::ErrorKind::ResourceBusy.into());
+        }
         fallocate(&spill.file, FallocateFlags::empty(), 0, self.size.0)?;
         Ok(Arc::new(spill))
     }
@@ -167,6 +165,19 @@ mod tests {
         );
         drop(spill);
         assert_eq!(files().count(), 0);
+    }
+
+    /// Another tenant's file, and another daemon's.
+    #[test]
+    fn a_file_in_use_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let first = SpillFolder::open(folder.path(), Bytes::mib(1)).expect("opened");
+        let spill = first.make().expect("made");
+        SpillFolder::open(folder.path(), Bytes::mib(1)).expect("opened");
+        let files = || fs::read_dir(folder.path()).expect("a folder").count();
+        assert_eq!(files(), 1);
+        drop(spill);
+        assert_eq!(files(), 0);
     }
 
     #[test]

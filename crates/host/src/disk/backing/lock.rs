@@ -6,9 +6,7 @@
 use std::fs::File;
 use std::io;
 
-use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, fcntl};
-use nix::libc;
+use crate::ofd::{Hold, is_anothers, lock};
 
 const HAS: i64 = 100;
 const SHARES_NOT: i64 = 200;
@@ -37,7 +35,7 @@ pub(super) fn hold(file: &File, read_only: bool) -> io::Result<bool> {
     let (has, shares_not) = wanted(read_only);
     let bytes = has.iter().map(|n| HAS + n);
     for byte in bytes.chain(shares_not.iter().map(|n| SHARES_NOT + n)) {
-        if !lock(file, byte)? {
+        if !lock(file, Hold::Shared, byte)? {
             return Ok(false);
         }
     }
@@ -50,30 +48,4 @@ fn wanted(read_only: bool) -> (&'static [i64], &'static [i64]) {
         true => (&[CONSISTENT_READ], &[WRITE, RESIZE]),
         false => (&[CONSISTENT_READ, WRITE, RESIZE], &[WRITE, RESIZE]),
     }
-}
-
-fn byte_lock(kind: i32, byte: i64) -> libc::flock {
-    libc::flock {
-        l_type: kind as i16,
-        l_whence: libc::SEEK_SET as i16,
-        l_start: byte,
-        l_len: 1,
-        l_pid: 0,
-    }
-}
-
-fn lock(file: &File, byte: i64) -> io::Result<bool> {
-    let wanted = byte_lock(libc::F_RDLCK, byte);
-    match fcntl(file, FcntlArg::F_OFD_SETLK(&wanted)) {
-        Ok(_) => Ok(true),
-        Err(Errno::EAGAIN | Errno::EACCES) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Whether another open file has that byte locked.
-fn is_anothers(file: &File, byte: i64) -> io::Result<bool> {
-    let mut asked = byte_lock(libc::F_WRLCK, byte);
-    fcntl(file, FcntlArg::F_OFD_GETLK(&mut asked))?;
-    Ok(i32::from(asked.l_type) != libc::F_UNLCK)
 }
