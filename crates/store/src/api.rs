@@ -5,7 +5,7 @@ use sublet_types::{
     SharedName, TenantId, TenantSettings,
 };
 
-pub use crate::pages::{PageOverhead, PageTally, SAMPLE_ONE_IN, SampledUse};
+pub use crate::pages::{PageOverhead, PageTally, SAMPLE_ONE_IN, SHARERS_MAX, SampledUse};
 
 /// How a store is made.
 #[derive(Clone, Debug)]

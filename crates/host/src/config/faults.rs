@@ -4,7 +4,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use sublet_store::{ARENA_MIN, TENANTS_MAX};
+use sublet_store::{ARENA_MIN, SHARERS_MAX, TENANTS_MAX};
 use sublet_types::{Bytes, DiskName, DiskNameError, TenantNameError};
 
 use super::disks::DISKS_MAX;
@@ -211,6 +211,16 @@ pub enum Wrong {
         key: String,
         /// Who was named.
         tenant: String,
+    },
+    /// More tenants than may share a pool.
+    #[error(
+        "`{key}`: {named} tenants, and {SHARERS_MAX} may share a pool at the most: name fewer here, and let another tenant be charged for a pool that the rest share"
+    )]
+    Sharers {
+        /// The key.
+        key: String,
+        /// How many were named.
+        named: usize,
     },
     /// A shared pool of two tenants.
     #[error("`{key}`: another tenant is charged for the pool of that name already, at {first}")]

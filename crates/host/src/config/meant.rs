@@ -1,11 +1,11 @@
 //! What a config means: every value resolved, every contradiction named.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sublet_store::ARENA_MIN;
+use sublet_store::{ARENA_MIN, SHARERS_MAX};
 use sublet_types::{
     Bytes, DiskSettings, EvictionKind, SharedName, Shrinking, TenantName, TenantSettings,
 };
@@ -290,6 +290,11 @@ impl Written {
                 .and_then(|shared| named.insert(shared, place.clone()));
             if let Some(first) = first {
                 faults.push(place.wrong(Wrong::SharedTwice { key: shared, first }));
+            }
+            let distinct: BTreeSet<&String> = tenant.sharers.iter().collect();
+            let named = distinct.len();
+            if named > SHARERS_MAX {
+                faults.push(self.fault(&sharers, |key| Wrong::Sharers { key, named }));
             }
             let is_known = |sharer: &str| self.tenants.keys().any(|name| name.as_str() == sharer);
             for sharer in tenant.sharers.iter().filter(|sharer| !is_known(sharer)) {

@@ -44,6 +44,7 @@ pub(crate) use pools::{Pools, Space};
 pub(crate) use save::{Head, Loader, Renumbered, check as check_save};
 use shard::Shard;
 pub use shard::{PageTally, SAMPLE_ONE_IN, SampledUse};
+pub use shared::SHARERS_MAX;
 use shared::SharedPools;
 pub(crate) use shrink::{Aside, Clearing, PageLoss, Spilling};
 

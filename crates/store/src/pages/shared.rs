@@ -16,7 +16,7 @@ use crate::api::{PageKey, PoolError};
 use crate::tenants::Tenant;
 
 /// Tenants that may share one pool, at the most.
-const SHARERS_MAX: usize = 256;
+pub const SHARERS_MAX: usize = 256;
 
 /// Objects of one pool that are followed, at the most: 2 MiB of them.
 const TOUCHED_MAX: usize = 1 << 16;

@@ -67,6 +67,33 @@ fn tenants_that_may_share_a_pool_and_no_others() {
 }
 
 #[test]
+fn a_pool_is_not_shared_by_more_than_it_may_be() {
+    let folder = Folder::new();
+    let names: Vec<String> = (0..257).map(|n| format!("t{n}")).collect();
+    let tenants: String = names
+        .iter()
+        .map(|name| {
+            let ring = folder.path(&format!("{name}.ring"));
+            format!("[tenants.{name}]\nlisten = [\"ring:{}\"]\n", ring.display())
+        })
+        .collect();
+    let check = |count: usize| {
+        let sharers = &names[..count];
+        let text =
+            format!("{tenants}[tenants.photos]\nshared = \"{NAME}\"\nsharers = {sharers:?}\n");
+        let file = folder.write("sublet.toml", &text);
+        folder.sublet(&["config", "check", file.to_str().expect("text")])
+    };
+    assert!(check(256).status.success());
+    let refused = check(257);
+    assert!(!refused.status.success());
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let place = "sublet.toml:517: `tenants.photos.sharers`: 257 tenants, and 256 may share a pool";
+    assert!(said.contains(place), "{said}");
+    assert!(said.contains("name fewer here"), "{said}");
+}
+
+#[test]
 fn whoever_shares_is_a_tenant() {
     let folder = Folder::new();
     let file = folder.write("sublet.toml", &config(&folder, "[\"web\", \"nobody\"]"));
