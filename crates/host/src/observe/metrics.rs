@@ -9,7 +9,9 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
-use sublet_client::messages::{DiskState, DiskStatus, RingStatus, Status, TenantStatus};
+use sublet_client::messages::{
+    DiskState, DiskStatus, LeftBehind, RingStatus, Status, TenantStatus,
+};
 use sublet_types::TenantName;
 
 /// What such a page is called on the wire.
@@ -372,6 +374,13 @@ const RING: &[Figure<Ringing>] = &[
     ),
 ];
 
+const LEFT_BEHIND: &[Figure<LeftBehind>] = &[gauge(
+    "sublet_disk_left_behind_pages",
+    None,
+    "Pages of swap that no disk of that name writes to their backing",
+    |left| Some(left.pages as f64),
+)];
+
 const DISK: &[Figure<DiskStatus>] = &[
     gauge("sublet_disk_size", BYTES, "Its size", |d| {
         Some(d.size.0 as f64)
@@ -462,6 +471,9 @@ impl Collector for Scrape {
         for figure in DISK {
             figure.encode_each(&mut encoder, &status.disks)?;
         }
+        for figure in LEFT_BEHIND {
+            figure.encode_each(&mut encoder, &status.left_behind)?;
+        }
         encode_counters(&mut encoder, &status.tenants)
     }
 }
@@ -523,6 +535,12 @@ impl Ringing {
 impl Labelled for Ringing {
     fn label(&self) -> [(&'static str, &str); 1] {
         [("tenant", self.tenant.as_str())]
+    }
+}
+
+impl Labelled for LeftBehind {
+    fn label(&self) -> [(&'static str, &str); 1] {
+        [("disk", self.name.as_str())]
     }
 }
 

@@ -51,6 +51,9 @@ fn what_a_disk_left_behind_is_shown_until_it_is_given_up() {
         why: Deserted::NoDisk,
     };
     assert_eq!(left, std::slice::from_ref(&expected));
+    let metrics = folder.admin().metrics().expect("answered");
+    let gauge = "sublet_disk_left_behind_pages{disk=\"swap\"} 3";
+    assert!(metrics.contains(gauge), "{metrics}");
     let shown: LeftBehind =
         serde_json::from_str(&folder.ask(&["disk", "show", "swap", "--json"])).expect("JSON");
     assert_eq!(shown, expected);
