@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: the long forms of the checks. What came of the last run is kept in `docs/soak.md`.
+//! `cargo xtask soak`: the long forms of the checks. What came of each one's last run is kept in `docs/soak.md`.
 
 use std::fs;
 use std::process::ExitCode;
@@ -7,8 +7,14 @@ use crate::command::Line;
 use crate::step::{Ran, Step};
 use crate::{ci, fuzz, root, summary, wrong_usage};
 
-/// Where the summary of the last run is.
+/// Where it is kept.
 const PAGE: &str = "docs/soak.md";
+
+/// Where the steps' logs are.
+const LOGS: &str = "target/soak";
+
+/// Steps that take as long as they are told to.
+const TIMED: [&str; 2] = ["fuzz", "clients"];
 
 /// Minutes for each fuzz target and each random client run, unless asked otherwise.
 const MINUTES: u64 = 30;
@@ -19,22 +25,41 @@ pub(crate) fn run(words: &[&str]) -> ExitCode {
         return wrong_usage();
     };
     let steps = ci::chosen(steps(minutes), &only);
-    let ran = ci::run_all(&steps, &root().join("target/soak"));
-    if let Err(error) = fs::write(root().join(PAGE), page(&ran, minutes)) {
+    let ran = ci::run_all(&steps, &root().join(LOGS));
+    let before = fs::read_to_string(root().join(PAGE)).unwrap_or_default();
+    if let Err(error) = fs::write(root().join(PAGE), page(&before, &ran, minutes)) {
         eprintln!("cannot write {PAGE}: {error}");
         return ExitCode::FAILURE;
     }
     summary::close(&ran)
 }
 
-/// What is kept of a run.
-fn page(ran: &[Ran], minutes: u64) -> String {
+/// What is kept of a run, and of the last runs of the steps that it left out.
+fn page(before: &str, ran: &[Ran], minutes: u64) -> String {
+    let is_again = |row: &str| {
+        ran.iter()
+            .any(|ran| row.split(' ').next() == Some(ran.name))
+    };
+    let kept = before.lines().filter(|line| line.contains(LOGS));
+    let kept = kept.filter(|row| !is_again(row)).map(str::to_owned);
+    let mut rows: Vec<String> = kept
+        .chain(ran.iter().map(|ran| row(ran, minutes)))
+        .collect();
+    rows.sort();
     format!(
-        "# The last long run\n\nWritten by `cargo xtask soak --minutes {minutes}`: so long for each fuzz target \
-         and for random clients.\n\n```text\n{}\n{}\n```\n",
-        summary::table(ran),
-        summary::closing_line(ran)
+        "# The last long runs\n\nWritten by `cargo xtask soak`, a row by the last run of its step. `--minutes` is how long each \
+         fuzz target ran, and random clients; `cuts` are 50 power cuts of a guest on a disk.\n\n```text\n{}\n{}\n```\n",
+        summary::head(),
+        rows.join("\n")
     )
+}
+
+fn row(ran: &Ran, minutes: u64) -> String {
+    let row = summary::row(ran);
+    match TIMED.contains(&ran.name) {
+        true => format!("{row} --minutes {minutes}"),
+        false => row,
+    }
 }
 
 fn asked_for(words: &[&str]) -> Option<(Vec<String>, u64)> {
@@ -68,21 +93,34 @@ fn steps(minutes: u64) -> Vec<Step> {
     vec![
         step("fuzz", fuzz::TARGETS.map(fuzz).to_vec()),
         step("clients", vec![build.clone(), random]),
-        vm(build),
+        guests("cuts", CUT_NEEDS, "fsynced", build.clone()),
+        guests("vm", ci::VM_NEEDS, "not fsynced", build),
         step("deb", deb()),
     ]
 }
 
-/// Minutes that the long form with real guests takes at most: 50 power cuts, 20 deaths of the server for each way in.
+/// Minutes that the long forms with real guests take at most: 50 power cuts; 20 deaths of the server for each way in.
 const VM_MINUTES_MAX: u64 = 120;
 
-/// Real guests, the long form.
-fn vm(build: Line) -> Step {
+/// What it takes to boot guests whose power goes.
+const CUT_NEEDS: &[&str] = &[
+    "qemu-system-x86_64",
+    "busybox",
+    "cc",
+    "pkg-config",
+    "python3",
+    "fusermount3",
+    "e2fsck",
+];
+
+/// Real guests: the long form of the tests whose names say so.
+fn guests(name: &'static str, needs: &'static [&'static str], tests: &str, build: Line) -> Step {
+    let run = ci::guests().args(["-k", tests]).env("VM_LONG", "1");
     Step {
-        name: "vm",
-        needs: ci::VM_NEEDS,
+        name,
+        needs,
         minutes_max: VM_MINUTES_MAX,
-        lines: vec![build, ci::guests().env("VM_LONG", "1")],
+        lines: vec![build, run],
     }
 }
 
@@ -101,7 +139,31 @@ fn deb() -> Vec<Line> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::step::Outcome;
+
+    #[test]
+    fn a_run_of_some_steps_leaves_the_others_rows() {
+        let ran = |name| Ran {
+            name,
+            outcome: Outcome::Passed,
+            took: Duration::from_secs(61),
+            log: root().join(LOGS).join(format!("{name}.log")),
+        };
+        let first = page("", &[ran("vm"), ran("fuzz")], 30);
+        let second = page(&first, &[ran("cuts"), ran("fuzz")], 2);
+        let rows: Vec<&str> = second.lines().filter(|line| line.contains(LOGS)).collect();
+        assert_eq!(
+            rows,
+            [
+                "cuts             passed      1:01  target/soak/cuts.log",
+                "fuzz             passed      1:01  target/soak/fuzz.log --minutes 2",
+                "vm               passed      1:01  target/soak/vm.log",
+            ]
+        );
+    }
 
     #[test]
     fn words_become_steps_and_minutes() {

@@ -26,21 +26,26 @@ pub(crate) fn close(ran: &[Ran]) -> ExitCode {
     }
 }
 
+/// How a step ended.
+pub(crate) fn row(ran: &Ran) -> String {
+    format!(
+        "{:<16} {:<9} {:>6}  {}",
+        ran.name,
+        word(&ran.outcome),
+        clock(ran.took),
+        short(&ran.log)
+    )
+}
+
+/// What stands over the rows.
+pub(crate) fn head() -> String {
+    format!("{:<16} {:<9} {:>6}  {}", "step", "result", "time", "log")
+}
+
 /// One row a step.
 pub(crate) fn table(ran: &[Ran]) -> String {
-    let mut rows = vec![format!(
-        "{:<16} {:<9} {:>6}  {}",
-        "step", "result", "time", "log"
-    )];
-    rows.extend(ran.iter().map(|step| {
-        format!(
-            "{:<16} {:<9} {:>6}  {}",
-            step.name,
-            word(&step.outcome),
-            clock(step.took),
-            short(&step.log)
-        )
-    }));
+    let mut rows = vec![head()];
+    rows.extend(ran.iter().map(row));
     let all: Duration = ran.iter().map(|step| step.took).sum();
     rows.push(format!("{:<16} {:<9} {:>6}", "all", "", clock(all)));
     rows.join("\n")
