@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::daemon::{Daemon, Folder, SUBLET};
+use crate::guest::Guest;
 
 /// A package manager replaces the program under a running daemon.
 #[test]
@@ -74,6 +75,24 @@ fn a_keeper_that_is_ended_is_followed_by_another() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert!(ended(), "it ended with the daemon");
+}
+
+#[test]
+fn a_keeper_ends_with_the_last_swap_disk() {
+    let folder = Folder::new();
+    let _daemon = folder.serve();
+    for round in 0..3 {
+        let place = format!("unix:{}", folder.path("swap.sock").display());
+        folder.ask(&[
+            "disk", "add", "swap", "--tenant", "t", "--kind", "swap", "--size", "1MiB", "--listen",
+            &place,
+        ]);
+        let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
+        assert_eq!(guest.write_page(7, round), 0);
+        assert!(folder.path("admin.stage").exists());
+        folder.ask(&["disk", "remove", "swap"]);
+        assert!(!folder.path("admin.stage").exists(), "round {round}");
+    }
 }
 
 /// The process that keeps the pages of a folder's daemon, and runs.
