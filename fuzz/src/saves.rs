@@ -33,15 +33,20 @@ pub fn restore(input: &[u8]) {
 
 /// A file whose sums hold: the input says which pools and pages it has.
 fn file_of(input: &[u8]) -> Vec<u8> {
-    let [pools, frozen, eviction, rest @ ..] = input else {
+    let [pools, frozen, eviction, weight, floor, ceiling, rest @ ..] = input else {
         return Vec::new();
     };
     let pools = usize::from(*pools % 8).min(rest.len() / POOL);
     let (described, pages) = rest.split_at(pools * POOL);
     let mut file = b"SUBLETPG".to_vec();
-    file.extend_from_slice(&1u32.to_le_bytes());
+    file.extend_from_slice(&2u32.to_le_bytes());
     file.extend_from_slice(&(PAGE as u32).to_le_bytes());
     file.extend_from_slice(&[*frozen, *eviction]);
+    file.extend_from_slice(&u32::from(*weight).to_le_bytes());
+    for amount in [*floor, *ceiling] {
+        let amount = if amount == 0xff { u64::MAX } else { u64::from(amount) };
+        file.extend_from_slice(&amount.to_le_bytes());
+    }
     file.extend_from_slice(&(pools as u32).to_le_bytes());
     file.extend_from_slice(described);
     let mut sums = Xxh3::new();

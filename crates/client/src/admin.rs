@@ -25,7 +25,7 @@ use crate::door::Door;
 use crate::messages::{
     AddDisk, AddTenant, ChangePolicy, ChangeTenant, CopyReport, DiskStatus, Disks, Explained,
     Freeze, Health, Lasts, Policies, Refusal, ReleaseReport, ReleaseRequest, RemoveDisk,
-    RemovedDisk, ResizeDisk, SaveFile, Settings, Status, TenantStatus, Tenants,
+    RemovedDisk, ResizeDisk, RestoreFile, SaveFile, Settings, Status, TenantStatus, Tenants,
 };
 
 /// A handle on a daemon's admin interface.
@@ -161,7 +161,7 @@ impl Admin {
     pub fn restore_tenant(
         &self,
         name: &TenantName,
-        file: &SaveFile,
+        file: &RestoreFile,
     ) -> Result<CopyReport, CallError> {
         self.long_call(
             Method::POST,

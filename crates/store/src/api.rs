@@ -2,7 +2,7 @@
 
 use sublet_types::{
     Bytes, Expiry, ObjectId, PAGE_BYTES, PageIndex, Pages, PoolFlags, PoolId, ReleaseMode, Second,
-    SharedName, TenantId, TenantSettings,
+    SharedName, TenantId, TenantSettings, Weight,
 };
 
 pub use crate::pages::{PageOverhead, PageTally, SAMPLE_ONE_IN, SHARERS_MAX, SampledUse};
@@ -162,9 +162,22 @@ pub struct SavedPool {
     pub shared: Option<SharedName>,
 }
 
+/// What the owner of the host granted a tenant when it was saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SavedGrants {
+    /// Its share relative to the others'.
+    pub weight: Weight,
+    /// What the others never take from it.
+    pub floor: Option<Bytes>,
+    /// What it never holds more than.
+    pub ceiling: Option<Bytes>,
+}
+
 /// What a whole save file holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaveFacts {
+    /// What its tenant was granted: for the owner of the host to grant again.
+    pub grants: SavedGrants,
     /// Its pools.
     pub pools: Vec<SavedPool>,
     /// Its pages.
@@ -178,7 +191,7 @@ pub enum RestoreError {
     #[error("this is no save file of Sublet")]
     NoSave,
     /// Another version.
-    #[error("the save file has version {0}; this Sublet reads version 1")]
+    #[error("the save file has version {0}; this Sublet reads version 2")]
     Version(u32),
     /// Pages of another size.
     #[error("the save file's pages have {0} bytes; this store's have other ones")]

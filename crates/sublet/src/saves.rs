@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use sublet_client::messages::{CopyReport, CopyStatus, Copying, SaveFile};
+use sublet_client::messages::{CopyReport, CopyStatus, Copying, Grants, RestoreFile, SaveFile};
 use sublet_client::{Admin, CallError};
 use sublet_types::TenantName;
 
@@ -44,6 +44,30 @@ pub(crate) struct File {
     reach: Reach,
 }
 
+/// A tenant, and a file that is read.
+#[derive(clap::Args)]
+pub(crate) struct Restored {
+    #[command(flatten)]
+    file: File,
+    /// Leave the tenant's weight, floor and ceiling as they are; else they are what the file says
+    #[arg(long)]
+    keep_grants: bool,
+}
+
+impl Restored {
+    /// Has the daemon read the file.
+    pub(crate) fn restore(&self) -> Result<String, Exit> {
+        let grants = match self.keep_grants {
+            true => Grants::Kept,
+            false => Grants::Saved,
+        };
+        let name = &self.file.name;
+        self.file.copy(|admin, SaveFile { file }| {
+            admin.restore_tenant(name, &RestoreFile { file, grants })
+        })
+    }
+}
+
 impl Name {
     /// Refuses new pages, or takes them again.
     pub(crate) fn freeze(&self, frozen: bool) -> Result<String, Exit> {
@@ -63,26 +87,21 @@ impl Name {
 impl File {
     /// Has the daemon write the file.
     pub(crate) fn save(&self) -> Result<String, Exit> {
-        self.copy(|admin, file| admin.save_tenant(&self.name, file))
-    }
-
-    /// Has the daemon read it.
-    pub(crate) fn restore(&self) -> Result<String, Exit> {
-        self.copy(|admin, file| admin.restore_tenant(&self.name, file))
+        self.copy(|admin, file| admin.save_tenant(&self.name, &file))
     }
 
     fn copy(
         &self,
-        copy: impl FnOnce(&Admin, &SaveFile) -> Result<CopyReport, CallError>,
+        copy: impl FnOnce(&Admin, SaveFile) -> Result<CopyReport, CallError>,
     ) -> Result<String, Exit> {
         let file = self.place()?;
         let admin = self.reach.admin()?;
         let copied = match std::io::stderr().is_terminal() {
             true => {
                 let looking = self.reach.admin()?;
-                watched(looking, || copy(&admin, &file))
+                watched(looking, || copy(&admin, file))
             }
-            false => copy(&admin, &file),
+            false => copy(&admin, file),
         };
         let report = copied.map_err(|error| Exit::uncalled(&error))?;
         Ok(match self.json {

@@ -60,7 +60,7 @@ enum Verb {
     /// Write a tenant's persistent pages into a file that is not there yet
     Save(saves::File),
     /// Bring the pages of such a file back, for programs that make their pools again
-    Restore(saves::File),
+    Restore(saves::Restored),
     /// End restored pools that no program has taken over
     Discard(saves::Name),
 }

@@ -12,7 +12,7 @@ pub use self::disks::{
     ResizeDisk,
 };
 pub use self::rings::RingStatus;
-pub use self::saves::{CopyReport, CopyStatus, Copying, Freeze, SaveFile};
+pub use self::saves::{CopyReport, CopyStatus, Copying, Freeze, Grants, RestoreFile, SaveFile};
 
 /// The version of these messages. A field may be added under the same version; none is removed or
 /// changes its meaning.

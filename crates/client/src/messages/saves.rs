@@ -11,12 +11,34 @@ pub struct Freeze {
     pub frozen: bool,
 }
 
-/// A save file on the daemon's host (`POST /v1/tenants/NAME/save`, `POST /v1/tenants/NAME/restore`).
+/// A save file to be written on the daemon's host (`POST /v1/tenants/NAME/save`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SaveFile {
     /// Its path, from the root on.
     pub file: String,
+}
+
+/// A save file to be read on the daemon's host (`POST /v1/tenants/NAME/restore`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RestoreFile {
+    /// Its path, from the root on.
+    pub file: String,
+    /// Which weight, floor and ceiling the tenant has from then on.
+    #[serde(default)]
+    pub grants: Grants,
+}
+
+/// Which weight, floor and ceiling a restored tenant has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Grants {
+    /// Those that the file says; they are kept over a restart, as all that its owner grants.
+    #[default]
+    Saved,
+    /// Those that it has.
+    Kept,
 }
 
 /// Which way pages go.

@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use axum::middleware::from_fn;
 use axum::response::IntoResponse;
 use axum::routing::{delete, post};
-use sublet_client::messages::{Freeze, SaveFile};
+use sublet_client::messages::{Freeze, RestoreFile, SaveFile};
 use sublet_store::{PutRefused, RestoreError};
 
 use super::long_calls::unhurried;
@@ -56,8 +56,8 @@ async fn restore(
     Path(name): Path<String>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<impl IntoResponse, No> {
-    let (name, asked) = (named(&name)?, heard::<SaveFile>(body)?);
-    apart(move || daemon.restore_tenant(&name, FilePath::new(&asked.file))).await
+    let (name, asked) = (named(&name)?, heard::<RestoreFile>(body)?);
+    apart(move || daemon.restore_tenant(&name, &asked)).await
 }
 
 async fn discard(State(daemon): Shared, Path(name): Path<String>) -> Result<impl IntoResponse, No> {

@@ -11,10 +11,13 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
-use sublet_client::messages::{CopyReport, CopyStatus, Copying, TenantStatus, VERSION};
+use sublet_client::messages::{
+    ChangeTenant, CopyReport, CopyStatus, Copying, Grants, Lasts, Limit, RestoreFile, TenantStatus,
+    VERSION,
+};
 use sublet_frontends::ring::serve::Group;
-use sublet_store::{RestoreError, SavedPool, Spill, TooManyWorkers, Worker};
-use sublet_types::{Bytes, PAGE_BYTES, PoolId, TenantId, TenantName};
+use sublet_store::{RestoreError, SavedGrants, SavedPool, Spill, TooManyWorkers, Worker};
+use sublet_types::{Bytes, PAGE_BYTES, PoolId, TenantId, TenantName, TenantSettings};
 
 use super::daemon::{Daemon, Declined};
 
@@ -208,8 +211,12 @@ impl Daemon {
 
     /// Makes the persistent pools of a save file anew. They wait for programs that make pools of the same flags at
     /// the tenant's rings.
-    pub fn restore_tenant(&self, name: &TenantName, path: &Path) -> Result<CopyReport, Declined> {
-        let began = Instant::now();
+    pub fn restore_tenant(
+        &self,
+        name: &TenantName,
+        asked: &RestoreFile,
+    ) -> Result<CopyReport, Declined> {
+        let (began, path) = (Instant::now(), Path::new(&asked.file));
         let id = self.find(name)?.id;
         check_path(path)?;
         let (mut file, size) = open(path)?;
@@ -230,10 +237,17 @@ impl Daemon {
         if facts.pools.iter().any(|pool| pool.flags.persistent) && rings.settings.spill.is_none() {
             return Err(SaveError::NoSpill(name.clone()).into());
         }
+        let before = grants_of(&self.premises.store.tenant_figures(id).settings);
+        if asked.grants == Grants::Saved {
+            self.grant(name, facts.grants)?;
+        }
         let mut unmade = None;
         let mut spill = |pool: &SavedPool| spill_for(&rings, pool, &mut unmade);
         let now = self.premises.clock.now();
         let restored = worker.restore(id, counted(&file, &done), now, &mut spill);
+        if restored.is_err() && asked.grants == Grants::Saved {
+            self.grant(name, before)?;
+        }
         let restored = restored.map_err(|source| match unmade {
             Some(source) => SaveError::Spill {
                 name: name.clone(),
@@ -254,6 +268,18 @@ impl Daemon {
             frozen: self.premises.store.is_frozen(id),
             micros: began.elapsed().as_micros() as u64,
         })
+    }
+
+    /// Grants a tenant something, as its owner would: it lasts.
+    fn grant(&self, name: &TenantName, grants: SavedGrants) -> Result<(), Declined> {
+        let limit = |amount: Option<Bytes>| amount.map_or(Limit::None, Limit::Of);
+        let change = ChangeTenant {
+            weight: Some(grants.weight),
+            floor: Some(limit(grants.floor)),
+            ceiling: Some(limit(grants.ceiling)),
+            lasts: Lasts::Always,
+        };
+        self.change_tenant(name, &change).map(drop)
     }
 
     /// Ends restored pools that no program has taken over.
@@ -307,6 +333,14 @@ impl Daemon {
 
     fn copier(&self) -> Result<Worker, SaveError> {
         Ok(self.premises.store.worker()?)
+    }
+}
+
+fn grants_of(settings: &TenantSettings) -> SavedGrants {
+    SavedGrants {
+        weight: settings.weight,
+        floor: settings.floor,
+        ceiling: settings.ceiling,
     }
 }
 

@@ -1,7 +1,8 @@
 //! Save and restore: a tenant's pools and every persistent page in them, exactly once (R-M1, R-M2, R-M4).
 //!
 //! ```text
-//!  head      "SUBLETPG" version:u32 page_bytes:u32 frozen:u8 eviction:u8 pools:u32
+//!  head      "SUBLETPG" version:u32 page_bytes:u32 frozen:u8 eviction:u8
+//!            weight:u32 floor:u64 ceiling:u64 pools:u32                             (2⁶⁴ − 1: none)
 //!  pools     number:u32 flags:u8 shared:u128                                        (each)
 //!  head sum  xxh3-128 of all that came before
 //!  pages     'P' number:u32 object:u64 index:u32 page… xxh3-128 of these            (each)
@@ -14,23 +15,35 @@
 use std::collections::HashSet;
 use std::io::{self, Read, Write};
 
-use sublet_types::{EvictionKind, ObjectId, PageIndex, PoolFlags, PoolId, SharedName};
+use sublet_types::{
+    Bytes, EvictionKind, ObjectId, PageIndex, PoolFlags, PoolId, SharedName, Weight,
+};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 use super::directory::Whereabouts;
 use super::key::Key;
 use super::{Aside, Pages};
-use crate::api::{RestoreError, SaveFacts, SavedPool};
+use crate::api::{RestoreError, SaveFacts, SavedGrants, SavedPool};
 use crate::tenants::Tenant;
 
 const MAGIC: &[u8; 8] = b"SUBLETPG";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const PAGE_MARK: u8 = b'P';
 const END_MARK: u8 = b'E';
 const SUM_BYTES: usize = 16;
 
+/// Where in the head its eviction, weight, floor, ceiling and number of pools are.
+const EVICTION_AT: usize = 17;
+const WEIGHT_AT: usize = 18;
+const FLOOR_AT: usize = 22;
+const CEILING_AT: usize = 30;
+const POOLS_AT: usize = 38;
+
+/// No floor, or no ceiling.
+const NO_AMOUNT: u64 = u64::MAX;
+
 /// The head before its pools, and each of these.
-const HEAD_BYTES: usize = 22;
+const HEAD_BYTES: usize = 42;
 const POOL_BYTES: usize = 21;
 
 /// What stands before a page's bytes.
@@ -49,6 +62,7 @@ pub(crate) struct Head {
     pub(crate) page_bytes: u32,
     pub(crate) frozen: bool,
     pub(crate) eviction: EvictionKind,
+    pub(crate) grants: SavedGrants,
     pub(crate) pools: Vec<SavedPool>,
 }
 
@@ -131,6 +145,10 @@ fn head_bytes(head: &Head) -> Vec<u8> {
     bytes.extend_from_slice(&head.page_bytes.to_le_bytes());
     bytes.push(u8::from(head.frozen));
     bytes.push(eviction_number(head.eviction));
+    let amount = |amount: Option<Bytes>| amount.map_or(NO_AMOUNT, |amount| amount.0);
+    bytes.extend_from_slice(&head.grants.weight.0.to_le_bytes());
+    bytes.extend_from_slice(&amount(head.grants.floor).to_le_bytes());
+    bytes.extend_from_slice(&amount(head.grants.ceiling).to_le_bytes());
     bytes.extend_from_slice(&(head.pools.len() as u32).to_le_bytes());
     for pool in &head.pools {
         bytes.extend_from_slice(&pool.number.to_le_bytes());
@@ -172,19 +190,23 @@ impl<R: Read> Loader<R> {
             page_bytes,
             pages: 0,
         };
-        let mut bytes = loader.read(HEAD_BYTES)?;
-        if &bytes[..8] != MAGIC {
+        // What is no save file, or one of another version, may be shorter than a head of this one.
+        let mut bytes = loader.read(MAGIC.len())?;
+        if bytes != MAGIC {
             return Err(RestoreError::NoSave);
         }
-        let version = number(&bytes[8..]);
+        let said = loader.read(size_of::<u32>())?;
+        let version = number(&said);
         if version != VERSION {
             return Err(RestoreError::Version(version));
         }
+        bytes.extend_from_slice(&said);
+        bytes.extend_from_slice(&loader.read(HEAD_BYTES - bytes.len())?);
         let theirs = number(&bytes[12..]);
         if theirs as usize != page_bytes {
             return Err(RestoreError::PageBytes(theirs));
         }
-        let pools = number(&bytes[18..]);
+        let pools = number(&bytes[POOLS_AT..]);
         if pools > POOLS_MAX {
             return Err(RestoreError::Damaged(loader.at));
         }
@@ -279,8 +301,9 @@ fn head(bytes: &[u8], pools: &[u8], page_bytes: u32) -> Result<Head, RestoreErro
         1 => true,
         _ => return Err(RestoreError::Unknown(16)),
     };
-    let eviction = EvictionKind::ALL.get(usize::from(bytes[17]));
-    let eviction = eviction.ok_or(RestoreError::Unknown(17))?;
+    let eviction = EvictionKind::ALL.get(usize::from(bytes[EVICTION_AT]));
+    let eviction = eviction.ok_or(RestoreError::Unknown(EVICTION_AT as u64))?;
+    let grants = grants(bytes)?;
     let pools = pools.chunks_exact(POOL_BYTES).enumerate().map(|(n, pool)| {
         let at = HEAD_BYTES + n * POOL_BYTES + 4;
         saved_pool(pool).ok_or(RestoreError::Unknown(at as u64))
@@ -294,8 +317,29 @@ fn head(bytes: &[u8], pools: &[u8], page_bytes: u32) -> Result<Head, RestoreErro
         page_bytes,
         frozen,
         eviction: eviction.0,
+        grants,
         pools,
     })
+}
+
+/// What a head says that its tenant was granted.
+fn grants(bytes: &[u8]) -> Result<SavedGrants, RestoreError> {
+    let amount = |at: usize| match u64::from_le_bytes(first(&bytes[at..])) {
+        NO_AMOUNT => None,
+        amount => Some(Bytes(amount)),
+    };
+    let grants = SavedGrants {
+        weight: Weight(number(&bytes[WEIGHT_AT..])),
+        floor: amount(FLOOR_AT),
+        ceiling: amount(CEILING_AT),
+    };
+    match (grants.floor, grants.ceiling) {
+        _ if grants.weight.0 == 0 => Err(RestoreError::Unknown(WEIGHT_AT as u64)),
+        (Some(floor), Some(ceiling)) if floor > ceiling => {
+            Err(RestoreError::Unknown(FLOOR_AT as u64))
+        }
+        _ => Ok(grants),
+    }
 }
 
 /// A pool; nothing where its flags, or its name beside them, mean nothing here.
@@ -326,6 +370,7 @@ pub(crate) fn check(input: impl Read, page_bytes: usize) -> Result<SaveFacts, Re
         head.pool_of(&page)?;
     }
     Ok(SaveFacts {
+        grants: head.grants,
         pools: head.pools,
         pages: loader.pages,
     })
@@ -361,10 +406,16 @@ impl Pages {
         out: impl Write,
     ) -> io::Result<u64> {
         let pools = self.pools.of_tenant(tenant.id);
+        let settings = tenant.settings();
         let head = Head {
             page_bytes: self.page_bytes() as u32,
             frozen: self.holdings(tenant).is_frozen(),
             eviction: self.holdings(tenant).eviction(),
+            grants: SavedGrants {
+                weight: settings.weight,
+                floor: settings.floor,
+                ceiling: settings.ceiling,
+            },
             pools: pools
                 .iter()
                 .map(|(id, pool)| SavedPool {

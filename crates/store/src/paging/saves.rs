@@ -28,7 +28,8 @@ impl Worker {
     }
 
     /// Makes the pools of a save file for a tenant, with all their pages. `spill` gives the file of a persistent one.
-    /// Returns each pool of the file and the one that stands for it now.
+    /// Returns each pool of the file and the one that stands for it now. What the tenant was granted is left to the owner
+    /// of the host, see [`check_save`](Worker::check_save).
     ///
     /// # Errors
     ///

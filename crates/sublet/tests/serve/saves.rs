@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use sublet_client::ring::{Client, Get, Key, Put, Refusal};
-use sublet_types::{ObjectId, PageIndex, PoolFlags, PoolId};
+use sublet_types::{Bytes, ObjectId, PageIndex, PoolFlags, PoolId};
 
 use crate::daemon::{Daemon, Folder, text};
 
@@ -75,6 +75,8 @@ fn pages_go_from_one_daemon_to_another() {
     let new = client.put(key(pool, PAGES), &page(PAGES));
     assert_eq!(new, Ok(Put::Refused(Refusal::Frozen)));
     let file = from.path("web.save");
+    let granted = ["--weight", "150", "--floor", "2MiB", "--ceiling", "40MiB"];
+    from.ask(&[&["tenants", "set", "web"][..], &granted].concat());
     let saved = from.ask(&["tenants", "save", "web", said(&file)]);
     assert!(saved.contains("700 pages of 1 pool saved in"), "{saved}");
     from.ask(&["tenants", "thaw", "web"]);
@@ -89,8 +91,12 @@ fn pages_go_from_one_daemon_to_another() {
         (&1.into(), &700.into())
     );
     assert_eq!(report["frozen"], true, "as it was saved");
-    let status = to.admin().tenant(&"web".parse().expect("a name"));
-    let ring = status.expect("a status").ring.expect("it has a ring");
+    let web = "web".parse().expect("a name");
+    let status = to.admin().tenant(&web).expect("a status");
+    assert_eq!(status.weight.0, 150, "as it was granted");
+    assert_eq!(status.floor, Some(Bytes::mib(2)));
+    assert_eq!(status.ceiling, Some(Bytes::mib(40)));
+    let ring = status.ring.expect("it has a ring");
     assert_eq!(ring.pools_waiting, 1);
 
     let mut client = Client::connect(to.path("ring")).expect("let in");
@@ -106,6 +112,33 @@ fn pages_go_from_one_daemon_to_another() {
     assert_eq!(client.get(key(pool, PAGES), &mut bytes), Ok(Get::Miss));
     let second = client.create_pool(PERSISTENT, None).expect("a new one");
     assert_eq!(client.get(key(second, 0), &mut bytes), Ok(Get::Miss));
+}
+
+/// What the file says is granted where nothing else is said, and only with its pages.
+#[test]
+fn grants_are_restored_unless_they_are_to_be_kept() {
+    let (from, to) = (Folder::new(), Folder::new());
+    let _from = start(&from);
+    let _pages = with_pages(&from);
+    let file = from.path("web.save");
+    from.ask(&["tenants", "set", "web", "--weight", "150"]);
+    from.ask(&["tenants", "save", "web", said(&file)]);
+    let _to = start(&to);
+    let weight = || {
+        let web = "web".parse().expect("a name");
+        to.admin().tenant(&web).expect("a status").weight.0
+    };
+    to.ask(&["tenants", "set", "web", "--weight", "30"]);
+    let bad = to.path("bad.save");
+    std::fs::write(&bad, &std::fs::read(&file).expect("the file")[..5000]).expect("written");
+    refused(&to, 1, &["tenants", "restore", "web", said(&bad)]);
+    assert_eq!(weight(), 30, "nothing was restored");
+    to.ask(&["tenants", "restore", "web", said(&file), "--keep-grants"]);
+    assert_eq!(weight(), 30);
+    to.ask(&["tenants", "discard", "web"]);
+    to.ask(&["tenants", "thaw", "web"]);
+    to.ask(&["tenants", "restore", "web", said(&file)]);
+    assert_eq!(weight(), 150);
 }
 
 #[test]
@@ -130,7 +163,7 @@ fn a_save_file_that_was_cut_or_changed_is_refused_and_harms_nothing() {
     std::fs::write(&bad, &changed).expect("written");
     let why = refused(&folder, 1, &restore);
     assert!(
-        why.contains("the save file is damaged at byte 4188"),
+        why.contains("the save file is damaged at byte 4208"),
         "{why}"
     );
     std::fs::write(&bad, b"[tenants.web] is no save file").expect("written");

@@ -22,18 +22,21 @@ type Restored = Result<Vec<(SavedPool, PoolId)>, RestoreError>;
 
 /// A fresh store, and what a restore into it came to.
 fn restore(bytes: &[u8]) -> (Arc<Store>, TenantId, Restored) {
-    let (store, _) = store(64, 3);
+    let (store, _) = store(64 + bytes.len() / BLOCK, 3);
     let ann = tenant(&store, "ann", 100);
     let worker = store.worker().expect("a worker");
-    let mut spill = |_: &SavedPool| Some(Disk::new(4096) as Arc<dyn Spill>);
+    let slots = 4096 + bytes.len() / PAGE;
+    let mut spill = |_: &SavedPool| Some(Disk::new(slots) as Arc<dyn Spill>);
     let restored = worker.restore(ann, bytes, NOW, &mut spill);
     (store, ann, restored)
 }
 
 fn with_pages(count: u32) -> Client {
-    let (store, _) = store(64, 2);
+    let (store, _) = store(64 + count as usize * PAGE / BLOCK, 2);
     let ann = tenant(&store, "ann", 100);
-    let client = Client::new(&store, ann, PERSISTENT);
+    let spill = Disk::new(count as usize + 4096) as Arc<dyn Spill>;
+    let pool = store.create_pool(ann, PERSISTENT, Some(spill));
+    let client = Client::of(&store, ann, pool.expect("a pool"));
     for index in 0..count {
         assert!(
             client
@@ -47,7 +50,7 @@ fn with_pages(count: u32) -> Client {
 /// M2, B2: every persistent page exactly once, with one page to a pool, too; some of them on disk.
 #[test]
 fn r_m2_b2_every_page_comes_back_exactly_once() {
-    for count in [0, 1, 2, 700] {
+    for count in [0, 1, 2, 700, 100_000] {
         let client = with_pages(count);
         let release = Release {
             amount: Bytes(u64::from(count / 32) * BLOCK as u64),
@@ -96,6 +99,38 @@ fn b3_settings_come_back() {
     assert_eq!(bytes.len(), save(&client).bytes.len());
 }
 
+/// M2, B3: so does what the tenant was granted, for its owner to grant again.
+#[test]
+fn r_m2_b3_grants_are_in_the_file() {
+    let client = with_pages(1);
+    let store = client.worker.store();
+    let granted = |floor, ceiling| {
+        let settings = TenantSettings {
+            weight: Weight(70),
+            floor,
+            ceiling,
+            ..store.tenant_settings(client.tenant).expect("it is there")
+        };
+        store.set_tenant(client.tenant, settings).expect("granted");
+        let facts = client.worker.check_save(&save(&client).bytes[..]);
+        facts.expect("a good file").grants
+    };
+    for (floor, ceiling) in [
+        (None, None),
+        (Some(Bytes(3 << 20)), None),
+        (None, Some(Bytes(9 << 20))),
+        (Some(Bytes(3 << 20)), Some(Bytes(9 << 20))),
+    ] {
+        let weight = Weight(70);
+        let expected = SavedGrants {
+            weight,
+            floor,
+            ceiling,
+        };
+        assert_eq!(granted(floor, ceiling), expected);
+    }
+}
+
 /// M4, B6: a stream that was cut or changed anywhere is refused, and nothing of it is there.
 #[test]
 fn r_m4_b6_a_damaged_stream_is_refused() {
@@ -126,14 +161,15 @@ fn r_m4_b6_a_damaged_stream_is_refused() {
 #[test]
 fn r_m4_what_a_newer_version_wrote_is_refused() {
     let saved = save(&with_pages(3)).bytes;
-    let head = 22 + 21;
+    let head = 42 + 21;
     let unknown = [
         (16, 2),        // frozen
         (17, 200),      // eviction
-        (26, 1 | 8),    // flags of the first pool
-        (26, 1 | 0x80), // flags of the first pool
-        (26, 2),        // shared, without a name
-        (27, 9),        // a name, of a pool that is not shared
+        (18, 0),        // weight
+        (46, 1 | 8),    // flags of the first pool
+        (46, 1 | 0x80), // flags of the first pool
+        (46, 2),        // shared, without a name
+        (47, 9),        // a name, of a pool that is not shared
     ];
     for (at, value) in unknown {
         let mut changed = saved.clone();
@@ -142,7 +178,7 @@ fn r_m4_what_a_newer_version_wrote_is_refused() {
         changed[head..head + 16].copy_from_slice(&sum);
         let (store, ann, restored) = restore(&changed);
         let error = restored.expect_err("unknown");
-        let place = if at == 27 { 26 } else { at as u64 };
+        let place = if at == 47 { 46 } else { at as u64 };
         assert!(
             matches!(error, RestoreError::Unknown(named) if named == place),
             "{at}: {error}"
@@ -155,7 +191,7 @@ fn r_m4_what_a_newer_version_wrote_is_refused() {
 #[test]
 fn r_m4_a_page_that_comes_twice_or_has_no_pool_is_refused() {
     let saved = save(&with_pages(2)).bytes;
-    let (head, record) = (22 + 21 + 16, 17 + 4096 + 16);
+    let (head, record) = (42 + 21 + 16, 17 + 4096 + 16);
     let first = &saved[head..head + record];
     let twice = [&saved[..head], first, first].concat();
     let (store, ann, restored) = restore(&twice);
@@ -167,9 +203,9 @@ fn r_m4_a_page_that_comes_twice_or_has_no_pool_is_refused() {
     assert_eq!(store.page_figures(ann).used.0, 0);
 
     let mut ephemeral = saved.clone();
-    ephemeral[26] = 0;
-    let sum = xxhash_rust::xxh3::xxh3_128(&ephemeral[..22 + 21]).to_le_bytes();
-    ephemeral[22 + 21..head].copy_from_slice(&sum);
+    ephemeral[46] = 0;
+    let sum = xxhash_rust::xxh3::xxh3_128(&ephemeral[..42 + 21]).to_le_bytes();
+    ephemeral[42 + 21..head].copy_from_slice(&sum);
     let (store, ann, restored) = restore(&ephemeral);
     assert!(
         matches!(restored, Err(RestoreError::UnknownPool(_))),
