@@ -387,6 +387,8 @@ pub struct StoreFigures {
     pub held: Bytes,
     /// Of that, blocks on the free list.
     pub free: Bytes,
+    /// Of that, blocks that nobody owns any more and somebody may still read.
+    pub limbo: Bytes,
     /// Of that, blocks of the hash index.
     pub index: Bytes,
     /// Live item bytes.

@@ -208,11 +208,11 @@ impl Store {
     pub fn figures(&self) -> StoreFigures {
         let live = self.live();
         let arena = &self.items.arena;
-        arena.settle(); // what nobody sees any more is free
         StoreFigures {
             limit: self.bytes(arena.limit()),
             held: self.bytes(arena.held()),
             free: self.bytes(arena.ready()),
+            limbo: self.bytes(arena.in_limbo() as u32),
             index: self.bytes(self.items.index_blocks() as u32),
             used: Bytes(live.iter().map(|live| live.bytes).sum()),
             items: live.iter().map(|live| live.items).sum(),

@@ -1,8 +1,10 @@
 //! A put under memory pressure allocates nothing (P3): its frame is another page's, and so is its place in the
-//! directory. Only where many pages change between places of their own and an extent's does a shard's directory grow,
-//! by a quarter at a time.
+//! directory. Only where extents come and go does a shard's directory grow now and then. A flush never allocates (R-F3,
+//! B8), so that it cannot fail for want of memory.
 
-use sublet_store::{PageKey, PageSettings, Put, Store, StoreSettings, Worker};
+use std::sync::Arc;
+
+use sublet_store::{PageKey, PageSettings, Put, Spill, Store, StoreSettings, Worker};
 use sublet_types::{
     Bytes, ObjectId, PAGE_BYTES, PageIndex, PoolFlags, PoolId, Second, TenantId, TenantSettings,
 };
@@ -46,6 +48,66 @@ fn a_put_that_displaces_a_page_allocates_nothing() {
         allocations * GROWTH_ONE_IN <= displaced,
         "{allocations} for {displaced}"
     );
+}
+
+/// The spill file of a pool whose pages all stay in memory.
+struct Unused;
+
+impl Spill for Unused {
+    fn slots(&self) -> u32 {
+        1 << 20
+    }
+
+    fn write(&self, _: u32, _: &[u8]) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+
+    fn read(&self, _: u32, _: &mut [u8]) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+}
+
+#[test]
+fn r_f3_b8_a_flush_allocates_nothing() {
+    let (worker, tenant, ephemeral) = store();
+    let flags = PoolFlags {
+        persistent: true,
+        ..PoolFlags::default()
+    };
+    let persistent = worker
+        .store()
+        .create_pool(tenant, flags, Some(Arc::new(Unused)));
+    for pool in [ephemeral, persistent.expect("a pool")] {
+        let key = |number: u64| PageKey {
+            pool,
+            object: ObjectId(number % OBJECTS),
+            index: PageIndex((number / OBJECTS) as u32),
+        };
+        let pages = MEMORY.0 / PAGE_BYTES / 2;
+        for number in 0..pages {
+            let put = worker.put_page(tenant, key(number), NOW, |page| page[0] = 1);
+            assert!(put.is_stored());
+        }
+        let counted = allocation_counter::measure(|| {
+            // Page by page in an order that empties leaves and slots bit by bit; then what is left, by objects.
+            (0..pages)
+                .filter(|number| number % 10 != 3)
+                .for_each(|number| {
+                    assert!(worker.flush_page(tenant, key(number), NOW));
+                });
+        });
+        assert_eq!(counted.count_total, 0, "{counted:?}");
+        let counted = allocation_counter::measure(|| {
+            (0..OBJECTS).for_each(|object| {
+                assert!(worker.flush_object(tenant, pool, ObjectId(object), NOW));
+            });
+        });
+        assert!(
+            counted.count_total <= 1,
+            "the room for an object's pages: {counted:?}"
+        );
+        assert_eq!(worker.store().page_figures(tenant).used.0, 0);
+    }
 }
 
 fn store() -> (Worker, TenantId, PoolId) {

@@ -316,7 +316,7 @@ impl Tier for StoreTier {
             .collect();
         // By the arena's account, not the tenants': judges compare the two.
         let arena = self.store.figures();
-        let owned = arena.held - arena.free - arena.index;
+        let owned = arena.held - arena.free - arena.limbo - arena.index;
         Census {
             total: self.total,
             free: Pages(self.total.0.saturating_sub(owned.0 / PAGE)),

@@ -53,6 +53,9 @@ impl DiskPages {
             }
             None => {
                 self.pages.push(page);
+                // Who flushes needs no memory.
+                let room = self.pages.capacity() - self.vacant.len();
+                self.vacant.reserve_exact(room);
                 self.pages.len() as u32 - 1
             }
         }

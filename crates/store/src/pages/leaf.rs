@@ -236,6 +236,11 @@ struct PlateFacts {
     used: u128,
 }
 
+/// The most that a list of partial plates has, of so many: each once, and stale ones.
+const fn partial_max(plates: usize) -> usize {
+    2 * plates + 2
+}
+
 impl PlateFacts {
     fn shape(&self) -> Shape {
         SHAPES[usize::from(self.shape)]
@@ -261,19 +266,37 @@ pub(super) enum Changed {
 impl Leaves {
     /// A free row of a shape.
     fn take(&mut self, shape: usize) -> LeafId {
-        while let Some(plate) = self.partial[shape].last().map(|plate| *plate as usize) {
-            let facts = &mut self.facts[plate];
+        match self.take_ready(shape) {
+            Some(id) => id,
+            None => {
+                let plate = self.add_plate();
+                self.begin(plate, shape)
+            }
+        }
+    }
+
+    /// A free row of a shape, if there is one: needs no memory.
+    fn take_ready(&mut self, shape: usize) -> Option<LeafId> {
+        while let Some(plate) = self.partial[shape].pop() {
+            let facts = &mut self.facts[plate as usize];
             // An empty one is among the empty ones, and comes from there.
             if usize::from(facts.shape) == shape
                 && facts.used != 0
                 && let Some(row) = facts.free_row()
             {
                 facts.used |= 1 << row;
-                return LeafId::new(plate, row, shape);
+                if facts.free_row().is_some() {
+                    self.partial[shape].push(plate);
+                }
+                return Some(LeafId::new(plate as usize, row, shape));
             }
-            self.partial[shape].pop();
         }
-        let plate = self.empty.pop().unwrap_or_else(|| self.add_plate());
+        let plate = self.empty.pop()?;
+        Some(self.begin(plate, shape))
+    }
+
+    /// Has a plate without rows serve a shape from now on. Its first row.
+    fn begin(&mut self, plate: u32, shape: usize) -> LeafId {
         self.facts[plate as usize] = PlateFacts {
             shape: shape as u8,
             used: 1,
@@ -282,10 +305,20 @@ impl Leaves {
         LeafId::new(plate as usize, 0, shape)
     }
 
+    /// A plate more, and room for it in all lists: who gives rows back needs no memory.
     fn add_plate(&mut self) -> u32 {
         if self.plates.len() == self.plates.capacity() {
             // An eighth more, and not twice as much: leaves are most of what the directory takes.
-            self.plates.reserve_exact(self.plates.len() / 8 + 1);
+            let more = self.plates.len() / 8 + 1;
+            self.plates.reserve_exact(more);
+            let plates = self.plates.len() + more;
+            let lists = self
+                .partial
+                .iter_mut()
+                .map(|list| (list, partial_max(plates)));
+            for (list, most) in lists.chain([(&mut self.empty, plates)]) {
+                list.reserve_exact(most - list.len());
+            }
         }
         self.plates.push(Plate([0; PLATE]));
         self.facts.push(PlateFacts { shape: 0, used: 0 });
@@ -309,7 +342,7 @@ impl Leaves {
     /// Keeps the list of partial plates of a shape from growing by stale entries.
     fn forget_empty(&mut self, shape: usize) {
         let partial = &mut self.partial[shape];
-        if partial.len() > 2 * self.plates.len() {
+        if partial.len() + 1 >= partial_max(self.plates.len()) {
             partial.sort_unstable();
             partial.dedup();
         }
@@ -391,7 +424,9 @@ impl Leaves {
             shape.add(row, place, packed);
             return Changed::Stays;
         }
-        let id = self.reshape(id, self.shape_for_more(id, place));
+        let to = self.take(self.shape_for_more(id, place));
+        self.move_row(id, to);
+        let id = to;
         let (shape, row) = self.row_mut(id);
         shape.add(row, place, packed);
         Changed::Moved(id)
@@ -410,7 +445,7 @@ impl Leaves {
         fits.map(|(n, _)| n).next().unwrap_or(SHAPES.len() - 1)
     }
 
-    /// Removes a page that is there. Says what has become of the leaf.
+    /// Removes a page that is there. Says what has become of the leaf. Needs no memory (R-F3).
     pub(super) fn remove(&mut self, id: LeafId, place: u32) -> Changed {
         let (shape, row) = self.row_mut(id);
         if let Some(at) = shape.word(row, place) {
@@ -422,24 +457,29 @@ impl Leaves {
                 self.give_back(id);
                 Changed::Ended(left)
             }
-            pages if pages <= shape.few => Changed::Moved(self.reshape(id, shape.fewer)),
+            pages if pages <= shape.few => match self.take_ready(shape.fewer) {
+                // Another time.
+                None => Changed::Stays,
+                Some(to) => {
+                    self.move_row(id, to);
+                    Changed::Moved(to)
+                }
+            },
             _ => Changed::Stays,
         }
     }
 
     /// Moves a leaf to a row of another shape, in which there is room for all that it has.
-    fn reshape(&mut self, id: LeafId, to: usize) -> LeafId {
+    fn move_row(&mut self, from: LeafId, to: LeafId) {
         let mut had = [0; SHAPES[SHAPES.len() - 1].words()];
-        let (before, row) = self.row(id);
+        let (before, row) = self.row(from);
         had[..row.len()].copy_from_slice(row);
-        self.give_back(id);
-        let id = self.take(to);
-        let (shape, row) = self.row_mut(id);
+        self.give_back(from);
+        let (shape, row) = self.row_mut(to);
         row.fill(0);
         row[..PAGES].copy_from_slice(&had[..PAGES]);
         let pages = (0..before.len).filter_map(|n| before.nth(&had, n));
         pages.for_each(|(place, packed)| shape.add(row, place, packed));
-        id
     }
 
     /// A leaf's pages, as places and whereabouts.

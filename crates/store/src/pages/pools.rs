@@ -229,12 +229,16 @@ impl Space {
             return Some(slot);
         }
         let slot = slots.next;
-        (slot < self.spill.slots()).then(|| {
-            slots.next += 1;
-            slot
-        })
+        if slot >= self.spill.slots() {
+            return None;
+        }
+        slots.next += 1;
+        let taken = slots.next as usize;
+        slots.vacant.reserve(taken);
+        Some(slot)
     }
 
+    /// Gives a slot back. Needs no memory: there was room for it when it was taken.
     pub(crate) fn give_back(&self, slot: u32) {
         self.slots.lock().vacant.push(slot);
     }

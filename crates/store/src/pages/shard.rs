@@ -188,7 +188,11 @@ impl Shard {
 
     /// Notes a use of a page, if it is one of those that are followed.
     pub(super) fn sample(&mut self, hash: u64, what: SampledUse) {
-        if hash.is_multiple_of(SAMPLE_ONE_IN) && self.samples.len() < SAMPLES_MAX {
+        let has_room = match what {
+            SampledUse::Flush => self.samples.len() < self.samples.capacity(), // a flush needs no memory
+            _ => self.samples.len() < SAMPLES_MAX,
+        };
+        if hash.is_multiple_of(SAMPLE_ONE_IN) && has_room {
             self.samples.push((hash, what));
         }
     }

@@ -92,8 +92,11 @@ impl Slots {
     }
 
     pub(super) fn insert(&mut self, slot: Slot) {
-        if (self.full + 1) * 10 > self.slots.len() * FULL_TENTHS {
-            self.resize(self.slots.len() + (self.slots.len() / GROWTH).max(GROWTH_MIN));
+        let len = self.slots.len();
+        if (self.full + 1) * 10 > len * FULL_TENTHS {
+            self.resize(len + (len / GROWTH).max(GROWTH_MIN));
+        } else if self.full * FULL_TENTHS < len && len > GROWTH_MIN * GROWTH {
+            self.resize(len / 2);
         }
         self.full += 1;
         self.place(slot);
@@ -116,7 +119,8 @@ impl Slots {
         full.for_each(|slot| self.place(slot));
     }
 
-    /// Empties a slot, and closes the gap so that every other is still found from its home.
+    /// Empties a slot, and closes the gap so that every other is still found from its home. Needs no memory: what is left
+    /// over then is given back by the next that is inserted.
     pub(super) fn remove(&mut self, mut gap: usize) {
         self.full -= 1;
         let mut at = gap;
@@ -134,9 +138,6 @@ impl Slots {
             }
         }
         self.slots[gap] = Slot::EMPTY;
-        if self.full * FULL_TENTHS < self.slots.len() && self.slots.len() > GROWTH_MIN * GROWTH {
-            self.resize(self.slots.len() / 2);
-        }
     }
 
     /// Every slot that is full.
