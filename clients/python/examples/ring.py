@@ -43,6 +43,17 @@ def a_run(pool):
     print(f"run: {sum(stored)} stored, {sum(page is not None for page in pages)} came back")
 
 
+def runs_together(ring, pool):
+    """Runs, and what forgets them, in one message."""
+    with ring.batch() as batch:
+        put = batch.put_run(pool, OBJECT, 200, [filled(5)] * 4)
+        batch.flush_run(pool, OBJECT, 201, 2)
+        get = batch.get_run(pool, OBJECT, 200, 4)
+        batch.flush_object(pool, OBJECT)
+    there = [n for n, page in enumerate(get.answer) if page is not None]
+    print(f"batch of runs: {put.answer.done_count} stored, {there} came back")
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit("usage: ring.py SOCKET")
@@ -52,6 +63,7 @@ def main():
             alone(pool)
             together(ring, pool)
             a_run(pool)
+            runs_together(ring, pool)
             pool.flush_object(OBJECT)
             pool.destroy()
     except sublet.RingError as error:

@@ -74,6 +74,29 @@ static void together(sublet_ring *ring, uint64_t pool)
     printf("batch: %d of %d pages came back\n", hits, PAGES);
 }
 
+/* Pages at indices that follow each other travel as one request; so does what forgets them. */
+static void runs(sublet_ring *ring, uint64_t pool)
+{
+    void *pages;
+    sublet_run stored, hits;
+    check("batch", sublet_batch_begin(ring));
+    int put = check("batch", sublet_batch_put_run(ring, key(pool, 100), 4, &pages));
+    memset(pages, 5, 4 * SUBLET_PAGE_BYTES);
+    check("batch", sublet_batch_flush_run(ring, key(pool, 101), 2));
+    int get = check("batch", sublet_batch_get_run(ring, key(pool, 100), 4));
+    check("batch", sublet_batch_flush_object(ring, pool, 7));
+    check("batch", sublet_batch_run(ring));
+    check("put a run", sublet_batch_outcome_of_run(ring, put, &stored));
+    check("get a run", sublet_batch_outcome_of_run(ring, get, &hits));
+    const unsigned char *last = sublet_batch_page_of_run(ring, get, 3);
+    if (last != NULL && last[0] != 5) {
+        fprintf(stderr, "ring: the last page is not what was put\n");
+        exit(EXIT_FAILURE);
+    }
+    printf("run: stored %#llx, came back %#llx\n", (unsigned long long)stored.done,
+           (unsigned long long)hits.done);
+}
+
 int main(int count, char **words)
 {
     if (count != 2) {
@@ -86,6 +109,7 @@ int main(int count, char **words)
     check("create a pool", sublet_create_pool(ring, 0, NULL, &pool));
     alone(ring, pool);
     together(ring, pool);
+    runs(ring, pool);
     check("flush", sublet_flush_object(ring, pool, 7));
     check("destroy the pool", sublet_destroy_pool(ring, pool));
     sublet_close(ring);

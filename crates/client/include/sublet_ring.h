@@ -1,5 +1,5 @@
 /* The page ring of Sublet: a daemon's memory for programs on the same host, a page at a time. */
-/* Written by cbindgen from src/ffi.rs; a test of that file says how to write it anew. */
+/* Written by cbindgen from src/ffi; a test of it says how to write it anew. */
 
 #ifndef SUBLET_RING_H
 #define SUBLET_RING_H
@@ -43,8 +43,11 @@
 // A pointer is null, or a number makes no sense.
 #define SUBLET_WRONG -4
 
-// The batch is full: run it first.
+// The batch holds as many requests as the ring has entries: run it first.
 #define SUBLET_BATCH_FULL -5
+
+// The batch holds as many pages as the ring has page slots: run it first.
+#define SUBLET_BATCH_PAGES_FULL -6
 
 // The daemon let this program not in; the reason's number is taken away from this.
 #define SUBLET_REJECTED -20
@@ -67,6 +70,14 @@ typedef struct {
   // The page in it.
   uint32_t index;
 } sublet_key;
+
+// What became of each page of a run: bit n stands for page n.
+typedef struct {
+  // The pages that were stored, or hit.
+  uint64_t done;
+  // The pages of a put that replaced older ones.
+  uint64_t replaced;
+} sublet_run;
 
 #ifdef __cplusplus
 extern "C" {
@@ -92,6 +103,15 @@ int sublet_connect(const char *path,
 //
 // `ring` must come from `sublet_connect` and is not to be used any more, nor any page of it.
 void sublet_close(sublet_ring *ring);
+
+// How large the ring is: how many requests a batch may hold, and how many pages. That does not end a batch.
+//
+// # Safety
+//
+// `ring` must be open, `entries` and `page_slots` places to write to.
+int sublet_shape(const sublet_ring *ring,
+                 uint32_t *entries,
+                 uint32_t *page_slots);
 
 // Makes a pool, or joins the shared one of that name: 16 bytes of a UUID, or null for a pool that ends with the
 // connection. `flags` are those named `SUBLET_POOL_`.
@@ -125,28 +145,29 @@ int sublet_put(sublet_ring *ring, sublet_key key, const void *page);
 // `ring` must be open, `page` a page to write.
 int sublet_get(sublet_ring *ring, sublet_key key, void *page);
 
-// Stores `count` pages at indices that follow each other. Bit n of `*stored` says that page n was stored.
+// Stores `count` pages at indices that follow each other, `SUBLET_RUN_PAGES_MAX` at most. `*run` says which were
+// stored; the number returned says why the first was refused that was.
 //
 // # Safety
 //
-// `ring` must be open, `pages` hold `count` pages, `stored` be a place to write to.
+// `ring` must be open, `pages` hold `count` pages, `run` be a place to write to.
 int sublet_put_run(sublet_ring *ring,
                    sublet_key first,
                    uint32_t count,
                    const void *pages,
-                   uint64_t *stored);
+                   sublet_run *run);
 
-// Fetches `count` pages from indices that follow each other. Bit n of `*hits` says that page n was hit; the
-// others are left alone.
+// Fetches `count` pages from indices that follow each other, `SUBLET_RUN_PAGES_MAX` at most. `*run` says which were
+// hit; the others are left alone.
 //
 // # Safety
 //
-// `ring` must be open, `pages` have room for `count` pages, `hits` be a place to write to.
+// `ring` must be open, `pages` have room for `count` pages, `run` be a place to write to.
 int sublet_get_run(sublet_ring *ring,
                    sublet_key first,
                    uint32_t count,
                    void *pages,
-                   uint64_t *hits);
+                   sublet_run *run);
 
 // Forgets a page; that it was not there is fine.
 //
@@ -186,12 +207,55 @@ int sublet_batch_put(sublet_ring *ring,
 // `ring` must be open.
 int sublet_batch_get(sublet_ring *ring, sublet_key key);
 
+// Adds a put of `count` pages at indices that follow each other to the batch. `*pages` is where they are to be
+// written, one behind the other, before the batch is run. Returns the request's place in it.
+//
+// # Safety
+//
+// `ring` must be open, `pages` a place to write to.
+int sublet_batch_put_run(sublet_ring *ring,
+                         sublet_key first,
+                         uint32_t count,
+                         void **pages);
+
+// Adds a get of `count` pages at indices that follow each other to the batch. Returns the request's place in it.
+//
+// # Safety
+//
+// `ring` must be open.
+int sublet_batch_get_run(sublet_ring *ring,
+                         sublet_key first,
+                         uint32_t count);
+
 // Adds a flush of a page to the batch. Returns the request's place in it.
 //
 // # Safety
 //
 // `ring` must be open.
 int sublet_batch_flush_page(sublet_ring *ring, sublet_key key);
+
+// Adds a flush of `count` pages at indices that follow each other to the batch. Returns the request's place in it.
+//
+// # Safety
+//
+// `ring` must be open.
+int sublet_batch_flush_run(sublet_ring *ring,
+                           sublet_key first,
+                           uint32_t count);
+
+// Adds a flush of all pages of an object to the batch. Returns the request's place in it.
+//
+// # Safety
+//
+// `ring` must be open.
+int sublet_batch_flush_object(sublet_ring *ring, uint64_t pool, uint64_t object);
+
+// How many requests the batch holds that was begun and is not run yet.
+//
+// # Safety
+//
+// `ring` must be open.
+int sublet_batch_len(sublet_ring *ring);
 
 // Runs the batch and waits until all of it is answered.
 //
@@ -200,12 +264,23 @@ int sublet_batch_flush_page(sublet_ring *ring, sublet_key key);
 // `ring` must be open.
 int sublet_batch_run(sublet_ring *ring);
 
-// What the request at `place` of the batch that was run came to.
+// What the request at `place` of the batch that was run came to; of a run of pages, what the first came to.
 //
 // # Safety
 //
 // `ring` must be open.
-int sublet_batch_outcome(sublet_ring *ring, uint32_t place);
+int sublet_batch_outcome(sublet_ring *ring,
+                         uint32_t place);
+
+// What the run of pages at `place` of the batch that was run came to, page by page, as `sublet_put_run` and
+// `sublet_get_run` say it.
+//
+// # Safety
+//
+// `ring` must be open, `run` a place to write to.
+int sublet_batch_outcome_of_run(sublet_ring *ring,
+                                uint32_t place,
+                                sublet_run *run);
 
 // The page of the get at `place` of the batch that was run; null unless it was hit. It stays until the next call that
 // asks something of the daemon or begins a batch.
@@ -215,6 +290,16 @@ int sublet_batch_outcome(sublet_ring *ring, uint32_t place);
 // `ring` must be open.
 const void *sublet_batch_page(sublet_ring *ring,
                               uint32_t place);
+
+// Page `n` of the run of gets at `place` of the batch that was run; null unless it was hit. It stays as long as that of
+// `sublet_batch_page`.
+//
+// # Safety
+//
+// `ring` must be open.
+const void *sublet_batch_page_of_run(sublet_ring *ring,
+                                     uint32_t place,
+                                     uint32_t n);
 
 // Writes what a number means, in words that end in a zero byte, to `text`; no more than `bytes`. Returns how many
 // bytes all of it takes.

@@ -84,7 +84,7 @@ mod patience;
 #[cfg(feature = "async")]
 mod slots;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod verbs;
 
 #[cfg(feature = "async")]

@@ -74,6 +74,11 @@ impl Run {
         self.done
     }
 
+    /// The pages of a put that replaced older ones: bit n stands for page n.
+    pub fn replaced_bits(&self) -> u64 {
+        self.replaced
+    }
+
     pub(super) fn put(&self) -> Put {
         match (self.refusal, self.has_replaced(0)) {
             (Some(refusal), _) => Put::Refused(refusal),

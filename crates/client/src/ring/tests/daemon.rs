@@ -14,21 +14,21 @@ use crate::ring::{Bell, DaemonEnd, Farewell, Page, Shape, Sleep, hello};
 
 /// What the daemon does on purpose.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mood {
+pub(crate) enum Mood {
     /// All that is asked.
     Willing,
     /// Hangs up with a word after so many requests.
     Leaving(u32),
 }
 
-pub(super) struct Daemon {
+pub(crate) struct Daemon {
     folder: tempfile::TempDir,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Daemon {
     /// Serves one connection.
-    pub(super) fn start(most: Shape, mood: Mood) -> Daemon {
+    pub(crate) fn start(most: Shape, mood: Mood) -> Daemon {
         let folder = tempfile::tempdir().expect("a folder");
         let listener = UnixListener::bind(folder.path().join("ring")).expect("a socket");
         let thread = std::thread::spawn(move || {
@@ -41,7 +41,7 @@ impl Daemon {
         }
     }
 
-    pub(super) fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.folder.path().join("ring")
     }
 }

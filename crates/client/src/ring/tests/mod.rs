@@ -2,6 +2,6 @@
 
 #[cfg(feature = "async")]
 mod asynchronous;
-mod daemon;
+pub(crate) mod daemon;
 mod ends;
 mod waiting;

@@ -1,0 +1,300 @@
+//! Requests that travel together, for C.
+
+use std::ffi::{c_int, c_void};
+
+use sublet_types::ObjectId;
+
+use crate::ring::layout;
+use crate::ring::{Answers, Batch, BatchError, Ticket};
+
+use super::codes::{
+    SUBLET_OK, SUBLET_WRONG, code_of, code_of_batch, code_of_get, code_of_put, code_of_run,
+};
+use super::{Gathering, SubletKey, SubletRing, SubletRun, open};
+
+/// Begins a batch: requests that travel together. Any other call ends it.
+///
+/// # Safety
+///
+/// `ring` must be open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sublet_batch_begin(ring: *mut SubletRing) -> c_int {
+    // SAFETY: what the caller promises is what `open` asks for.
+    let Some(ring) = (unsafe { open(ring) }) else {
+        return SUBLET_WRONG;
+    };
+    let _ = ring.client.batch();
+    ring.gathering = Gathering::Adding(0);
+    SUBLET_OK
+}
+
+/// Adds a put to the batch. `*page` is where the page is to be written before the batch is run. Returns the
+/// request's place in the batch, from 0 on.
+///
+/// # Safety
+///
+/// `ring` must be open, `page` a place to write to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sublet_batch_put(
+    ring: *mut SubletRing,
+    key: SubletKey,
+    page: *mut *mut c_void,
+) -> c_int {
+    if page.is_null() {
+        return SUBLET_WRONG;
+    }
+    // SAFETY: what the caller promises is what `add` asks for.
+    unsafe {
+        add(ring, |batch| {
+            let (ticket, slot) = batch.put(key.into())?;
+            // SAFETY: not null, and a place to write to, as the caller promises.
+            page.write(slot.as_mut_ptr().cast());
+            Ok(ticket)
+        })
+    }
+}
+
+/// Adds a get to the batch. Returns the request's place in it.
+///
+/// # Safety
+///
+/// `ring` must be open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sublet_batch_get(ring: *mut SubletRing, key: SubletKey) -> c_int {
+    // SAFETY: what the caller promises is what `add` asks for.
+    unsafe { add(ring, |batch| batch.get(key.into())) }
+}
+
+/// Adds a put of `count` pages at indices that follow each other to the batch. `*pages` is where they are to be
+/// written, one behind the other, before the batch is run. Returns the request's place in it.
+///
+/// # Safety
+///
+/// `ring` must be open, `pages` a place to write to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sublet_batch_put_run(
+    ring: *mut SubletRing,
+    first: SubletKey,
+    count: u32,
+    pages: *mut *mut c_void,
+) -> c_int {
+    if pages.is_null() {
+        return SUBLET_WRONG;
+    }
+    // SAFETY: what the caller promises is what `add` asks for.
+    unsafe {
+        add(ring, |batch| {
+            let (ticket, slots) = batch.put_run(first.into(), count)?;
+            // SAFETY: not null, and a place to write to, as the caller promises.
+            pages.write(slots.as_mut_ptr().cast());
+            Ok(ticket)
+        })
+    }
+}
+
+/// Adds a get of `count` pages at indices that follow each other to the batch. Returns the request's place in it.
+///
+/// # Safety
+///
+/// `ring` must be open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sublet_batch_get_run(
+    ring: *mut SubletRing,
+    first: SubletKey,
+    count: u32,
+) -> c_int {
+    // SAFETY: what the caller promises is what `add` asks for.
+    unsafe { add(ring, |batch| batch.get_run(first.into(), count)) }
+}
+
+/// Adds a flush of a page to the batch. Returns the request's place in it.
+///
+/// # Safety
+///
+/// `ring` must be open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sublet_batch_flush_page(ring: *mut SubletRing, key: SubletKey) -> c_int {
+    // SAFETY: what the caller promises is what `add` asks for.
+    unsafe { add(ring, |batch| batch.flush_page(key.into())) }
+}
+
+/// Adds a flush of `count` pages at indices that follow each other to the batch. Returns the request's place in it.
+///
+/// # Safety
+///
+/// `ring` must be open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sublet_batch_flush_run(
+    ring: *mut SubletRing,
+    first: SubletKey,
+    count: u32,
+) -> c_int {
+    // SAFETY: what the caller promises is what `add` asks for.
+    unsafe { add(ring, |batch| batch.flush_run(first.into(), count)) }
+}
+
+/// Adds a flush of all pages of an object to the batch. Returns the request's place in it.
+///
+/// # Safety
+///
+/// `ring` must be open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sublet_batch_flush_object(
+    ring: *mut SubletRing,
+    pool: u64,
+    object: u64,
+) -> c_int {
+    let pool = layout::pool_of(pool);
+    // SAFETY: what the caller promises is what `add` asks for.
+    unsafe { add(ring, |batch| batch.flush_object(pool, ObjectId(object))) }
+}
+
+/// How many requests the batch holds that was begun and is not run yet.
+///
+/// # Safety
+///
+/// `ring` must be open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sublet_batch_len(ring: *mut SubletRing) -> c_int {
+    // SAFETY: the caller promises that it is null or open.
+    let Some(ring) = (unsafe { ring.as_mut() }) else {
+        return SUBLET_WRONG;
+    };
+    let Gathering::Adding(slots_used) = ring.gathering else {
+        return SUBLET_WRONG;
+    };
+    let batch = Batch::resume(&mut ring.client, slots_used);
+    c_int::try_from(batch.len()).unwrap_or(SUBLET_WRONG)
+}
+
+/// Runs the batch and waits until all of it is answered.
+///
+/// # Safety
+///
+/// `ring` must be open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sublet_batch_run(ring: *mut SubletRing) -> c_int {
+    // SAFETY: the caller promises that it is null or open.
+    let Some(ring) = (unsafe { ring.as_mut() }) else {
+        return SUBLET_WRONG;
+    };
+    let Gathering::Adding(slots_used) = ring.gathering else {
+        return SUBLET_WRONG;
+    };
+    ring.gathering = Gathering::Ran;
+    match Batch::resume(&mut ring.client, slots_used).run() {
+        Ok(_) => SUBLET_OK,
+        Err(error) => code_of(error),
+    }
+}
+
+/// What the request at `place` of the batch that was run came to; of a run of pages, what the first came to.
+///
+/// # Safety
+///
+/// `ring` must be open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sublet_batch_outcome(ring: *mut SubletRing, place: u32) -> c_int {
+    // SAFETY: the caller promises that it is null or open.
+    let answers = unsafe { answers(ring) };
+    let Some(answers) = answers else {
+        return SUBLET_WRONG;
+    };
+    let ticket = Ticket::at(place as usize);
+    if answers.is_get(ticket) {
+        answers.get(ticket).map_or_else(code_of, code_of_get)
+    } else {
+        answers.put(ticket).map_or_else(code_of, code_of_put)
+    }
+}
+
+/// What the run of pages at `place` of the batch that was run came to, page by page, as `sublet_put_run` and
+/// `sublet_get_run` say it.
+///
+/// # Safety
+///
+/// `ring` must be open, `run` a place to write to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sublet_batch_outcome_of_run(
+    ring: *mut SubletRing,
+    place: u32,
+    run: *mut SubletRun,
+) -> c_int {
+    // SAFETY: the caller promises that it is null or open.
+    let answers = unsafe { answers(ring) };
+    let (Some(answers), false) = (answers, run.is_null()) else {
+        return SUBLET_WRONG;
+    };
+    let came_to = answers.run(Ticket::at(place as usize));
+    // SAFETY: not null, and a place to write to, as the caller promises.
+    unsafe { run.write(SubletRun::of(&came_to)) };
+    came_to.map_or_else(code_of, code_of_run)
+}
+
+/// The page of the get at `place` of the batch that was run; null unless it was hit. It stays until the next call that
+/// asks something of the daemon or begins a batch.
+///
+/// # Safety
+///
+/// `ring` must be open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sublet_batch_page(ring: *mut SubletRing, place: u32) -> *const c_void {
+    // SAFETY: what the caller promises is what the function asks for.
+    unsafe { sublet_batch_page_of_run(ring, place, 0) }
+}
+
+/// Page `n` of the run of gets at `place` of the batch that was run; null unless it was hit. It stays as long as that of
+/// `sublet_batch_page`.
+///
+/// # Safety
+///
+/// `ring` must be open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sublet_batch_page_of_run(
+    ring: *mut SubletRing,
+    place: u32,
+    n: u32,
+) -> *const c_void {
+    // SAFETY: the caller promises that it is null or open.
+    let answers = unsafe { answers(ring) };
+    let (ticket, n) = (Ticket::at(place as usize), n as usize);
+    let page = answers
+        .as_ref()
+        .and_then(|answers| answers.page_of_run(ticket, n));
+    page.map_or(std::ptr::null(), |page| page.as_ptr().cast())
+}
+
+/// # Safety
+///
+/// As for [`open`].
+unsafe fn add(
+    ring: *mut SubletRing,
+    add: impl FnOnce(&mut Batch<'_>) -> Result<Ticket, BatchError>,
+) -> c_int {
+    // SAFETY: as the caller of this function promises.
+    let Some(ring) = (unsafe { ring.as_mut() }) else {
+        return SUBLET_WRONG;
+    };
+    let Gathering::Adding(slots_used) = ring.gathering else {
+        return SUBLET_WRONG;
+    };
+    let mut batch = Batch::resume(&mut ring.client, slots_used);
+    let added = add(&mut batch);
+    ring.gathering = Gathering::Adding(batch.slots_used());
+    match added {
+        Ok(ticket) => c_int::try_from(ticket.place()).unwrap_or(SUBLET_WRONG),
+        Err(error) => code_of_batch(error),
+    }
+}
+
+/// # Safety
+///
+/// As for [`open`].
+unsafe fn answers<'a>(ring: *mut SubletRing) -> Option<Answers<'a>> {
+    // SAFETY: as the caller of this function promises.
+    let ring = unsafe { ring.as_mut() }?;
+    match ring.gathering {
+        Gathering::Ran => Some(Answers::of(&mut ring.client)),
+        Gathering::None | Gathering::Adding(_) => None,
+    }
+}

@@ -1,0 +1,126 @@
+//! What the numbers that functions return stand for.
+
+use std::ffi::{c_char, c_int};
+
+use crate::ring::{BatchError, CallError, ConnectError, Fault, Get, Put, Refusal, Rejection, Run};
+
+/// It was done: a page was stored, or hit.
+pub const SUBLET_OK: c_int = 0;
+/// A put replaced an older page.
+pub const SUBLET_REPLACED: c_int = 1;
+/// A get found no page.
+pub const SUBLET_MISS: c_int = 2;
+/// The connection is over: connect again.
+pub const SUBLET_GONE: c_int = -1;
+/// Nobody listens at that path.
+pub const SUBLET_UNREACHABLE: c_int = -2;
+/// The other side speaks no ring of this version.
+pub const SUBLET_GARBLED: c_int = -3;
+/// A pointer is null, or a number makes no sense.
+pub const SUBLET_WRONG: c_int = -4;
+/// The batch holds as many requests as the ring has entries: run it first.
+pub const SUBLET_BATCH_FULL: c_int = -5;
+/// The batch holds as many pages as the ring has page slots: run it first.
+pub const SUBLET_BATCH_PAGES_FULL: c_int = -6;
+/// The daemon let this program not in; the reason's number is taken away from this.
+pub const SUBLET_REJECTED: c_int = -20;
+/// The daemon refused for now; the reason's number is taken away from this.
+pub const SUBLET_REFUSED: c_int = -100;
+/// The call makes no sense to the daemon; the fault's number is taken away from this.
+pub const SUBLET_FAULTY: c_int = -200;
+
+/// Writes what a number means, in words that end in a zero byte, to `text`; no more than `bytes`. Returns how many
+/// bytes all of it takes.
+///
+/// # Safety
+///
+/// `text` must have room for `bytes`, or be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sublet_text(code: c_int, text: *mut c_char, bytes: usize) -> usize {
+    let words = words_of(code);
+    if !text.is_null() && bytes > 0 {
+        let count = words.len().min(bytes - 1);
+        // SAFETY: not null, and room for `bytes`, which is more than `count`, as the caller promises.
+        unsafe {
+            text.cast::<u8>().copy_from(words.as_ptr(), count);
+            text.add(count).write(0);
+        }
+    }
+    words.len() + 1
+}
+
+pub(super) fn done(call: Result<(), CallError>) -> c_int {
+    call.map_or_else(code_of, |()| SUBLET_OK)
+}
+
+pub(super) fn code_of_put(put: Put) -> c_int {
+    match put {
+        Put::Stored => SUBLET_OK,
+        Put::Replaced => SUBLET_REPLACED,
+        Put::Refused(refusal) => code_of(refusal.into()),
+    }
+}
+
+pub(super) fn code_of_get(get: Get) -> c_int {
+    match get {
+        Get::Hit => SUBLET_OK,
+        Get::Miss => SUBLET_MISS,
+        Get::Refused(refusal) => code_of(refusal.into()),
+    }
+}
+
+pub(super) fn code_of_run(run: Run) -> c_int {
+    run.refusal()
+        .map_or(SUBLET_OK, |refusal| code_of(refusal.into()))
+}
+
+pub(super) fn code_of(error: CallError) -> c_int {
+    match error {
+        CallError::Gone(_) => SUBLET_GONE,
+        CallError::Refused(refusal) => SUBLET_REFUSED - refusal as c_int,
+        CallError::Faulty(fault) => SUBLET_FAULTY - fault as c_int,
+        CallError::Garbled => SUBLET_GARBLED,
+    }
+}
+
+pub(super) fn code_of_batch(error: BatchError) -> c_int {
+    match error {
+        BatchError::Entries => SUBLET_BATCH_FULL,
+        BatchError::PageSlots => SUBLET_BATCH_PAGES_FULL,
+        BatchError::Run => code_of(Fault::Run.into()),
+    }
+}
+
+pub(super) fn code_of_connect(error: &ConnectError) -> c_int {
+    match error {
+        ConnectError::Unreachable { .. } => SUBLET_UNREACHABLE,
+        ConnectError::Rejected(rejection) => SUBLET_REJECTED - *rejection as c_int,
+        ConnectError::Garbled(_) | ConnectError::NoRing(_) => SUBLET_GARBLED,
+    }
+}
+
+pub(super) fn words_of(code: c_int) -> String {
+    let number = |base: c_int| u16::try_from(base - code).ok();
+    let rejection = u32::try_from(SUBLET_REJECTED - code).ok();
+    let words = match code {
+        SUBLET_OK => "done",
+        SUBLET_REPLACED => "done, in place of an older page",
+        SUBLET_MISS => "the page is not there",
+        SUBLET_GONE => "the connection is over: connect again",
+        SUBLET_UNREACHABLE => "no daemon listens for rings there",
+        SUBLET_GARBLED => "what answers there is no ring of this version",
+        SUBLET_WRONG => "a pointer is null, a number makes no sense, or there is no such batch",
+        SUBLET_BATCH_FULL => {
+            "the batch holds as many requests as the ring has entries: run it first"
+        }
+        SUBLET_BATCH_PAGES_FULL => {
+            "the batch holds as many pages as the ring has page slots: run it first"
+        }
+        _ => "",
+    };
+    let said = (!words.is_empty()).then(|| words.to_owned());
+    said.or_else(|| Some(Rejection::of(rejection?)?.to_string()))
+        .or_else(|| Some(Refusal::of(number(SUBLET_REFUSED)?)?.to_string()))
+        .or_else(|| Some(Fault::of(number(SUBLET_FAULTY)?)?.to_string()))
+        .unwrap_or_else(|| "a number of another version".to_owned())
+}
