@@ -168,13 +168,15 @@ impl Floor {
         run: Range<usize>,
     ) -> io::Result<()> {
         let at = desk.batch[run.start].page * PAGE_BYTES;
-        let inside = self.disk.shape_now().bytes.saturating_sub(at);
+        // Of the backing, not of the disk: a disk may have been larger when the pages came.
+        let inside = self.disk.backing.bytes()?.saturating_sub(at);
         if inside == 0 {
             return Err(io::Error::other(
                 "a staged page lies beyond the end of the backing",
             ));
         }
         let part = 0..(run.len() * PAGE).min(inside as usize);
+        let run = run.start..run.start + part.end.div_ceil(PAGE);
         let room = std::mem::take(&mut desk.room);
         let haste = match self.is_pressed(swap) {
             true => Haste::Awaited,

@@ -13,7 +13,8 @@ const TOLD_FROM_ONE_IN: u64 = 64;
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     marks: HashMap<TenantId, Mark>,
-    last: Seen,
+    /// What there was for all at the last look.
+    last_total: Pages,
 }
 
 /// The most that a tenant held since its last loss was told.
@@ -21,16 +22,10 @@ pub(super) struct Losses {
 struct Mark {
     at: Second,
     held: Pages,
-    /// What there was for all.
+    /// What there was for all then, or a look before: who gives way does so after the limit has sunk.
     total: Pages,
     /// What the others held.
     others: Pages,
-}
-
-/// What was seen of all a look ago.
-#[derive(Clone, Copy, Debug, Default)]
-struct Seen {
-    total: Pages,
 }
 
 impl Losses {
@@ -43,7 +38,7 @@ impl Losses {
             let now = Mark {
                 at: snapshot.at,
                 held: tenant.held,
-                total: snapshot.total.max(self.last.total),
+                total: snapshot.total.max(self.last_total),
                 others: Pages(held.0.saturating_sub(tenant.held.0)),
             };
             let mark = before.get(&tenant.id).copied().unwrap_or(now);
@@ -55,7 +50,7 @@ impl Losses {
             let kept = if less.0 > 0 && !is_told { mark } else { now };
             self.marks.insert(tenant.id, kept);
         }
-        self.last.total = snapshot.total;
+        self.last_total = snapshot.total;
         lost
     }
 }

@@ -82,8 +82,13 @@ impl Shelf {
 
     /// Finds out whether a disk can go without a loss: brings everything to its backing.
     fn clear(&self, name: &DiskName) -> Result<(), DiskError> {
+        let standing = self.standing(name);
+        let kind = self.named.lock().get(name).map(|named| named.said.kind);
+        if matches!(standing, Standing::Closed(_)) && kind == Some(DiskKind::Swap) {
+            self.disks.find_stage()?; // where nobody can say what is staged, nobody knows what would be lost
+        }
         let (name, left) = (name.clone(), self.disks.left_of(name));
-        match (self.standing(&name), left) {
+        match (standing, left) {
             (Standing::Open, _) => self.disks.clear(&name),
             (_, Pages(0)) => Ok(()),
             (Standing::Closed(why), left) => Err(DiskError::Unwritten {

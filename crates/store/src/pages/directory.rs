@@ -432,3 +432,56 @@ impl Directory {
         (self.leaves.bytes() + self.slots.bytes() + wide) as u64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keys of pages whose frames have the numbers of their places.
+    struct Places;
+
+    impl Keys for Places {
+        fn expect(&self, _: Whereabouts) {}
+
+        fn key_at(&self, at: Whereabouts) -> Key {
+            match at {
+                Whereabouts::Here(frame) => key(frame.0),
+                Whereabouts::OnDisk(number) => key(number),
+            }
+        }
+    }
+
+    fn key(place: u32) -> Key {
+        Key {
+            pool: 0,
+            object: ObjectId(1),
+            index: PageIndex(place),
+        }
+    }
+
+    /// What a look ahead remembers of a leaf while its shard is not locked leads nowhere bad.
+    #[test]
+    fn a_leaf_that_was_remembered_may_be_anything_by_now() {
+        let seed = Seed(1);
+        let object = seed.object(0, ObjectId(1));
+        for (known, more) in [(2, 20), (2, 128), (5, 30), (9, 128), (40, 128)] {
+            let mut directory = Directory::new(seed);
+            let add = |directory: &mut Directory, n: u32| {
+                let standing = directory.look(&Places, object, key(n));
+                let to = Whereabouts::Here(FrameId(n));
+                directory.add(&Places, object, key(n), standing, to);
+            };
+            (0..known).for_each(|n| add(&mut directory, n));
+            let led = directory.want(object, key(40), &mut Wanted::new());
+            assert!(matches!(led, Some(Led::Leaf(_))));
+            for n in known..more {
+                add(&mut directory, n);
+                directory.guess_by(led, object, key(40));
+            }
+            for n in (0..more).rev() {
+                directory.remove(&Places, object, key(n));
+                directory.guess_by(led, object, key(40));
+            }
+        }
+    }
+}

@@ -95,12 +95,16 @@ impl Shape {
         (PLATE / self.words()) as u32
     }
 
-    /// Where a row tells of a place, if it does.
+    /// Where a row tells of a place, if it does. Bounded by the shape: who guesses may look at a row that is of another
+    /// one by now.
     #[inline]
     fn word(self, row: &[u32], place: u32) -> Option<usize> {
         let n = match self.order {
             Order::Placed => place as usize,
-            Order::Listed => (0..pages(row)).find(|n| listed_place(row, *n) == place)?,
+            Order::Listed => {
+                let pages = pages(row).min(self.len);
+                (0..pages).find(|n| listed_place(row, *n) == place)?
+            }
         };
         (n < self.len).then(|| self.begin + n)
     }
@@ -236,11 +240,6 @@ struct PlateFacts {
     used: u128,
 }
 
-/// The most that a list of partial plates has, of so many: each once, and stale ones.
-const fn partial_max(plates: usize) -> usize {
-    2 * plates + 2
-}
-
 impl PlateFacts {
     fn shape(&self) -> Shape {
         SHAPES[usize::from(self.shape)]
@@ -312,12 +311,9 @@ impl Leaves {
             let more = self.plates.len() / 8 + 1;
             self.plates.reserve_exact(more);
             let plates = self.plates.len() + more;
-            let lists = self
-                .partial
-                .iter_mut()
-                .map(|list| (list, partial_max(plates)));
-            for (list, most) in lists.chain([(&mut self.empty, plates)]) {
-                list.reserve_exact(most - list.len());
+            // A plate stands in each list once at the most.
+            for list in self.partial.iter_mut().chain([&mut self.empty]) {
+                list.reserve_exact(plates - list.len());
             }
         }
         self.plates.push(Plate([0; PLATE]));
@@ -333,25 +329,8 @@ impl Leaves {
         if facts.used == 0 {
             // Its place among the partial ones is found to be stale when it is come by.
             self.empty.push(id.plate() as u32);
-            self.forget_empty(shape);
         } else if was_full {
             self.partial[shape].push(id.plate() as u32);
-        }
-    }
-
-    /// Keeps the list of partial plates of a shape from growing by stale entries.
-    fn forget_empty(&mut self, shape: usize) {
-        let partial = &mut self.partial[shape];
-        if partial.len() + 1 >= partial_max(self.plates.len()) {
-            partial.sort_unstable();
-            partial.dedup();
-        }
-        let facts = &self.facts;
-        if partial
-            .last()
-            .is_some_and(|plate| facts[*plate as usize].used == 0)
-        {
-            partial.pop();
         }
     }
 

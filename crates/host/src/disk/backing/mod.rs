@@ -10,6 +10,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::UNIX_EPOCH;
 
 use rustix::fs::{FallocateFlags, OFlags, XattrFlags, fallocate};
 use rustix::io::Errno;
@@ -204,12 +205,16 @@ impl Backing {
         &self.path
     }
 
-    /// What tells it from others for as long as the host runs: the file, or the device.
+    /// What tells it from others for as long as the host runs: the file and when it was made, or the device. A file
+    /// system gives the number of a file that was deleted to the next one.
     pub(super) fn mark(&self) -> io::Result<u64> {
         let facts = self.plain.metadata()?;
+        let born = facts.created().ok();
+        let born = born.and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+        let born = born.map_or(0, |born| born.as_nanos() as u64);
         let which = match self.is_device {
-            true => [facts.rdev(), u64::MAX],
-            false => [facts.dev(), facts.ino()],
+            true => [facts.rdev(), u64::MAX, 0],
+            false => [facts.dev(), facts.ino(), born],
         };
         let bytes = which.map(u64::to_le_bytes);
         Ok(xxh3_64(bytes.as_flattened()))
@@ -481,6 +486,25 @@ mod tests {
             Backing::open(&path, false),
             Err(BackingError::InUse(_))
         ));
+    }
+
+    /// A file system gives a new file the number of one that was deleted: its mark is another one all the same.
+    #[test]
+    fn a_file_that_takes_anothers_place_has_a_mark_of_its_own() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("disk");
+        let mut marks = Vec::new();
+        for _ in 0..8 {
+            std::fs::write(&path, vec![0; 1 << 20]).expect("written");
+            let mark = Backing::open(&path, false).expect("opened").mark();
+            marks.push(mark.expect("a mark"));
+            let again = Backing::open(&path, false).expect("opened").mark();
+            assert_eq!(again.expect("a mark"), marks[marks.len() - 1]);
+            std::fs::remove_file(&path).expect("removed");
+        }
+        marks.sort_unstable();
+        marks.dedup();
+        assert_eq!(marks.len(), 8);
     }
 
     #[test]

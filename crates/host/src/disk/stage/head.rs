@@ -20,7 +20,7 @@ pub(super) const PREFACE_BYTES: u64 = 4096;
 pub(super) const HEAD_BYTES: usize = 128;
 
 const MAGIC: &[u8; 8] = b"SUBLSTG1";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 const NAME: usize = 8;
 const NAME_MAX: usize = 64;
