@@ -26,6 +26,15 @@ pub(super) const NOW: Second = Second(2);
 
 /// A store of so many blocks of 16 pages.
 pub(super) fn store(blocks: usize, shards: usize) -> (Arc<Store>, Arc<Levers>) {
+    store_of(blocks, shards, PAGE)
+}
+
+/// A store of so many blocks, with pages of another size.
+pub(super) fn store_of(
+    blocks: usize,
+    shards: usize,
+    page_bytes: usize,
+) -> (Arc<Store>, Arc<Levers>) {
     let (heap, levers) = Heap::new(blocks * BLOCK, BLOCK);
     let bytes = Bytes((blocks * BLOCK) as u64);
     let settings = StoreSettings {
@@ -34,10 +43,7 @@ pub(super) fn store(blocks: usize, shards: usize) -> (Arc<Store>, Arc<Levers>) {
         item_max: Bytes::mib(1),
         seed: 7,
         evicts: true,
-        pages: PageSettings {
-            page_bytes: PAGE,
-            shards,
-        },
+        pages: PageSettings { page_bytes, shards },
     };
     let store = Store::over(Box::new(heap), BLOCK, settings).expect("memory for a test");
     (store, levers)

@@ -4,39 +4,29 @@ use sublet_types::{EvictionKind, ReleaseMode};
 
 use super::*;
 
-struct Saved {
-    bytes: Vec<u8>,
-    pages: u64,
-}
-
-fn save(client: &Client) -> Saved {
+fn save(client: &Client) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let pages = client
-        .worker
-        .save(client.tenant, &mut bytes)
-        .expect("saved");
-    Saved { bytes, pages }
+    let saved = client.worker.save(client.tenant, &mut bytes);
+    saved.expect("saved");
+    bytes
 }
 
 type Restored = Result<Vec<(SavedPool, PoolId)>, RestoreError>;
 
 /// A fresh store, and what a restore into it came to.
 fn restore(bytes: &[u8]) -> (Arc<Store>, TenantId, Restored) {
-    let (store, _) = store(64 + bytes.len() / BLOCK, 3);
+    let (store, _) = store(64, 3);
     let ann = tenant(&store, "ann", 100);
     let worker = store.worker().expect("a worker");
-    let slots = 4096 + bytes.len() / PAGE;
-    let mut spill = |_: &SavedPool| Some(Disk::new(slots) as Arc<dyn Spill>);
+    let mut spill = |_: &SavedPool| Some(Disk::new(4096) as Arc<dyn Spill>);
     let restored = worker.restore(ann, bytes, NOW, &mut spill);
     (store, ann, restored)
 }
 
 fn with_pages(count: u32) -> Client {
-    let (store, _) = store(64 + count as usize * PAGE / BLOCK, 2);
+    let (store, _) = store(64, 2);
     let ann = tenant(&store, "ann", 100);
-    let spill = Disk::new(count as usize + 4096) as Arc<dyn Spill>;
-    let pool = store.create_pool(ann, PERSISTENT, Some(spill));
-    let client = Client::of(&store, ann, pool.expect("a pool"));
+    let client = Client::new(&store, ann, PERSISTENT);
     for index in 0..count {
         assert!(
             client
@@ -50,31 +40,78 @@ fn with_pages(count: u32) -> Client {
 /// M2, B2: every persistent page exactly once, with one page to a pool, too; some of them on disk.
 #[test]
 fn r_m2_b2_every_page_comes_back_exactly_once() {
-    for count in [0, 1, 2, 700, 100_000] {
-        let client = with_pages(count);
-        let release = Release {
-            amount: Bytes(u64::from(count / 32) * BLOCK as u64),
-            mode: ReleaseMode::Ordered,
-            tenant: None,
-        };
-        client.worker.release(release, NOW);
-        let saved = save(&client);
-        assert_eq!(saved.pages, u64::from(count));
-        let (store, ann, restored) = restore(&saved.bytes);
-        let (pool, id) = restored.expect("restored")[0];
-        assert_eq!(pool.flags, PERSISTENT);
-        let again = Client::of(&store, ann, id);
-        for index in 0..count {
-            assert_eq!(
-                again.get(u64::from(index % 3), index),
-                Some(u64::from(index))
-            );
+    let counts = [0, 1, 2, PAGES_MAX];
+    let (store, ann) = small_store();
+    let worker = store.worker().expect("a worker");
+    for count in counts {
+        let disk = Disk::new(PAGES_MAX as usize);
+        let pool = store.create_pool(ann, PERSISTENT, Some(disk));
+        let pool = pool.expect("a pool");
+        for n in 0..count {
+            let (key, content) = (key(pool, n), content_of_page(pool.slot, n));
+            let put = worker.put_page(ann, key, NOW, |page| page.copy_from_slice(&content));
+            assert_eq!(put, Put::Stored);
         }
-        assert_eq!(
-            again.figures().used.0 + again.figures().on_disk.0,
-            u64::from(count)
-        );
     }
+    let half = Release {
+        amount: Bytes(u64::from(PAGES_MAX) * STAMP as u64 / 2),
+        mode: ReleaseMode::Ordered,
+        tenant: None,
+    };
+    worker.release(half, NOW);
+    assert!(store.page_figures(ann).on_disk.0 > 0);
+    let mut bytes = Vec::new();
+    let saved = worker.save(ann, &mut bytes).expect("saved");
+    assert_eq!(saved, counts.iter().map(|count| u64::from(*count)).sum());
+
+    let (store, ann) = small_store();
+    let worker = store.worker().expect("a worker");
+    let mut spill = |_: &SavedPool| Some(Disk::new(PAGES_MAX as usize) as Arc<dyn Spill>);
+    let restored = worker.restore(ann, &bytes[..], NOW, &mut spill);
+    let restored = restored.expect("restored");
+    assert_eq!(restored.len(), counts.len());
+    for ((pool, id), count) in restored.into_iter().zip(counts) {
+        assert_eq!(pool.flags, PERSISTENT);
+        for n in 0..count + 5 {
+            let mut content = None;
+            let got = worker.get_page(ann, key(id, n), NOW, |page| content = Some(page.to_vec()));
+            let there = (n < count).then(|| content_of_page(pool.number, n).to_vec());
+            assert_eq!((got == Get::Hit, content), (there.is_some(), there));
+        }
+    }
+    let figures = store.page_figures(ann);
+    assert_eq!(figures.used.0 + figures.on_disk.0, saved, "and no others");
+}
+
+/// The most pages of a pool that rule M2 asks for.
+const PAGES_MAX: u32 = 100_000;
+
+/// Bytes of a page that is no more than a stamp.
+const STAMP: usize = 16;
+
+/// A store of such pages, with room for more of them than a test has.
+fn small_store() -> (Arc<Store>, TenantId) {
+    let (store, _) = store_of(64, 3, STAMP);
+    let ann = tenant(&store, "ann", 100);
+    (store, ann)
+}
+
+/// Where page `n` of a pool is: in objects of all sizes, dense and sparse.
+fn key(pool: PoolId, n: u32) -> PageKey {
+    let index = if n % 3 == 2 { n * 1000 } else { n };
+    PageKey {
+        pool,
+        object: ObjectId(u64::from(n % 3)),
+        index: PageIndex(index),
+    }
+}
+
+fn content_of_page(pool: u32, n: u32) -> [u8; STAMP] {
+    let mut content = [0; STAMP];
+    content[..4].copy_from_slice(&pool.to_le_bytes());
+    content[4..8].copy_from_slice(&n.to_le_bytes());
+    content[8..].copy_from_slice(&(u64::from(n) * 0x9e37_79b9).to_le_bytes());
+    content
 }
 
 /// B3: what was set comes back as it was set.
@@ -87,7 +124,7 @@ fn b3_settings_come_back() {
         .expect("a pool");
     store.set_eviction(client.tenant, EvictionKind::Sieve, NOW);
     store.freeze(client.tenant, true);
-    let (store, ann, restored) = restore(&save(&client).bytes);
+    let (store, ann, restored) = restore(&save(&client));
     let pools = restored.expect("restored");
     let flags: Vec<PoolFlags> = pools.iter().map(|(pool, _)| pool.flags).collect();
     assert_eq!(flags, [PERSISTENT, KEEPING]);
@@ -96,7 +133,7 @@ fn b3_settings_come_back() {
     assert_eq!(again.get(0, 0), Some(0));
     let mut bytes = Vec::new();
     again.worker.save(ann, &mut bytes).expect("saved");
-    assert_eq!(bytes.len(), save(&client).bytes.len());
+    assert_eq!(bytes.len(), save(&client).len());
 }
 
 /// M2, B3: so does what the tenant was granted, for its owner to grant again.
@@ -112,7 +149,7 @@ fn r_m2_b3_grants_are_in_the_file() {
             ..store.tenant_settings(client.tenant).expect("it is there")
         };
         store.set_tenant(client.tenant, settings).expect("granted");
-        let facts = client.worker.check_save(&save(&client).bytes[..]);
+        let facts = client.worker.check_save(&save(&client)[..]);
         facts.expect("a good file").grants
     };
     for (floor, ceiling) in [
@@ -131,10 +168,23 @@ fn r_m2_b3_grants_are_in_the_file() {
     }
 }
 
+/// M4: what another version wrote is refused by its number, an older one, too.
+#[test]
+fn r_m4_another_version_is_refused() {
+    let saved = save(&with_pages(1));
+    for version in [0, 1, 3] {
+        let mut other = saved.clone();
+        other[8] = version;
+        let error = restore(&other).2.expect_err("another version");
+        let said = format!("version {version}; this Sublet reads version 2");
+        assert!(error.to_string().contains(&said), "{error}");
+    }
+}
+
 /// M4, B6: a stream that was cut or changed anywhere is refused, and nothing of it is there.
 #[test]
 fn r_m4_b6_a_damaged_stream_is_refused() {
-    let saved = save(&with_pages(3)).bytes;
+    let saved = save(&with_pages(3));
     for cut in (0..saved.len()).step_by(61).chain([saved.len() - 1]) {
         let (store, ann, restored) = restore(&saved[..cut]);
         let error = restored.expect_err("cut");
@@ -160,7 +210,7 @@ fn r_m4_b6_a_damaged_stream_is_refused() {
 /// M4: what this version does not know is refused with its byte, though every sum holds.
 #[test]
 fn r_m4_what_a_newer_version_wrote_is_refused() {
-    let saved = save(&with_pages(3)).bytes;
+    let saved = save(&with_pages(3));
     let head = 42 + 21;
     let unknown = [
         (16, 2),        // frozen
@@ -190,7 +240,7 @@ fn r_m4_what_a_newer_version_wrote_is_refused() {
 /// M1, M4: each page is there once. A file that says one twice, or has one of a pool that keeps none, is refused.
 #[test]
 fn r_m4_a_page_that_comes_twice_or_has_no_pool_is_refused() {
-    let saved = save(&with_pages(2)).bytes;
+    let saved = save(&with_pages(2));
     let (head, record) = (42 + 21 + 16, 17 + 4096 + 16);
     let first = &saved[head..head + record];
     let twice = [&saved[..head], first, first].concat();
@@ -217,7 +267,7 @@ fn r_m4_a_page_that_comes_twice_or_has_no_pool_is_refused() {
 /// A file is checked without being restored: as a restore would find it.
 #[test]
 fn a_check_finds_what_a_restore_would() {
-    let saved = save(&with_pages(40)).bytes;
+    let saved = save(&with_pages(40));
     let (store, _) = store(4, 1);
     let facts = store.worker().expect("a worker").check_save(&saved[..]);
     let facts = facts.expect("a good file");
@@ -237,7 +287,7 @@ fn a_check_finds_what_a_restore_would() {
 /// More pages than memory has room for come back all the same: the rest goes to the spill file.
 #[test]
 fn a_file_larger_than_memory_is_restored() {
-    let saved = save(&with_pages(700)).bytes;
+    let saved = save(&with_pages(700));
     let (store, _) = store(6, 2);
     let ann = tenant(&store, "ann", 100);
     let worker = store.worker().expect("a worker");
@@ -286,7 +336,7 @@ fn a_save_holds_up_nobody() {
 /// A tenant that its owner froze during a restore stays frozen, whatever the file says.
 #[test]
 fn a_restore_thaws_nobody() {
-    let saved = save(&with_pages(0)).bytes;
+    let saved = save(&with_pages(0));
     let (store, _) = store(64, 3);
     let ann = tenant(&store, "ann", 100);
     store.freeze(ann, true);
