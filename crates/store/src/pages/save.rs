@@ -433,7 +433,11 @@ impl Pages {
         };
         let is_wanted = |key| pool_of(key).is_some_and(|pool| self.pools.is_alive(pool));
         for shard in 0..self.holdings(tenant).shards().len() {
-            for key in self.keys_of(tenant, shard, is_wanted) {
+            let mut keys = self.keys_of(tenant, shard, is_wanted);
+            // The directory gives them in the order of its hashes. A restore that enters them so into one that grows, under
+            // hashes that are alike, finds each place taken and passes all that came before.
+            keys.sort_unstable_by_key(|key| (key.pool, key.object.0, key.index.0));
+            for key in keys {
                 let Some(pool) = pool_of(key) else {
                     continue;
                 };

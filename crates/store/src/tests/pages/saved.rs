@@ -264,6 +264,26 @@ fn r_m4_a_page_that_comes_twice_or_has_no_pool_is_refused() {
     assert!(store.pools(ann).is_empty());
 }
 
+/// Pages of an object come in their order: a restore that enters them in the order of the directory's own hashes, into a
+/// store with the same, takes a time that grows with the square of their number.
+#[test]
+fn a_file_has_an_objects_pages_in_their_order() {
+    let saved = save(&with_pages(500));
+    let (head, record) = (42 + 21 + 16, 17 + PAGE + 16);
+    let pages = saved[head..].chunks_exact(record).take(500);
+    let places = pages.map(|page| {
+        let object = u64::from_le_bytes(page[5..13].try_into().expect("eight bytes"));
+        let index = u32::from_le_bytes(page[13..17].try_into().expect("four bytes"));
+        (object, index)
+    });
+    let places: Vec<(u64, u32)> = places.collect();
+    assert_eq!(places.len(), 500);
+    let disordered = places
+        .windows(2)
+        .find(|two| two[0].0 == two[1].0 && two[0].1 > two[1].1);
+    assert_eq!(disordered, None);
+}
+
 /// A file is checked without being restored: as a restore would find it.
 #[test]
 fn a_check_finds_what_a_restore_would() {
