@@ -1,10 +1,10 @@
-//! Random verbs on many pools beside a `HashMap`, with releases, moves and faults in between.
+//! Random verbs on many pools beside a `HashMap`, with releases, moves, freezes, save files and faults in between.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
 use proptest::prelude::*;
-use sublet_types::{EvictionKind, ReleaseMode, Windows};
+use sublet_types::{EvictionKind, ReleaseMode, SharedName, Windows};
 
 use super::*;
 
@@ -60,6 +60,24 @@ enum Step {
         pool: usize,
         windows: Windows,
     },
+    Freeze {
+        tenant: usize,
+        frozen: bool,
+    },
+    /// Says whether the second sharer may share from now on.
+    Allow(bool),
+    /// A tenant that shares nothing tries all verbs on another's pool.
+    Trespass {
+        pool: usize,
+        object: u64,
+        index: u32,
+    },
+    Save {
+        tenant: usize,
+    },
+    Restore {
+        tenant: usize,
+    },
     Exhaust(bool),
     Break(bool),
     Chores,
@@ -83,6 +101,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (0..8usize).prop_map(|kind| Step::Evict(EvictionKind::ALL[kind].0)),
         1 => (0..POOLS.len(), 0..2usize)
             .prop_map(|(pool, at)| Step::Windows { pool, windows: Windows::ALL[at].1 }),
+        1 => (0..TENANTS.len(), any::<bool>()).prop_map(|(tenant, frozen)| Step::Freeze { tenant, frozen }),
+        1 => any::<bool>().prop_map(Step::Allow),
+        1 => place().prop_map(move |(pool, object, at)| Step::Trespass { pool, object, index: index(at) }),
+        1 => (0..ACCOUNT).prop_map(|tenant| Step::Save { tenant }),
+        1 => (0..ACCOUNT).prop_map(|tenant| Step::Restore { tenant }),
         1 => any::<bool>().prop_map(Step::Exhaust),
         1 => any::<bool>().prop_map(Step::Break),
         2 => Just(Step::Chores),
@@ -99,22 +122,62 @@ fn modes() -> impl Strategy<Value = ReleaseMode> {
     ]
 }
 
-/// Tenant and flags of each pool.
-const POOLS: [(usize, PoolFlags); 5] = [
+/// The tenants, with their weights. The last is charged for the shared pool.
+const TENANTS: [(&str, u32); 3] = [("ann", 100), ("ben", 300), ("account", 200)];
+const ACCOUNT: usize = 2;
+
+const SHARED: PoolFlags = PoolFlags {
+    shared: true,
+    ..KEEPING
+};
+
+const NAME: SharedName = SharedName(7);
+
+/// Tenant and flags of each pool; two of them are handles on one shared pool.
+const POOLS: [(usize, PoolFlags); 7] = [
     (0, EPHEMERAL),
     (0, PERSISTENT),
     (1, EPHEMERAL),
     (1, KEEPING),
     (1, PERSISTENT),
+    (0, SHARED),
+    (1, SHARED),
 ];
+
+/// The pool as the model has it: what sharers have in common is one.
+fn base_of(pool: usize) -> usize {
+    match POOLS[pool].1.shared {
+        true => 5,
+        false => pool,
+    }
+}
+
+/// A save file of a tenant, and what the model had then.
+struct SavedFile {
+    bytes: Vec<u8>,
+    /// Which of the pools has which number in it.
+    numbers: HashMap<u32, usize>,
+    pages: Model,
+    frozen: bool,
+}
+
+/// What each page holds that may be there: pool, object and index to content.
+type Model = HashMap<(usize, u64, u32), u64>;
 
 struct World {
     store: Arc<Store>,
     levers: Arc<Levers>,
     disks: Vec<Arc<Disk>>,
-    tenants: [TenantId; 2],
+    tenants: [TenantId; TENANTS.len()],
     clients: Vec<Client>,
-    model: HashMap<(usize, u64, u32), u64>,
+    /// Somebody without a pool.
+    stranger: Client,
+    model: Model,
+    /// Which of the pools touched an object of the shared one last.
+    touched: HashMap<u64, usize>,
+    is_second_allowed: bool,
+    frozen: [bool; TENANTS.len()],
+    saved: [Option<SavedFile>; ACCOUNT],
     contents: u64,
     second: u32,
 }
@@ -122,17 +185,27 @@ struct World {
 impl World {
     fn new() -> World {
         let (store, levers) = store(24, 3);
-        let tenants = [tenant(&store, "ann", 100), tenant(&store, "ben", 300)];
+        let tenants = TENANTS.map(|(name, weight)| tenant(&store, name, weight));
+        let nobody = PoolId {
+            slot: 0,
+            generation: 0,
+        };
         let mut world = World {
+            stranger: Client::of(&store, tenant(&store, "stranger", 100), nobody),
             store,
             levers,
             disks: Vec::new(),
             tenants,
             clients: Vec::new(),
-            model: HashMap::new(),
+            model: Model::new(),
+            touched: HashMap::new(),
+            is_second_allowed: false,
+            frozen: [false; TENANTS.len()],
+            saved: [None, None],
             contents: 0,
             second: NOW.0,
         };
+        world.allow(true);
         for (owner, flags) in POOLS {
             let client = world.client(owner, flags);
             world.clients.push(client);
@@ -145,8 +218,21 @@ impl World {
         self.disks.extend(disk.clone());
         let spill = disk.map(|disk| disk as Arc<dyn Spill>);
         let owner = self.tenants[owner];
-        let pool = self.store.create_pool(owner, flags, spill).expect("a pool");
-        Client::of(&self.store, owner, pool)
+        let pool = match flags.shared {
+            true => self.store.join_pool(owner, NAME),
+            false => self.store.create_pool(owner, flags, spill),
+        };
+        Client::of(&self.store, owner, pool.expect("a pool"))
+    }
+
+    fn is_broken(&self) -> bool {
+        self.disks[0].broken.load(Ordering::Relaxed)
+    }
+
+    /// Whether the tenant that is charged for a pool is frozen.
+    fn is_frozen(&self, pool: usize) -> bool {
+        let (owner, flags) = POOLS[pool];
+        self.frozen[if flags.shared { ACCOUNT } else { owner }]
     }
 
     fn is_persistent(pool: usize) -> bool {
@@ -183,11 +269,12 @@ impl World {
                 index,
             } => {
                 assert!(self.clients[pool].flush(object, index));
-                self.model.remove(&(pool, object, index));
+                self.model.remove(&(base_of(pool), object, index));
             }
             Step::FlushObject { pool, object } => {
                 assert!(self.clients[pool].flush_object(object));
-                self.model.retain(|(p, o, _), _| (*p, *o) != (pool, object));
+                let gone = (base_of(pool), object);
+                self.model.retain(|(p, o, _), _| (*p, *o) != gone);
             }
             Step::Renew { pool } => self.renew(pool),
             Step::Release { blocks, mode } => self.release(blocks, mode),
@@ -204,6 +291,18 @@ impl World {
             Step::Windows { pool, windows } => {
                 self.store.set_windows(self.clients[pool].pool, windows);
             }
+            Step::Freeze { tenant, frozen } => {
+                self.store.freeze(self.tenants[tenant], frozen);
+                self.frozen[tenant] = frozen;
+            }
+            Step::Allow(second) => self.allow(second),
+            Step::Trespass {
+                pool,
+                object,
+                index,
+            } => self.trespass(pool, object, index),
+            Step::Save { tenant } => self.save(tenant),
+            Step::Restore { tenant } => self.restore(tenant),
             Step::Exhaust(exhausted) => self.levers.exhausted.store(exhausted, Ordering::Relaxed),
             Step::Break(broken) => {
                 let set = |disk: &Arc<Disk>| disk.broken.store(broken, Ordering::Relaxed);
@@ -224,14 +323,30 @@ impl World {
         self.learn_put((pool, object, index), self.contents, put);
     }
 
-    fn learn_put(&mut self, key: (usize, u64, u32), content: u64, put: Put) {
+    fn learn_put(&mut self, (pool, object, index): (usize, u64, u32), content: u64, put: Put) {
+        let key = (base_of(pool), object, index);
+        // R-M1: new pages are refused, others are not.
+        match self.is_frozen(pool) {
+            true if !self.model.contains_key(&key) => {
+                assert_eq!(put, Put::Refused(PutRefused::Frozen));
+            }
+            true if !World::is_persistent(pool) => {}
+            _ => assert_ne!(put, Put::Refused(PutRefused::Frozen)),
+        }
         match put.is_stored() {
             true => self.model.insert(key, content),
             // R-P3: neither the new page nor the old one.
             false => self.model.remove(&key),
         };
-        if !put.is_stored() {
-            assert_eq!(self.clients[key.0].get(key.1, key.2), None);
+        match put.is_stored() {
+            true => self.touch(pool, object),
+            false => assert_eq!(self.clients[pool].get(object, index), None),
+        }
+    }
+
+    fn touch(&mut self, pool: usize, object: u64) {
+        if POOLS[pool].1.shared {
+            self.touched.insert(object, pool);
         }
     }
 
@@ -249,7 +364,7 @@ impl World {
     }
 
     fn get_run(&mut self, pool: usize, object: u64, index: u32, count: u32) {
-        let broken = self.disks[0].broken.load(Ordering::Relaxed);
+        let broken = self.is_broken();
         self.clients[pool].look_ahead(PageVerb::Get, object, index, count);
         let got = self.clients[pool].get_run(object, index, count);
         for (n, content) in (0..).zip(&got) {
@@ -264,10 +379,14 @@ impl World {
     }
 
     /// What the model knew of a page before it was asked for.
-    fn learn_get(&mut self, key: (usize, u64, u32), hit: bool) -> Option<u64> {
+    fn learn_get(&mut self, (pool, object, index): (usize, u64, u32), hit: bool) -> Option<u64> {
+        let key = (base_of(pool), object, index);
         let known = self.model.get(&key).copied();
-        let persistent = World::is_persistent(key.0);
-        let leaves = !persistent && !POOLS[key.0].1.keeping;
+        let persistent = World::is_persistent(pool);
+        let leaves = !persistent && !POOLS[pool].1.keeping;
+        if hit {
+            self.touch(pool, object);
+        }
         // R-G4: who missed does not hit without a new put.
         if leaves || (!hit && !persistent) {
             self.model.remove(&key);
@@ -277,7 +396,7 @@ impl World {
 
     fn get(&mut self, pool: usize, object: u64, index: u32) {
         let key = (pool, object, index);
-        let broken = self.disks[0].broken.load(Ordering::Relaxed);
+        let broken = self.is_broken();
         let got = self.clients[pool].get(object, index);
         let known = self.learn_get(key, got.is_some());
         match got {
@@ -289,11 +408,151 @@ impl World {
 
     fn renew(&mut self, pool: usize) {
         let (owner, flags) = POOLS[pool];
+        if flags.shared && !self.may_share(owner) {
+            // R-T2: who was allowed once keeps what it has, and gets no more.
+            let refused = self.store.join_pool(self.tenants[owner], NAME);
+            return assert_eq!(refused, Err(PoolError::NotAllowed));
+        }
         let fresh = self.client(owner, flags);
+        self.replace(pool, fresh);
+    }
+
+    /// Gives a pool's place to another, and ends it.
+    fn replace(&mut self, pool: usize, fresh: Client) {
         let old = std::mem::replace(&mut self.clients[pool], fresh);
         assert!(old.worker.destroy_pool(old.tenant, old.pool, NOW));
         assert_eq!(old.put(0, 0, 1), Put::Refused(PutRefused::NoPool));
-        self.model.retain(|(p, ..), _| *p != pool);
+        match POOLS[pool].1.shared {
+            true => self.leave(pool),
+            false => self.model.retain(|(p, ..), _| *p != pool),
+        }
+    }
+
+    /// R-T4: what a sharer touched last goes with it.
+    fn leave(&mut self, pool: usize) {
+        let own = self.touched.extract_if(|_, last| *last == pool);
+        let own: Vec<u64> = own.map(|(object, _)| object).collect();
+        let gone = self
+            .model
+            .extract_if(|(p, object, _), _| *p == base_of(pool) && own.contains(object));
+        for ((_, object, index), _) in gone {
+            assert_eq!(self.clients[pool].get(object, index), None);
+        }
+    }
+
+    fn may_share(&self, owner: usize) -> bool {
+        owner == 0 || self.is_second_allowed
+    }
+
+    fn allow(&mut self, second: bool) {
+        self.is_second_allowed = second;
+        let [ann, ben, account] = self.tenants;
+        let members = if second { vec![ann, ben] } else { vec![ann] };
+        let allowed = self.store.allow_sharing(NAME, account, members);
+        allowed.expect("two are not too many");
+    }
+
+    /// R-T2, R-T3: without permission nothing of a pool can be had, and nothing of it changes.
+    fn trespass(&mut self, pool: usize, object: u64, index: u32) {
+        let stranger = &mut self.stranger;
+        let refused = self.store.join_pool(stranger.tenant, NAME);
+        assert_eq!(refused, Err(PoolError::NotAllowed));
+        stranger.pool = self.clients[pool].pool;
+        assert_eq!(
+            stranger.put(object, index, 1),
+            Put::Refused(PutRefused::NoPool)
+        );
+        assert_eq!(stranger.get(object, index), None);
+        assert!(stranger.get_run(object, index, 3).is_empty());
+        assert!(!stranger.flush(object, index) && !stranger.flush_object(object));
+        assert!(
+            !stranger
+                .worker
+                .destroy_pool(stranger.tenant, stranger.pool, NOW)
+        );
+    }
+
+    fn pools_of(tenant: usize) -> impl Iterator<Item = usize> {
+        (0..POOLS.len()).filter(move |pool| POOLS[*pool].0 == tenant)
+    }
+
+    /// R-M2: every persistent page exactly once.
+    fn save(&mut self, tenant: usize) {
+        let mut bytes = Vec::new();
+        let saved = self.clients[0]
+            .worker
+            .save(self.tenants[tenant], &mut bytes);
+        let is_saved = |(pool, ..): &(usize, u64, u32)| {
+            POOLS[*pool].0 == tenant && World::is_persistent(*pool)
+        };
+        let mut pages = self.model.clone();
+        pages.retain(|key, _| is_saved(key));
+        match saved {
+            Ok(saved) => assert_eq!(saved, pages.len() as u64),
+            Err(_) => return assert!(self.is_broken(), "only a broken disk hinders a save"),
+        }
+        let numbers = World::pools_of(tenant).map(|pool| (self.clients[pool].pool.slot, pool));
+        self.saved[tenant] = Some(SavedFile {
+            bytes,
+            numbers: numbers.collect(),
+            pages,
+            frozen: self.frozen[tenant],
+        });
+    }
+
+    /// R-M2, R-M4: the pools of a file take the place of those that there are, or nothing changes.
+    fn restore(&mut self, tenant: usize) {
+        let Some(file) = self.saved[tenant].take() else {
+            return;
+        };
+        let before = self.store.pools(self.tenants[tenant]);
+        let mut disks = Vec::new();
+        let mut spill = |_: &SavedPool| {
+            disks.push(Disk::new(300));
+            disks.last().cloned().map(|disk| disk as Arc<dyn Spill>)
+        };
+        let worker = &self.clients[0].worker;
+        let restored = worker.restore(self.tenants[tenant], &file.bytes[..], NOW, &mut spill);
+        match restored {
+            Ok(pools) => {
+                let is_refused = self.frozen[tenant] && !file.pages.is_empty();
+                assert!(!is_refused, "a frozen tenant takes no pages");
+                self.disks.extend(disks);
+                self.take_over(tenant, &file, pools);
+            }
+            Err(error) => {
+                assert!(self.may_fail(tenant, &error), "{error}");
+                assert_eq!(self.store.pools(self.tenants[tenant]), before);
+            }
+        }
+        self.saved[tenant] = Some(file);
+    }
+
+    fn may_fail(&self, tenant: usize, error: &RestoreError) -> bool {
+        match error {
+            RestoreError::Pool(error) => *error == PoolError::NotAllowed && !self.may_share(tenant),
+            RestoreError::NoPlace(PutRefused::Frozen) => self.frozen[tenant],
+            RestoreError::NoPlace(refused) => *refused == PutRefused::NoMemory,
+            _ => false,
+        }
+    }
+
+    fn take_over(&mut self, tenant: usize, file: &SavedFile, pools: Vec<(SavedPool, PoolId)>) {
+        assert_eq!(pools.len(), file.numbers.len());
+        for (saved, id) in pools {
+            let pool = file.numbers[&saved.number];
+            assert_eq!(saved.flags, POOLS[pool].1);
+            let fresh = Client::of(&self.store, self.tenants[tenant], id);
+            self.replace(pool, fresh);
+        }
+        let pages = file.pages.iter();
+        self.model
+            .extend(pages.map(|(key, content)| (*key, *content)));
+        self.frozen[tenant] |= file.frozen;
+        assert_eq!(
+            self.store.is_frozen(self.tenants[tenant]),
+            self.frozen[tenant]
+        );
     }
 
     fn release(&mut self, blocks: u64, mode: ReleaseMode) {
