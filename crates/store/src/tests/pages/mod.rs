@@ -93,6 +93,11 @@ impl Disk {
         self.pages.lock().iter().flatten().count()
     }
 
+    /// Whether a page of it shows something.
+    pub(super) fn shows(&self, what: impl Fn(&[u8]) -> bool) -> bool {
+        self.pages.lock().iter().flatten().any(|page| what(page))
+    }
+
     fn works(&self) -> io::Result<()> {
         match self.broken.load(Ordering::Relaxed) {
             true => Err(io::Error::other("the disk of a test is broken")),
