@@ -81,7 +81,7 @@ impl Store {
             pins: Cell::new(0),
             lent: Cell::new(0),
             luck: Cell::new(0x9e37_79b9_7f4a_7c15),
-            found: Cell::default(),
+            found: Cell::new(Found::new()),
         })
     }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use sublet_types::{ObjectId, PageIndex, PoolId, Second};
 
 use super::directory::Whereabouts;
-use super::key::Key;
+use super::key::{EXTENT_PAGES, Key};
 use super::opened::Opened;
 use super::pools::Pool;
 use super::{Aside, Pages};
@@ -34,6 +34,13 @@ pub(crate) struct Desk<'a> {
 /// Room for the pages of an object, for one call after the other.
 #[derive(Default)]
 pub(crate) struct Found(Vec<(Key, Whereabouts)>);
+
+impl Found {
+    /// With room for an extent: that is enough where there is no memory for more (R-F3).
+    pub(crate) fn new() -> Found {
+        Found(Vec::with_capacity(EXTENT_PAGES as usize))
+    }
+}
 
 /// What became of an attempt to put.
 pub(crate) enum Tried<'a, F> {

@@ -366,7 +366,8 @@ impl Directory {
     }
 
     /// The pages of an object, an extent at a time: adds them to `found` and says where to go on. Start with 0. An
-    /// object that reaches further than there are extents is found by a look at every page instead.
+    /// object that reaches further than there are extents is found by a look at every page instead: as many as there
+    /// is room for, so flush them and ask again.
     pub(crate) fn object(
         &self,
         keys: &impl Keys,
@@ -378,12 +379,17 @@ impl Directory {
         let reach = self.wide.get(&(key.pool, key.object));
         let span = reach.map_or(0, |reach| (reach.last - reach.first) as usize);
         if span > self.slots.len() {
+            let mut has_all = true;
             self.visit(keys, |there, whereabouts| {
-                if there.pool == key.pool && there.object == key.object {
-                    found.push((there, whereabouts));
+                if there.pool != key.pool || there.object != key.object {
+                    return;
+                }
+                match has_room(found, 1) {
+                    true => found.push((there, whereabouts)),
+                    false => has_all = false,
                 }
             });
-            return None;
+            return (!has_all).then_some(from);
         }
         let extent = match (from, reach) {
             (0, _) => 0,
@@ -431,6 +437,11 @@ impl Directory {
         let wide = self.wide.capacity() * (size_of::<((u32, ObjectId), Reach)>() + 1);
         (self.leaves.bytes() + self.slots.bytes() + wide) as u64
     }
+}
+
+/// Whether there is room for so many more pages. Who flushes goes on without: what was found is flushed first (R-F3).
+pub(super) fn has_room(found: &mut Vec<(Key, Whereabouts)>, more: usize) -> bool {
+    found.capacity() - found.len() >= more || found.try_reserve(more).is_ok()
 }
 
 #[cfg(test)]

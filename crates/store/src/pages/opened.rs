@@ -6,11 +6,11 @@ use parking_lot::MutexGuard;
 use sublet_types::{PageIndex, PoolId, Second};
 
 use super::desk::{Displacing, FLUSHED_AT_ONCE, NO_POOL, Tried};
-use super::directory::{Standing, Whereabouts};
+use super::directory::{Standing, Whereabouts, has_room};
 use super::evict::evict;
 use super::frame::{FrameId, QueueId};
 use super::holdings::Holdings;
-use super::key::Key;
+use super::key::{EXTENT_PAGES, Key};
 use super::pools::{Pool, Space};
 use super::shard::{SampledUse, Shard};
 use super::{Aside, Pages};
@@ -473,6 +473,7 @@ impl Opened<'_> {
         let mut next = Some(from);
         while let Some(from) = next
             && found.len() < FLUSHED_AT_ONCE
+            && has_room(found, EXTENT_PAGES as usize)
         {
             let keys = self.shard.keys(&self.pages.frames);
             let directory = &self.shard.directory;

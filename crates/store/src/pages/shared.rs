@@ -211,7 +211,7 @@ impl Desk<'_> {
                 }
             }
             Left::Objects(objects) => {
-                let mut found = Found::default();
+                let mut found = Found::new();
                 for object in objects {
                     desk.flush_object(base, object, &mut found);
                 }

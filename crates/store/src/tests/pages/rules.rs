@@ -154,7 +154,7 @@ fn r_f1_f2_a_flush_is_final_and_can_be_repeated() {
     }
 }
 
-/// F3, B8: a flush needs no memory.
+/// F3, B8: a flush needs no memory of the arena. `tests/exhausted.rs` takes the heap away as well.
 #[test]
 fn r_f3_b8_a_flush_works_without_memory() {
     let (client, levers) = alone(EPHEMERAL, 8);

@@ -1,0 +1,184 @@
+//! A flush never fails for want of memory (R-F3, B8): an allocator that fails is no hindrance, where it fails every time.
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+use sublet_store::{Get, PageKey, PageSettings, Spill, Store, StoreSettings, Worker};
+use sublet_types::{
+    Bytes, ObjectId, PageIndex, PoolFlags, PoolId, Second, SharedName, TenantId, TenantSettings,
+};
+
+thread_local! {
+    static EXHAUSTED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The system's allocator, which can be told to fail for a thread.
+struct Failing;
+
+impl Failing {
+    fn is_exhausted() -> bool {
+        EXHAUSTED.try_with(Cell::get).unwrap_or_default()
+    }
+}
+
+// SAFETY: memory is the system's, or none.
+unsafe impl GlobalAlloc for Failing {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        match Failing::is_exhausted() {
+            true => null_mut(),
+            // SAFETY: as the caller promises.
+            false => unsafe { System.alloc(layout) },
+        }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static HEAP: Failing = Failing;
+
+/// Does something while every allocation fails. What cannot bear that aborts.
+fn without_memory<T>(work: impl FnOnce() -> T) -> T {
+    EXHAUSTED.set(true);
+    let done = work();
+    EXHAUSTED.set(false);
+    done
+}
+
+const NOW: Second = Second(2);
+const NAME: SharedName = SharedName(7);
+
+/// Pages of an object: more than a worker has room for without more memory.
+const PAGES: u32 = 1500;
+
+/// Takes every page, and gives none back.
+struct Bottomless;
+
+impl Spill for Bottomless {
+    fn slots(&self) -> u32 {
+        1 << 20
+    }
+
+    fn write(&self, _: u32, _: &[u8]) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn read(&self, _: u32, _: &mut [u8]) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn r_f3_b8_a_flush_works_where_every_allocation_fails() {
+    let (worker, tenant) = store();
+    let pools = pools(worker.store(), tenant);
+    for pool in pools {
+        // Dense, sparse, and so far apart that the object is found by a look at every page.
+        for stride in [1, 1000, 1 << 21] {
+            for object in [1, 2] {
+                fill(&worker, tenant, pool, object, stride);
+            }
+            if pool == pools[PERSISTENT] && stride > 1 {
+                go_to_disk(&worker, tenant);
+            }
+            let flushed = without_memory(|| {
+                (0..PAGES).all(|n| worker.flush_page(tenant, key(pool, 1, n * stride), NOW))
+                    && worker.flush_object(tenant, pool, ObjectId(2), NOW)
+            });
+            assert!(flushed);
+            for (object, n) in [1, 2]
+                .into_iter()
+                .flat_map(|o| (0..PAGES).map(move |n| (o, n)))
+            {
+                let got = worker.get_page(tenant, key(pool, object, n * stride), NOW, |_| ());
+                assert_eq!(got, Get::Miss, "stride {stride}, object {object}, page {n}");
+            }
+        }
+    }
+}
+
+/// Which of the pools is persistent.
+const PERSISTENT: usize = 1;
+
+/// One that takes what is got, a persistent one, one that keeps, and a shared one.
+fn pools(store: &Arc<Store>, tenant: TenantId) -> [PoolId; 4] {
+    let account = store.add_tenant(settings("account")).expect("the second");
+    store
+        .allow_sharing(NAME, account, vec![tenant])
+        .expect("allowed");
+    let none = PoolFlags::default();
+    let keeping = PoolFlags {
+        keeping: true,
+        ..none
+    };
+    let persistent = PoolFlags {
+        persistent: true,
+        ..none
+    };
+    let spill = Some(Arc::new(Bottomless) as Arc<dyn Spill>);
+    let made = [
+        store.create_pool(tenant, none, None),
+        store.create_pool(tenant, persistent, spill),
+        store.create_pool(tenant, keeping, None),
+        store.join_pool(tenant, NAME),
+    ];
+    made.map(|pool| pool.expect("a pool"))
+}
+
+fn key(pool: PoolId, object: u64, index: u32) -> PageKey {
+    PageKey {
+        pool,
+        object: ObjectId(object),
+        index: PageIndex(index),
+    }
+}
+
+fn fill(worker: &Worker, tenant: TenantId, pool: PoolId, object: u64, stride: u32) {
+    for n in 0..PAGES {
+        let key = key(pool, object, n * stride);
+        let put = worker.put_page(tenant, key, NOW, |page| page.fill(1));
+        assert!(put.is_stored());
+    }
+}
+
+/// Has a tenant's persistent pages leave memory, and lets it grow again.
+fn go_to_disk(worker: &Worker, tenant: TenantId) {
+    let store = worker.store();
+    store.set_target(tenant, Some(Bytes::ZERO));
+    for second in 3..60 {
+        worker.upkeep(Second(second));
+    }
+    let on_disk = store.page_figures(tenant).on_disk.0;
+    assert_eq!(on_disk, 2 * u64::from(PAGES));
+    store.set_target(tenant, None);
+}
+
+fn settings(name: &str) -> TenantSettings {
+    TenantSettings {
+        name: name.parse().expect("a name"),
+        weight: Default::default(),
+        floor: None,
+        ceiling: None,
+    }
+}
+
+fn store() -> (Worker, TenantId) {
+    let memory = Bytes::mib(64);
+    let store = Store::new(StoreSettings {
+        capacity: memory,
+        limit: memory,
+        item_max: Bytes::mib(1),
+        seed: 7,
+        evicts: true,
+        pages: PageSettings::default(),
+    });
+    let store = store.expect("addresses");
+    let tenant = store.add_tenant(settings("web")).expect("the first");
+    (store.worker().expect("the first"), tenant)
+}
