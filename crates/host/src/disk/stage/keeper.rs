@@ -11,7 +11,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -247,10 +247,10 @@ fn make(socket: &Path, slots: u32) -> io::Result<Keeper> {
     Ok(Keeper { memfd, pid })
 }
 
-/// Starts a keeper for a memfd, and waits until it answers.
+/// Starts a keeper for a memfd, and waits until it answers. One that does not is gone when this returns.
 fn start(socket: &Path, memfd: &OwnedFd) -> io::Result<Pid> {
     // In a group of its own: what ends the daemon, be it Ctrl-C, does not end the keeper.
-    Command::new(THIS_PROGRAM)
+    let mut child = Command::new(THIS_PROGRAM)
         .arg0("sublet")
         .arg("keep")
         .arg(socket)
@@ -259,12 +259,27 @@ fn start(socket: &Path, memfd: &OwnedFd) -> io::Result<Pid> {
         .stderr(Stdio::null())
         .process_group(0)
         .spawn()?;
+    let answer = answer_of(socket, &mut child);
+    if !matches!(answer, Ok(pid) if pid == Pid::from_child(&child)) {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    answer
+}
+
+/// Waits until a keeper answers; not for one that has ended.
+fn answer_of(socket: &Path, child: &mut Child) -> io::Result<Pid> {
     let until = Instant::now() + PATIENCE;
     loop {
         match ask_for(socket) {
             Ok(keeper) => return Ok(keeper.pid),
             Err(error) if Instant::now() > until => return Err(error),
-            Err(_) => std::thread::sleep(Duration::from_millis(5)),
+            Err(error) => match child.try_wait()? {
+                Some(status) => {
+                    return Err(io::Error::other(format!("it ended with {status}: {error}")));
+                }
+                None => std::thread::sleep(Duration::from_millis(5)),
+            },
         }
     }
 }
