@@ -1,6 +1,6 @@
 //! Save and restore.
 
-use sublet_types::{EvictionKind, ReleaseMode};
+use sublet_types::{EvictionKind, ReleaseMode, SharedName};
 
 use super::*;
 
@@ -114,26 +114,57 @@ fn content_of_page(pool: u32, n: u32) -> [u8; STAMP] {
     content
 }
 
-/// B3: what was set comes back as it was set.
+const NAME: SharedName = SharedName(0x1234_5678_9abc_def0_0fed_cba9_8765_4321);
+
+fn allow_sharing(store: &Arc<Store>, member: TenantId) {
+    let account = tenant(store, "account", 100);
+    store
+        .allow_sharing(NAME, account, vec![member])
+        .expect("allowed");
+}
+
+/// M2, B3: what was set comes back as it was set: pools with their flags and names, the eviction, whether it was frozen.
 #[test]
-fn b3_settings_come_back() {
+fn r_m2_b3_settings_come_back() {
     let client = with_pages(5);
     let store = Arc::clone(client.worker.store());
+    allow_sharing(&store, client.tenant);
     store
         .create_pool(client.tenant, KEEPING, None)
         .expect("a pool");
-    store.set_eviction(client.tenant, EvictionKind::Sieve, NOW);
-    store.freeze(client.tenant, true);
-    let (store, ann, restored) = restore(&save(&client));
+    store.join_pool(client.tenant, NAME).expect("a sharer");
+    for (kind, ..) in EvictionKind::ALL {
+        store.set_eviction(client.tenant, kind, NOW);
+        for frozen in [false, true] {
+            store.freeze(client.tenant, frozen);
+            settings_come_back(&save(&client), frozen);
+        }
+    }
+}
+
+fn settings_come_back(saved: &[u8], frozen: bool) {
+    let (store, _) = store(64, 3);
+    let ann = tenant(&store, "ann", 100);
+    allow_sharing(&store, ann);
+    let worker = store.worker().expect("a worker");
+    let mut spill = |_: &SavedPool| Some(Disk::new(4096) as Arc<dyn Spill>);
+    let restored = worker.restore(ann, saved, NOW, &mut spill);
     let pools = restored.expect("restored");
-    let flags: Vec<PoolFlags> = pools.iter().map(|(pool, _)| pool.flags).collect();
-    assert_eq!(flags, [PERSISTENT, KEEPING]);
+    let promised: Vec<_> = pools.iter().map(|(p, _)| (p.flags, p.shared)).collect();
+    let shared = PoolFlags {
+        shared: true,
+        ..KEEPING
+    };
+    let expected = [(PERSISTENT, None), (KEEPING, None), (shared, Some(NAME))];
+    assert_eq!(promised, expected);
     let again = Client::of(&store, ann, pools[0].1);
-    assert_eq!(again.put(9, 9, 9), Put::Refused(PutRefused::Frozen));
+    assert_eq!(again.put(9, 9, 9).is_stored(), !frozen);
+    assert!(again.flush(9, 9));
     assert_eq!(again.get(0, 0), Some(0));
-    let mut bytes = Vec::new();
-    again.worker.save(ann, &mut bytes).expect("saved");
-    assert_eq!(bytes.len(), save(&client).len());
+    // Frozen, eviction and the number of pools, and as many pages.
+    let saved_again = save(&again);
+    assert_eq!(saved_again[..42], saved[..42]);
+    assert_eq!(saved_again.len(), saved.len());
 }
 
 /// M2, B3: so does what the tenant was granted, for its owner to grant again.
