@@ -5,6 +5,7 @@
 //! An export's name is its disk's (`map`).
 
 mod flights;
+mod lent;
 mod map;
 pub mod metrics;
 mod negotiate;

@@ -28,6 +28,8 @@ pub(super) struct Workplace {
     rooms: Vec<Vec<u8>>,
     /// What flights, payloads on their way in and queues hold, bytes.
     pub(super) held: usize,
+    /// Connections that read where their replies lie.
+    pub(super) lent: usize,
 }
 
 impl Workplace {
@@ -41,6 +43,7 @@ impl Workplace {
             buffers: Vec::with_capacity(SPARE_BUFFERS_MAX),
             rooms: Vec::with_capacity(SPARE_ROOMS_MAX),
             held: 0,
+            lent: 0,
         }
     }
 
@@ -92,9 +95,9 @@ impl Workplace {
 
     /// Takes an empty queue back.
     pub(super) fn take_back_queue(&mut self, queue: Queue) {
-        let room = queue.into_room();
-        if room.len() <= SPARE_ROOM_BYTES_MAX && self.rooms.len() < SPARE_ROOMS_MAX {
-            self.rooms.push(room);
+        let fits = |room: &Vec<u8>| room.len() <= SPARE_ROOM_BYTES_MAX;
+        if self.rooms.len() < SPARE_ROOMS_MAX {
+            self.rooms.extend(queue.into_room().filter(fits));
         }
     }
 

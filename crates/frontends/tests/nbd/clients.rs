@@ -33,12 +33,12 @@ fn node() -> Node {
     ])
 }
 
-fn uri(node: &Node, disk: &str) -> String {
+pub(crate) fn uri(node: &Node, disk: &str) -> String {
     format!("nbd+unix:///{disk}?socket={}", node.path("nbd").display())
 }
 
 /// What a program that must succeed says.
-fn said(program: &str, arguments: &[&str]) -> String {
+pub(crate) fn said(program: &str, arguments: &[&str]) -> String {
     let run = Command::new(program).args(arguments).output();
     let Output {
         status,
@@ -57,7 +57,7 @@ fn said(program: &str, arguments: &[&str]) -> String {
 }
 
 /// A file of half the disk: bytes, a hole, bytes.
-fn image(path: &Path) {
+pub(crate) fn image(path: &Path) {
     let mut bytes: Vec<u8> = (0..BYTES / 8).map(|n| ((n * n) >> 7) as u8).collect();
     bytes.resize(BYTES as usize * 3 / 8, 0);
     bytes.extend_from_within(..BYTES as usize / 8);
@@ -69,7 +69,7 @@ fn image(path: &Path) {
     file.set_len(BYTES).expect("it grows");
 }
 
-fn text(path: &Path) -> &str {
+pub(crate) fn text(path: &Path) -> &str {
     path.to_str().expect("a plain path")
 }
 

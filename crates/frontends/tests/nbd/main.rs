@@ -7,6 +7,7 @@ mod many;
 mod node;
 mod parting;
 mod queue;
+mod spliced;
 mod tls;
 
 use sublet_frontends::{block, tenancy};

@@ -78,6 +78,7 @@ fn settings(kind: DiskKind, backing: &Path) -> DiskSettings {
         fill: None,
         windows: None,
         sequential_max: None,
+        splice: false,
         slow: None,
     }
 }

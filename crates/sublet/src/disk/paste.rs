@@ -248,6 +248,7 @@ mod tests {
             fill: None,
             windows: None,
             sequential_max: None,
+            splice: false,
             slow: None,
             tls: None,
         }

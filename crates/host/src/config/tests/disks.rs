@@ -39,6 +39,7 @@ fn swap() -> DiskSettings {
         ),
         ("mode", Said::Text("0660".into())),
         ("durability", Said::Text("memory".into())),
+        ("splice", Said::Truth(true)),
         ("slow", Said::Text("250us, 1.5MB/s".into())),
         ("queues", Said::Number(4)),
         ("tls_cert", Said::Text("/c".into())),

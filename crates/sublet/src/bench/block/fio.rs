@@ -47,7 +47,7 @@ pub(super) const NBD: [Pattern; 3] = [
         cpu_goal: Some(0.8),
     },
     Pattern {
-        name: "128 KiB sequential, depth 4",
+        name: "128 KiB sequential, depth 4, spliced",
         options: &["--rw=read", "--bs=128k", "--iodepth=4"],
         rate_goal: 1.2,
         cpu_goal: None,

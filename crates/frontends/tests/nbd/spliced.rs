@@ -1,0 +1,208 @@
+//! Replies that are read where they were written.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use sublet_frontends::block::{Desk, Disk, Request, Shape};
+use sublet_frontends::tenancy::Doorman;
+use sublet_types::TenantId;
+
+use crate::clients::{image, installed, said, text, uri};
+use crate::fake_disk::{FakeDisk, Mood};
+use crate::node::{Client, Node, request, soon};
+
+const BYTES: u64 = 64 << 20;
+
+/// A disk whose replies may be spliced.
+struct Spliced(Arc<FakeDisk>);
+
+impl Disk for Spliced {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn tenant(&self) -> TenantId {
+        self.0.tenant()
+    }
+
+    fn shape(&self) -> Shape {
+        self.0.shape()
+    }
+
+    fn splices(&self) -> bool {
+        true
+    }
+
+    fn desk(self: Arc<Self>, doorman: &Doorman) -> Box<dyn Desk> {
+        Arc::clone(&self.0).desk(doorman)
+    }
+
+    fn start(&self, request: Request) {
+        self.0.start(request);
+    }
+}
+
+fn spliced(name: &str, mood: Mood) -> Arc<dyn Disk> {
+    Arc::new(Spliced(FakeDisk::new(name, BYTES, mood)))
+}
+
+fn node() -> Node {
+    Node::start(vec![
+        spliced("prompt", Mood::Prompt),
+        spliced("late", Mood::Late),
+        FakeDisk::new("copied", BYTES, Mood::Prompt),
+    ])
+}
+
+/// What is at every eighth byte, eight bytes long: where it is.
+fn places(at: u64, len: usize) -> Vec<u8> {
+    let words = (at / 8..).map(|n| (n * 8).to_ne_bytes());
+    words.take(len / 8).flatten().collect()
+}
+
+fn fill(client: &mut Client) {
+    const PIECE: u64 = 1 << 20;
+    for at in (0..BYTES).step_by(PIECE as usize) {
+        client.write(at, at, &places(at, PIECE as usize));
+        assert_eq!(client.answer().expect("an answer"), (0, at));
+    }
+}
+
+/// Numbers that look like chance.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005) + 1;
+        (self.0 >> 33) % bound
+    }
+}
+
+/// Asks for ranges all over the disk, `depth` at a time, and reads the replies now fast, now slowly.
+fn read_all_over(client: &mut Client, dice: &mut Dice, rounds: u32, depth: u64) {
+    for _ in 0..rounds {
+        let mut asked = Vec::new();
+        for _ in 0..depth {
+            let most = if dice.below(40) == 0 {
+                3 << 20
+            } else {
+                300_000
+            };
+            let len = 8 * (1 + dice.below(most / 8));
+            let at = 8 * dice.below((BYTES - len) / 8);
+            let bytes = request(0, asked.len() as u64, at, len as u32);
+            client.0.write_all(&bytes).expect("heard");
+            asked.push((at, len as usize));
+        }
+        if dice.below(4) == 0 {
+            thread::sleep(Duration::from_millis(5));
+        }
+        for _ in 0..depth {
+            let (errno, cookie) = client.answer().expect("an answer");
+            let (at, len) = asked[cookie as usize];
+            let mut bytes = vec![0; len];
+            for piece in bytes.chunks_mut(1 + dice.below(200_000) as usize) {
+                client.0.read_exact(piece).expect("bytes");
+                if dice.below(50) == 0 {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+            assert_eq!(errno, 0);
+            assert!(bytes == places(at, len), "other bytes at {at}, {len} long");
+        }
+    }
+}
+
+#[test]
+fn what_is_read_is_what_was_written_however_slowly_it_is_read() {
+    let node = node();
+    for (seed, disk) in [(1, "prompt"), (2, "late")] {
+        let mut client = node.go(disk);
+        fill(&mut client);
+        let before = node.figure("bytes_spliced");
+        read_all_over(&mut client, &mut Dice(seed), 30, 24);
+        soon("replies were spliced", || {
+            node.figure("bytes_spliced") > before + (32 << 20)
+        });
+    }
+}
+
+#[test]
+fn who_reads_nothing_harms_nobody_and_finds_all_when_it_does() {
+    let node = node();
+    let mut idle = node.go("prompt");
+    let mut busy = node.go("prompt");
+    fill(&mut busy);
+    let asked: Vec<u64> = (0..64).map(|n| n << 20).collect();
+    for at in &asked {
+        idle.ask(0, *at, *at, 256 << 10);
+    }
+    read_all_over(&mut busy, &mut Dice(3), 20, 24);
+    for at in asked {
+        assert_eq!(idle.answer().expect("an answer"), (0, at));
+        let mut bytes = vec![0; 256 << 10];
+        idle.0.read_exact(&mut bytes).expect("bytes");
+        assert!(bytes == places(at, 256 << 10), "other bytes at {at}");
+    }
+}
+
+#[test]
+fn those_that_hang_up_amid_a_reply_leave_nothing() {
+    let node = node();
+    fill(&mut node.go("prompt"));
+    for n in 0..200 {
+        let mut client = node.go("prompt");
+        for n in 0..8 {
+            client.ask(0, n, n << 20, 512 << 10);
+        }
+        let mut some = vec![0; 4096 * n];
+        client.0.read_exact(&mut some).expect("bytes");
+    }
+    soon("all are gone", || node.figure("connections") == 0);
+    read_all_over(&mut node.go("prompt"), &mut Dice(5), 10, 8);
+}
+
+#[test]
+fn more_connections_than_are_lent_to_are_served_all_the_same() {
+    let node = node();
+    fill(&mut node.go("prompt"));
+    let mut clients: Vec<_> = (0..64).map(|_| node.go("prompt")).collect();
+    for _ in 0..2 {
+        for (seed, client) in (0..).zip(&mut clients) {
+            read_all_over(client, &mut Dice(seed), 1, 4);
+        }
+    }
+}
+
+#[test]
+fn only_disks_that_say_so_are_spliced() {
+    let node = node();
+    let mut client = node.go("copied");
+    fill(&mut client);
+    read_all_over(&mut client, &mut Dice(4), 10, 8);
+    assert_eq!(node.figure("bytes_spliced"), 0);
+}
+
+#[test]
+fn the_clients_that_people_use_read_what_they_wrote() {
+    let (Some(nbdcopy), Some(qemu_img)) = (installed("nbdcopy"), installed("qemu-img")) else {
+        return;
+    };
+    let node = node();
+    let (there, back) = (node.path("there"), node.path("back"));
+    image(&there);
+    for disk in ["prompt", "late"] {
+        let uri = uri(&node, disk);
+        said(nbdcopy, &[text(&there), &uri]);
+        said(nbdcopy, &[&uri, text(&back)]);
+        assert!(fs::read(&there).expect("there") == fs::read(&back).expect("there"));
+        said(
+            qemu_img,
+            &["compare", "-f", "raw", "-F", "raw", text(&there), &uri],
+        );
+    }
+    assert!(node.figure("bytes_spliced") > 32 << 20);
+}
