@@ -9,8 +9,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use sublet_store::{
-    Ear, Entry, Get, Item, Lookup, PageKey, PageVerb, PoolError, Put, Reading, Refused, Spill,
-    Store, TenantFigures, TooManyWorkers, Worker,
+    Ear, Entry, Get, Item, Lookup, PageKey, PoolError, Put, Reading, Refused, Spill, Store,
+    TenantFigures, TooManyWorkers, Worker,
 };
 use sublet_types::{ObjectId, PoolFlags, PoolId, Second, SharedName, TenantId};
 
@@ -387,11 +387,6 @@ impl Tenancy {
         self.worker.destroy_pool(self.tenant, pool, self.now())
     }
 
-    /// Hears which pages will be got or put next; see [`Worker::look_ahead`].
-    pub fn look_ahead(&self, verb: PageVerb, keys: impl Iterator<Item = PageKey>) {
-        self.worker.look_ahead(self.tenant, verb, keys);
-    }
-
     /// Puts a page: `fill` writes all its bytes, once, if it is stored.
     pub fn put_page(&self, key: PageKey, fill: impl FnOnce(&mut [u8])) -> Put {
         self.worker.put_page(self.tenant, key, self.now(), fill)
@@ -408,6 +403,28 @@ impl Tenancy {
     ) {
         self.worker
             .put_run(self.tenant, key, count, self.now(), fill, told);
+    }
+
+    /// Puts pages; see [`Worker::put_pages`].
+    pub fn put_pages(
+        &self,
+        keys: &[PageKey],
+        fill: impl FnMut(usize, &mut [u8]),
+        told: impl FnMut(usize, Put),
+    ) {
+        self.worker
+            .put_pages(self.tenant, keys, self.now(), fill, told);
+    }
+
+    /// Gets pages; see [`Worker::get_pages`].
+    pub fn get_pages(
+        &self,
+        keys: &[PageKey],
+        visit: impl FnMut(usize, &[u8]),
+        told: impl FnMut(usize, Get),
+    ) {
+        self.worker
+            .get_pages(self.tenant, keys, self.now(), visit, told);
     }
 
     /// Gets a page: `visit` sees its bytes, once, if it is there.

@@ -42,18 +42,6 @@ impl Default for PageSettings {
     }
 }
 
-/// What will be done with a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PageVerb {
-    /// It will be asked for.
-    Get,
-    /// It will be put.
-    Put,
-}
-
-/// Pages that it is worth looking ahead for together.
-pub const LOOK_AHEAD: usize = crate::pages::BATCH;
-
 /// A page's key, as its client gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PageKey {

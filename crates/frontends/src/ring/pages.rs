@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sublet_client::ring::{Get, Key, Put, Refusal};
-use sublet_store::{PageKey, PageVerb, PoolError, PutRefused, Spill};
+use sublet_store::{PageKey, PoolError, PutRefused, Spill};
 use sublet_types::{ObjectId, PoolFlags, PoolId, SharedName, TenantId};
 
 use crate::tenancy::{Doorman, Tenancy};
@@ -25,14 +25,21 @@ pub(crate) trait Pages {
     /// Forgets a pool and all in it; leaves a shared one.
     fn destroy_pool(&self, pool: PoolId);
 
-    /// Hears which pages will be got or put next; of more than [`LOOK_AHEAD`](sublet_store::LOOK_AHEAD) it hears the first.
-    fn look_ahead(&self, verb: PageVerb, keys: impl Iterator<Item = Key>);
+    /// Stores pages, see [`Worker::put_pages`](sublet_store::Worker::put_pages): `fill` writes the nth, if it is stored, and `told` hears what became of it.
+    fn put_pages(
+        &self,
+        keys: &[PageKey],
+        fill: impl FnMut(usize, &mut [u8]),
+        told: impl FnMut(usize, Put),
+    );
 
-    /// Stores the page that `fill` writes.
-    fn put_page(&self, key: Key, fill: impl FnOnce(&mut [u8])) -> Put;
-
-    /// Shows a page to `visit`, if it is there.
-    fn get_page(&self, key: Key, visit: impl FnOnce(&[u8])) -> Get;
+    /// Looks for pages, see [`Worker::get_pages`](sublet_store::Worker::get_pages): `visit` sees the nth, if it is there, and `told` hears what became of it.
+    fn get_pages(
+        &self,
+        keys: &[PageKey],
+        visit: impl FnMut(usize, &[u8]),
+        told: impl FnMut(usize, Get),
+    );
 
     /// Forgets a page.
     fn flush_page(&self, key: Key);
@@ -76,27 +83,39 @@ impl Pages for Tenancy {
         Tenancy::destroy_pool(self, pool);
     }
 
-    fn look_ahead(&self, verb: PageVerb, keys: impl Iterator<Item = Key>) {
-        Tenancy::look_ahead(self, verb, keys.map(page_key));
-    }
-
-    fn put_page(&self, key: Key, fill: impl FnOnce(&mut [u8])) -> Put {
+    fn put_pages(
+        &self,
+        keys: &[PageKey],
+        fill: impl FnMut(usize, &mut [u8]),
+        mut told: impl FnMut(usize, Put),
+    ) {
         use sublet_store::Put as Stored;
-        match Tenancy::put_page(self, page_key(key), fill) {
-            Stored::Stored | Stored::Displaced => Put::Stored,
-            Stored::Replaced => Put::Replaced,
-            Stored::Refused(why) => Put::Refused(refusal_of_put(why)),
-        }
+        Tenancy::put_pages(self, keys, fill, |n, put| {
+            let put = match put {
+                Stored::Stored | Stored::Displaced => Put::Stored,
+                Stored::Replaced => Put::Replaced,
+                Stored::Refused(why) => Put::Refused(refusal_of_put(why)),
+            };
+            told(n, put);
+        });
     }
 
-    fn get_page(&self, key: Key, visit: impl FnOnce(&[u8])) -> Get {
+    fn get_pages(
+        &self,
+        keys: &[PageKey],
+        visit: impl FnMut(usize, &[u8]),
+        mut told: impl FnMut(usize, Get),
+    ) {
         use sublet_store::Get as Got;
-        match Tenancy::get_page(self, page_key(key), visit) {
-            Got::Hit => Get::Hit,
-            Got::Miss => Get::Miss,
-            Got::NoPool => Get::Refused(Refusal::PoolEnded),
-            Got::Failed => Get::Refused(Refusal::Failed),
-        }
+        Tenancy::get_pages(self, keys, visit, |n, got| {
+            let got = match got {
+                Got::Hit => Get::Hit,
+                Got::Miss => Get::Miss,
+                Got::NoPool => Get::Refused(Refusal::PoolEnded),
+                Got::Failed => Get::Refused(Refusal::Failed),
+            };
+            told(n, got);
+        });
     }
 
     fn flush_page(&self, key: Key) {
@@ -108,7 +127,8 @@ impl Pages for Tenancy {
     }
 }
 
-fn page_key(key: Key) -> PageKey {
+/// A key as the store has it.
+pub(super) fn page_key(key: Key) -> PageKey {
     PageKey {
         pool: key.pool,
         object: key.object,

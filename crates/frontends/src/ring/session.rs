@@ -4,19 +4,27 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use sublet_client::ring::layout::{Completion, Outcome, Submission};
-use sublet_client::ring::{Bell, DaemonEnd, Fault, Garbage, Get, Put, Refusal, SlotRun, hello};
-use sublet_store::{LOOK_AHEAD, PageVerb, Spill};
+use sublet_client::ring::{
+    Bell, DaemonEnd, Fault, Garbage, Get, PageSlot, Put, Refusal, SlotRun, hello,
+};
+use sublet_store::{PageKey, Spill};
 use sublet_types::{PoolFlags, PoolId, SharedName};
 
 use super::Settings;
 use super::map::{Known, Names, Pools, Restored};
 use super::metrics::{Figures, Operation, Tally};
-use super::pages::Pages;
+use super::pages::{Pages, page_key};
 use super::wire::{self, PageRun, Request};
 
 /// What one turn of a connection may cost before others get theirs, but for the batch that exceeds it: an entry, and each
 /// of its pages. What may take its time costs a whole turn.
 const TURN_COST_MAX: u32 = 256;
+
+/// Pages after which a batch ends: enough for the store to go through them together.
+const BATCH_PAGES: u32 = 32;
+
+/// Requests of a batch, at the most.
+const BATCH_MAX: usize = BATCH_PAGES as usize;
 
 /// Completions that the client sees together.
 const PUBLISHED_TOGETHER: u32 = 4;
@@ -54,12 +62,42 @@ enum Paged {
 /// A submission that was taken out of the ring, and what it asks.
 type Asked = (Submission, Result<Paged, Fault>);
 
+/// The pages of requests of one verb that came one after the other, and what became of them.
+#[derive(Default)]
+struct Together {
+    keys: Vec<PageKey>,
+    slots: Vec<PageSlot>,
+    puts: Vec<Put>,
+    gets: Vec<Get>,
+}
+
+impl Together {
+    /// Those of requests whose pools are the client's.
+    fn gather(&mut self, requests: &[Asked], pools: &Pools) {
+        self.keys.clear();
+        self.slots.clear();
+        for (_, request) in requests {
+            if let Ok(Paged::Put(run, slots) | Paged::Get(run, slots)) = request
+                && pools.check(run.pool()).is_ok()
+            {
+                let pages = run.keys().map(page_key).zip(slots.slots());
+                let (keys, slots) = (&mut self.keys, &mut self.slots);
+                pages.for_each(|(key, slot)| {
+                    keys.push(key);
+                    slots.push(slot);
+                });
+            }
+        }
+    }
+}
+
 /// One connection's ring and pools.
 pub(super) struct Session {
     end: DaemonEnd,
     pools: Pools,
     /// Room for a batch.
     batch: Vec<Asked>,
+    together: Together,
     /// What was counted in this turn.
     tally: Tally,
 }
@@ -80,7 +118,8 @@ impl Session {
         Session {
             end,
             pools: Pools::default(),
-            batch: Vec::with_capacity(LOOK_AHEAD),
+            batch: Vec::with_capacity(BATCH_MAX),
+            together: Together::default(),
             tally: Tally::default(),
         }
     }
@@ -142,12 +181,10 @@ impl Session {
             if batch.is_empty() && slow.is_none() {
                 break Ok(Pause::Turn(Turn::Rest));
             }
-            look_ahead(place.pages, &batch);
-            for (submission, request) in &batch {
-                *cost += 1 + pages_of(request);
-                let completion = self.answer(place, submission, *request);
-                self.complete(place, &completion);
+            for requests in batch.chunk_by(goes_with) {
+                self.answer(place, requests);
             }
+            *cost += batch.iter().map(|asked| 1 + pages_of(asked)).sum::<u32>();
             if let Some((submission, slow)) = slow {
                 *cost += 1;
                 break Ok(Pause::Slow(submission, slow));
@@ -157,14 +194,13 @@ impl Session {
         paused
     }
 
-    /// Takes submissions whose pages are looked ahead for together, up to one that may take its time: that is answered
-    /// last.
+    /// Takes submissions that are answered together, up to one that may take its time: that is answered last.
     fn take_batch(
         &mut self,
         batch: &mut Vec<Asked>,
     ) -> Result<Option<(Submission, Slow)>, Garbage> {
         let mut pages = 0;
-        while pages < LOOK_AHEAD as u32 && batch.len() < LOOK_AHEAD {
+        while pages < BATCH_PAGES && batch.len() < BATCH_MAX {
             let submission = match self.end.take() {
                 Ok(Some(submission)) => submission,
                 Ok(None) => break,
@@ -177,53 +213,74 @@ impl Session {
                 Ok(Ok(paged)) => Ok(paged),
                 Ok(Err(slow)) => return Ok(Some((submission, slow))),
             };
+            let asked = (submission, asked);
             pages += pages_of(&asked);
-            batch.push((submission, asked));
+            batch.push(asked);
         }
         Ok(None)
     }
 
-    fn answer<P: Pages, S: AsFd>(
-        &mut self,
-        place: &Place<'_, P, S>,
-        submission: &Submission,
-        request: Result<Paged, Fault>,
-    ) -> Completion {
-        match request {
-            Err(fault) => wire::completion(submission, Outcome::Faulty(fault)),
-            Ok(Paged::Put(run, slots)) => self.put(place, submission, run, slots),
-            Ok(Paged::Get(run, slots)) => self.get(place, submission, run, slots),
-            Ok(Paged::Flush(run)) => self.flush(place, submission, run),
-        }
+    /// Answers requests that go together.
+    fn answer<P: Pages, S: AsFd>(&mut self, place: &Place<'_, P, S>, requests: &[Asked]) {
+        let Some((submission, request)) = requests.first() else {
+            return;
+        };
+        let completion = match request {
+            Ok(Paged::Put(..)) => return self.put(place, requests),
+            Ok(Paged::Get(..)) => return self.get(place, requests),
+            Ok(Paged::Flush(run)) => self.flush(place, submission, *run),
+            Err(fault) => wire::completion(submission, Outcome::Faulty(*fault)),
+        };
+        self.complete(place, &completion);
     }
 
-    fn put<P: Pages, S: AsFd>(
-        &mut self,
-        place: &Place<'_, P, S>,
-        submission: &Submission,
-        run: PageRun,
-        slots: SlotRun,
-    ) -> Completion {
-        if let Err(fault) = self.pools.check(run.pool()) {
-            return wire::completion(submission, Outcome::Faulty(fault));
+    fn put<P: Pages, S: AsFd>(&mut self, place: &Place<'_, P, S>, requests: &[Asked]) {
+        let mut together = std::mem::take(&mut self.together);
+        together.gather(requests, &self.pools);
+        let Together {
+            keys, slots, puts, ..
+        } = &mut together;
+        let fill = |n: usize, page: &mut [u8]| self.end.read_page(slots[n], page);
+        puts.resize(keys.len(), Put::Refused(Refusal::Failed));
+        place.pages.put_pages(keys, fill, |n, put| puts[n] = put);
+        let mut puts = together.puts.drain(..);
+        for (submission, request) in requests {
+            let Ok(Paged::Put(run, _)) = request else {
+                continue;
+            };
+            let completion = match self.pools.check(run.pool()) {
+                Ok(()) => self.tell_puts(submission, puts.by_ref().take(run.count() as usize)),
+                Err(fault) => wire::completion(submission, Outcome::Faulty(fault)),
+            };
+            self.complete(place, &completion);
         }
-        let (mut stored, mut replaced, mut refusal) = (0u64, 0u64, None);
-        for (n, (key, slot)) in run.keys().zip(slots.slots()).enumerate() {
-            look_further(place.pages, PageVerb::Put, run, n);
-            let fill = |page: &mut [u8]| self.end.read_page(slot, page);
-            match place.pages.put_page(key, fill) {
+        drop(puts);
+        self.together = together;
+    }
+
+    fn tell_puts(
+        &mut self,
+        submission: &Submission,
+        puts: impl Iterator<Item = Put>,
+    ) -> Completion {
+        let (mut stored, mut replaced, mut refused, mut refusal) = (0u64, 0u64, 0, None);
+        for (n, put) in puts.enumerate() {
+            match put {
                 Put::Stored => stored |= 1 << n,
                 Put::Replaced => {
                     stored |= 1 << n;
                     replaced |= 1 << n;
                 }
-                Put::Refused(why) => _ = refusal.get_or_insert(why),
+                Put::Refused(why) => {
+                    refused += 1;
+                    refusal.get_or_insert(why);
+                }
             }
         }
         let (old, all) = (replaced.count_ones(), stored.count_ones());
         self.tally.add(Operation::PutReplaced, old);
         self.tally.add(Operation::PutStored, all - old);
-        self.tally.add(Operation::PutRefused, slots.count() - all);
+        self.tally.add(Operation::PutRefused, refused);
         Completion {
             first: stored,
             second: replaced,
@@ -231,33 +288,48 @@ impl Session {
         }
     }
 
-    fn get<P: Pages, S: AsFd>(
-        &mut self,
-        place: &Place<'_, P, S>,
-        submission: &Submission,
-        run: PageRun,
-        slots: SlotRun,
-    ) -> Completion {
-        if let Err(fault) = self.pools.check(run.pool()) {
-            return wire::completion(submission, Outcome::Faulty(fault));
+    fn get<P: Pages, S: AsFd>(&mut self, place: &Place<'_, P, S>, requests: &[Asked]) {
+        let mut together = std::mem::take(&mut self.together);
+        together.gather(requests, &self.pools);
+        let Together {
+            keys, slots, gets, ..
+        } = &mut together;
+        let visit = |n: usize, page: &[u8]| self.end.write_page(slots[n], page);
+        gets.resize(keys.len(), Get::Refused(Refusal::Failed));
+        place.pages.get_pages(keys, visit, |n, got| gets[n] = got);
+        let mut gets = together.gets.drain(..);
+        for (submission, request) in requests {
+            let Ok(Paged::Get(run, _)) = request else {
+                continue;
+            };
+            let completion = match self.pools.check(run.pool()) {
+                Ok(()) => self.tell_gets(submission, gets.by_ref().take(run.count() as usize)),
+                Err(fault) => wire::completion(submission, Outcome::Faulty(fault)),
+            };
+            self.complete(place, &completion);
         }
-        let (mut hits, mut refused, mut refusal) = (0u64, 0, None);
-        for (n, (key, slot)) in run.keys().zip(slots.slots()).enumerate() {
-            look_further(place.pages, PageVerb::Get, run, n);
-            let visit = |page: &[u8]| self.end.write_page(slot, page);
-            match place.pages.get_page(key, visit) {
+        drop(gets);
+        self.together = together;
+    }
+
+    fn tell_gets(
+        &mut self,
+        submission: &Submission,
+        gets: impl Iterator<Item = Get>,
+    ) -> Completion {
+        let (mut hits, mut missed, mut refused, mut refusal) = (0u64, 0, 0, None);
+        for (n, got) in gets.enumerate() {
+            match got {
                 Get::Hit => hits |= 1 << n,
-                Get::Miss => {}
+                Get::Miss => missed += 1,
                 Get::Refused(why) => {
                     refused += 1;
                     refusal.get_or_insert(why);
                 }
             }
         }
-        let found = hits.count_ones();
-        self.tally.add(Operation::GetHit, found);
+        self.tally.add(Operation::GetHit, hits.count_ones());
         self.tally.add(Operation::GetRefused, refused);
-        let missed = slots.count() - found - refused;
         self.tally.add(Operation::GetMissed, missed);
         Completion {
             first: hits,
@@ -361,32 +433,19 @@ fn at_once(request: Request) -> Result<Paged, Slow> {
     }
 }
 
+/// Whether two requests, one after the other, are answered together.
+fn goes_with((_, one): &Asked, (_, next): &Asked) -> bool {
+    matches!(
+        (one, next),
+        (Ok(Paged::Put(..)), Ok(Paged::Put(..))) | (Ok(Paged::Get(..)), Ok(Paged::Get(..)))
+    )
+}
+
 /// How many pages a request is about.
-fn pages_of(request: &Result<Paged, Fault>) -> u32 {
+fn pages_of((_, request): &Asked) -> u32 {
     match request {
         Ok(Paged::Put(run, _) | Paged::Get(run, _) | Paged::Flush(run)) => run.count(),
         Err(_) => 0,
-    }
-}
-
-/// Looks ahead for the pages of a batch that are put, and for those that are got, where there are several.
-fn look_ahead(pages: &impl Pages, batch: &[Asked]) {
-    for verb in [PageVerb::Get, PageVerb::Put] {
-        let runs = batch.iter().filter_map(|(_, request)| match request {
-            Ok(Paged::Put(run, _)) if verb == PageVerb::Put => Some(*run),
-            Ok(Paged::Get(run, _)) if verb == PageVerb::Get => Some(*run),
-            _ => None,
-        });
-        if runs.clone().map(PageRun::count).sum::<u32>() > 1 {
-            pages.look_ahead(verb, runs.flat_map(PageRun::keys));
-        }
-    }
-}
-
-/// Looks ahead from a long run's nth page on, each time that a batch's worth of it is done.
-fn look_further(pages: &impl Pages, verb: PageVerb, run: PageRun, n: usize) {
-    if n > 0 && n.is_multiple_of(LOOK_AHEAD) {
-        pages.look_ahead(verb, run.keys().skip(n));
     }
 }
 

@@ -31,15 +31,10 @@ impl Words {
         self.memory.lock()
     }
 
-    /// Whether there is a row of that number.
-    pub(crate) fn has(&self, row: u32) -> bool {
-        (row as usize) < self.rows
-    }
-
     /// A row.
     #[inline]
     pub(crate) fn row(&self, row: u32) -> &[AtomicU32; ROW] {
-        assert!(self.has(row));
+        assert!((row as usize) < self.rows);
         // SAFETY: inside the mapping by the assertion, and aligned, since rows begin at a huge page. Fresh
         // memory is zero, which is a good row; nobody reaches it but through shared atomics.
         unsafe {

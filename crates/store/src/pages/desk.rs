@@ -107,6 +107,7 @@ impl<'a> Desk<'a> {
         match self.open(key.pool, key.object, key.index) {
             None => Tried::Done(NO_POOL),
             Some(mut open) => {
+                open.expect_put();
                 let tried = open.put(displacing, fill);
                 if let Tried::Done(put) = &tried {
                     open.count_put(*put);
@@ -137,6 +138,7 @@ impl<'a> Desk<'a> {
         let (mut stored, mut needs) = (false, None);
         let stopped = part.clone().find(|n| {
             open.turn_to(key.index.0 + n);
+            open.expect_put();
             match open.put(Displacing::IfBound, |page| fill(*n, page)) {
                 Tried::Done(put) => {
                     open.count_put(put);

@@ -29,9 +29,6 @@ const HERE: u32 = 1;
 const ON_DISK: u32 = 2;
 const IN_LEAF: u32 = 3;
 
-/// Up to so many slots of a shard, 16 KiB, are probably near the processor: there a look ahead reads them at once.
-const SLOTS_NEAR: usize = 2048;
-
 /// Where a page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whereabouts {
@@ -203,13 +200,13 @@ impl Directory {
 
     /// Where a page probably is: nobody has looked whether it is the page.
     pub(crate) fn guess(&self, object: u64, key: Key) -> Option<Whereabouts> {
-        self.guess_by(None, object, key)
+        self.guess_by(self.probably_led(object, key)?, key)
     }
 
-    /// The same, for whoever may know what the extent's slot leads to.
+    /// The same, by what the extent's slot leads to.
     #[inline]
-    pub(crate) fn guess_by(&self, led: Option<Led>, object: u64, key: Key) -> Option<Whereabouts> {
-        match led.or_else(|| self.probably_led(object, key))? {
+    pub(crate) fn guess_by(&self, led: Led, key: Key) -> Option<Whereabouts> {
+        match led {
             Led::Page(whereabouts) => Some(whereabouts),
             Led::Leaf(leaf) => self
                 .leaves
@@ -218,22 +215,23 @@ impl Directory {
         }
     }
 
-    /// Wants what will be read to find a page or to add it. Says what the extent's slot leads to, if that need not be
-    /// waited for.
+    /// Wants the slot of a key's extent.
     #[inline]
-    pub(crate) fn want(&self, object: u64, key: Key, wanted: &mut Wanted) -> Option<Led> {
-        if self.slots.len() > SLOTS_NEAR {
-            let line = self.slots.line(self.tag(object, key));
-            line.into_iter().for_each(|line| wanted.add(line));
-            return None;
-        }
-        let led = self.probably_led(object, key);
-        if let Some(Led::Leaf(leaf)) = led {
+    pub(crate) fn want_slot(&self, object: u64, key: Key, wanted: &mut Wanted) {
+        let line = self.slots.line(self.tag(object, key));
+        line.into_iter().for_each(|line| wanted.add(line));
+    }
+
+    /// Wants what will be read of its leaf to find a page or to add it. Says what the extent's slot leads to.
+    #[inline]
+    pub(crate) fn want_leaf(&self, object: u64, key: Key, wanted: &mut Wanted) -> Option<Led> {
+        let led = self.probably_led(object, key)?;
+        if let Led::Leaf(leaf) = led {
             let (head, word) = self.leaves.lines(leaf, key.place());
             wanted.add(head);
             wanted.add(word);
         }
-        led
+        Some(led)
     }
 
     /// Says where a page is that is known already.
@@ -442,57 +440,4 @@ impl Directory {
 /// Whether there is room for so many more pages. Who flushes goes on without: what was found is flushed first (R-F3).
 pub(super) fn has_room(found: &mut Vec<(Key, Whereabouts)>, more: usize) -> bool {
     found.capacity() - found.len() >= more || found.try_reserve(more).is_ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Keys of pages whose frames have the numbers of their places.
-    struct Places;
-
-    impl Keys for Places {
-        fn expect(&self, _: Whereabouts) {}
-
-        fn key_at(&self, at: Whereabouts) -> Key {
-            match at {
-                Whereabouts::Here(frame) => key(frame.0),
-                Whereabouts::OnDisk(number) => key(number),
-            }
-        }
-    }
-
-    fn key(place: u32) -> Key {
-        Key {
-            pool: 0,
-            object: ObjectId(1),
-            index: PageIndex(place),
-        }
-    }
-
-    /// What a look ahead remembers of a leaf while its shard is not locked leads nowhere bad.
-    #[test]
-    fn a_leaf_that_was_remembered_may_be_anything_by_now() {
-        let seed = Seed(1);
-        let object = seed.object(0, ObjectId(1));
-        for (known, more) in [(2, 20), (2, 128), (5, 30), (9, 128), (40, 128)] {
-            let mut directory = Directory::new(seed);
-            let add = |directory: &mut Directory, n: u32| {
-                let standing = directory.look(&Places, object, key(n));
-                let to = Whereabouts::Here(FrameId(n));
-                directory.add(&Places, object, key(n), standing, to);
-            };
-            (0..known).for_each(|n| add(&mut directory, n));
-            let led = directory.want(object, key(40), &mut Wanted::new());
-            assert!(matches!(led, Some(Led::Leaf(_))));
-            for n in known..more {
-                add(&mut directory, n);
-                directory.guess_by(led, object, key(40));
-            }
-            for n in (0..more).rev() {
-                directory.remove(&Places, object, key(n));
-                directory.guess_by(led, object, key(40));
-            }
-        }
-    }
 }

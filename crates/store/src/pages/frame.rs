@@ -193,11 +193,6 @@ impl Frames {
         self.touched.fetch_max(block.0 + 1, Ordering::Relaxed);
     }
 
-    /// Whether there is a frame of that number.
-    pub(crate) fn has(&self, frame: FrameId) -> bool {
-        self.words.has(frame.0)
-    }
-
     /// A frame's facts.
     pub(crate) fn get(&self, frame: FrameId) -> Frame<'_> {
         Frame(self.words.row(frame.0))
@@ -227,7 +222,7 @@ impl Frames {
 
     /// Wants as much of a frame's page as has the processor fetch the rest by itself.
     pub(crate) fn want_page(&self, frame: FrameId, wanted: &mut Wanted) {
-        const LINES: usize = 2;
+        const LINES: usize = 8;
         (0..LINES).for_each(|n| wanted.add(self.page_line(frame).beyond(n)));
     }
 
@@ -316,6 +311,13 @@ impl Queue {
     pub(crate) fn newer(frames: &Frames, frame: FrameId) -> Option<FrameId> {
         let prev = frames.get(frame).link(PREV);
         (prev != FrameId::NONE).then_some(prev)
+    }
+
+    /// The frame that new pages get after this one: of free ones the newest go first, of others the oldest.
+    pub(crate) fn after(frames: &Frames, frame: FrameId) -> Option<FrameId> {
+        let facts = frames.get(frame);
+        let after = facts.link(if facts.is_live() { PREV } else { NEXT });
+        (after != FrameId::NONE).then_some(after)
     }
 
     pub(crate) fn push(&mut self, frames: &Frames, frame: FrameId) {

@@ -23,6 +23,8 @@ pub(super) const DISPLACED_BETWEEN: u32 = 64;
 pub(crate) struct Holdings {
     shards: Box<[Mutex<Shard>]>,
     open: [Mutex<Option<Open>>; 2],
+    /// Whether there is one: most puts that find no free frame need not lock it to see.
+    is_open: [AtomicBool; 2],
     /// Held while a block of a kind is opened, so that threads that all find the last one used up open one.
     opening: [Mutex<()>; 2],
     /// Blocks of pages, by kind.
@@ -47,6 +49,7 @@ impl Holdings {
         Holdings {
             shards: (0..shards).map(shard).collect(),
             open: [Mutex::new(None), Mutex::new(None)],
+            is_open: [AtomicBool::new(false), AtomicBool::new(false)],
             opening: [Mutex::new(()), Mutex::new(())],
             blocks: [AtomicU32::new(0), AtomicU32::new(0)],
             displaced: AtomicU32::new(0),
@@ -80,7 +83,7 @@ impl Holdings {
     pub(super) fn close(&self, kind: PageKind, block: BlockId) {
         let mut open = self.open[kind as usize].lock();
         if open.as_ref().is_some_and(|open| open.block == block) {
-            *open = None;
+            self.shut(kind, &mut open);
         }
     }
 
@@ -96,6 +99,7 @@ impl Holdings {
         let mut open = self.open[kind as usize].lock();
         self.blocks[kind as usize].fetch_add(1, Ordering::Relaxed);
         *open = Some(Open { block, next: 0 });
+        self.is_open[kind as usize].store(true, Ordering::Relaxed);
         facts.stay();
     }
 
@@ -106,21 +110,33 @@ impl Holdings {
         kind: PageKind,
         frames: &Frames,
     ) -> impl Iterator<Item = FrameId> + use<> {
-        let per_block = frames.per_block();
+        let (first, count) = match self.is_open[kind as usize].load(Ordering::Relaxed) {
+            true => self.hand_out(kind, frames.per_block()),
+            false => (0, 0),
+        };
+        (first..first + count).rev().map(FrameId)
+    }
+
+    /// The first of the frames that are handed out next, and how many.
+    fn hand_out(&self, kind: PageKind, per_block: u32) -> (u32, u32) {
         let mut open = self.open[kind as usize].lock();
         let share = self.blocks(kind).max(1) * per_block / self.shards.len() as u32;
         let batch = (share / BATCH_ONE_IN).clamp(1, BATCH_MAX);
-        let given = open.as_mut().map(|open| {
-            let first = open.block.0 * per_block + open.next;
-            let count = batch.min(per_block - open.next);
-            open.next += count;
-            (first, count, open.next == per_block)
-        });
-        if given.is_some_and(|(.., used_up)| used_up) {
-            *open = None;
+        let Some(Open { block, next }) = &mut *open else {
+            return (0, 0);
+        };
+        let first = block.0 * per_block + *next;
+        let count = batch.min(per_block - *next);
+        *next += count;
+        if *next == per_block {
+            self.shut(kind, &mut open);
         }
-        let (first, count) = given.map_or((0, 0), |(first, count, _)| (first, count));
-        (first..first + count).rev().map(FrameId)
+        (first, count)
+    }
+
+    fn shut(&self, kind: PageKind, open: &mut Option<Open>) {
+        *open = None;
+        self.is_open[kind as usize].store(false, Ordering::Relaxed);
     }
 
     /// Counts a displacement; says whether it is time to ask who should give way.

@@ -5,12 +5,12 @@
 //! is copied in or out once, under its shard's lock and its worker's pin: so it is never torn, and a put
 //! that replaces cannot fail half-way (R-P1, R-P3, R-G5).
 
-mod ahead;
 mod desk;
 mod directory;
 mod disk;
 mod evict;
 mod frame;
+mod group;
 mod holdings;
 mod key;
 mod leaf;
@@ -33,11 +33,11 @@ use sublet_types::{EvictionKind, Pages as PageCount, Second};
 use crate::api::{PageFigures, PageSettings, StoreSettings};
 use crate::arena::{Arena, BlockId, Claimant, PageKind};
 use crate::tenants::{Tenant, Tenants};
-pub(crate) use ahead::BATCH;
 pub(crate) use desk::{Desk, Displacing, Found, Tried};
 #[cfg(test)]
 pub(crate) use evict::WINDOW_PAGES;
 pub(crate) use frame::{FrameId, Frames, HITS_MAX, Queue, QueueId};
+pub(crate) use group::{Left, PageVerb};
 pub(crate) use holdings::Holdings;
 pub(crate) use key::{Seed, Seeded};
 pub(crate) use pools::{Pools, Space};

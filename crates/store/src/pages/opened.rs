@@ -63,6 +63,12 @@ impl Opened<'_> {
         }
     }
 
+    /// Whether the page is on disk only.
+    pub(super) fn is_on_disk(&self) -> bool {
+        let may_be = self.pool.kind() == PageKind::Persistent;
+        may_be && matches!(self.look(), Standing::OnDisk(_))
+    }
+
     /// Where the page is, or else where it would be.
     fn look(&self) -> Standing {
         self.shard.look(&self.pages.frames, self.object, self.key)
@@ -70,6 +76,12 @@ impl Opened<'_> {
 
     fn hash(&self) -> u64 {
         self.pages.seed.page_of(self.object, self.key.index)
+    }
+
+    /// Has the processor fetch what a put will touch.
+    pub(super) fn expect_put(&self) {
+        self.shard
+            .expect(&self.pages.frames, self.pool.kind(), self.hash());
     }
 
     pub(super) fn count_put(&mut self, put: Put) {
@@ -92,9 +104,6 @@ impl Opened<'_> {
     where
         Self: 'b,
     {
-        let hash = self.hash();
-        self.shard
-            .expect(&self.pages.frames, self.pool.kind(), hash);
         let mut standing = self.look();
         if let Standing::Here(frame) = standing {
             if self.is_valid(frame) {

@@ -3,7 +3,7 @@
 use sublet_types::{ObjectId, PageIndex, PoolId, Second, TenantId};
 
 use crate::api::*;
-use crate::pages::{Desk, Displacing, Tried};
+use crate::pages::{Desk, Displacing, Left, PageVerb, Tried};
 use crate::store::{Pin, Worker};
 
 /// Attempts at a block before a put is refused: others may take what was freed for it.
@@ -62,16 +62,63 @@ impl Worker {
             .unwrap_or(Get::NoPool)
     }
 
-    /// Has the processor fetch what the next gets or puts will touch: up to [`LOOK_AHEAD`] keys, in any order and of any
-    /// objects. Worth it from two pages on; a hint, which changes nothing.
-    pub fn look_ahead(
+    /// Puts pages, in any order, but each as often as it is named in that order: `fill` writes the nth, if it is stored,
+    /// and `told` hears what became of it. Neither may wait for anything, or ask the store. Cheaper than as many single
+    /// puts, the more so where they are spread over much memory.
+    pub fn put_pages(
         &self,
         tenant: TenantId,
-        verb: PageVerb,
-        keys: impl Iterator<Item = PageKey>,
+        keys: &[PageKey],
+        now: Second,
+        mut fill: impl FnMut(usize, &mut [u8]),
+        mut told: impl FnMut(usize, Put),
     ) {
-        if let Some(tenant) = self.items().tenants.get(tenant) {
-            self.store().pages.look_ahead(tenant, verb, keys);
+        let Some(tenant) = self.items().tenants.get(tenant) else {
+            return (0..keys.len()).for_each(|n| told(n, Put::Refused(PutRefused::NoPool)));
+        };
+        let _pin = Pin::new(self);
+        for (begin, keys) in parts(keys) {
+            let mut fill = |n, page: &mut [u8]| self.lending(|| fill(begin + n, page));
+            let mut told = |n, put| told(begin + n, put);
+            let mut left = Left::all(keys.len());
+            while left.first().is_some() {
+                let desk = self.desk(tenant, now);
+                let group = desk.gather(PageVerb::Put, keys, left);
+                if let Some(n) = group.put(&mut left, &mut fill, &mut told) {
+                    let fill = |page: &mut [u8]| fill(n, page);
+                    told(n, self.put_at(&desk, keys[n], Displacing::IfBound, fill));
+                    left.strike(n);
+                }
+            }
+        }
+    }
+
+    /// Gets pages, in any order, but each as often as it is named in that order: `visit` sees the nth, if it is there, and
+    /// `told` hears what became of it. Neither may wait for anything, or ask the store. Cheaper than as many single gets.
+    pub fn get_pages(
+        &self,
+        tenant: TenantId,
+        keys: &[PageKey],
+        now: Second,
+        mut visit: impl FnMut(usize, &[u8]),
+        mut told: impl FnMut(usize, Get),
+    ) {
+        let Some(tenant) = self.items().tenants.get(tenant) else {
+            return (0..keys.len()).for_each(|n| told(n, Get::NoPool));
+        };
+        let _pin = Pin::new(self);
+        for (begin, keys) in parts(keys) {
+            let mut visit = |n, page: &[u8]| self.lending(|| visit(begin + n, page));
+            let mut told = |n, got| told(begin + n, got);
+            let mut left = Left::all(keys.len());
+            while left.first().is_some() {
+                let desk = self.desk(tenant, now);
+                let group = desk.gather(PageVerb::Get, keys, left);
+                if let Some(n) = group.get(&mut left, &mut visit, &mut told) {
+                    told(n, desk.get(keys[n], |page| visit(n, page)));
+                    left.strike(n);
+                }
+            }
         }
     }
 
@@ -152,6 +199,11 @@ impl Worker {
     pub fn destroy_pool(&self, tenant: TenantId, pool: PoolId, now: Second) -> bool {
         self.at_desk(tenant, now, |desk| desk.destroy_pool(pool)) == Some(true)
     }
+}
+
+/// Keys as many at a time as are told apart, with the place of the first.
+fn parts(keys: &[PageKey]) -> impl Iterator<Item = (usize, &[PageKey])> {
+    (0..).step_by(Left::MAX).zip(keys.chunks(Left::MAX))
 }
 
 /// How many of a run's pages have an index.

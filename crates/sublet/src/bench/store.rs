@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use memmap2::MmapMut;
-use sublet_store::{
-    Get, LOOK_AHEAD, PageKey, PageSettings, PageVerb, Put, Store, StoreSettings, Worker,
-};
+use sublet_store::{Get, PageKey, PageSettings, Put, Store, StoreSettings, Worker};
 use sublet_types::{
     Bytes, ObjectId, PAGE_BYTES, PageIndex, PoolFlags, PoolId, Second, TenantId, TenantSettings,
     Weight,
@@ -34,6 +32,9 @@ pub(super) struct Args {
 }
 
 const PAGE: usize = PAGE_BYTES as usize;
+
+/// Pages that are put or got together.
+const TOGETHER: usize = 32;
 
 /// Operations after which the other side has its turn.
 const TURN: usize = 200_000;
@@ -63,7 +64,7 @@ pub(super) fn run(args: &Args, progress: &Progress) -> Result<Report, BenchError
     }
     report.rows = turns.rows();
     report.rows.extend(bench.overhead());
-    report.rows.push(bench.two_threads()?);
+    report.rows.extend(bench.two_threads()?);
     progress.step();
     report.notes.push(format!(
         "{} pages over {} objects in random order, eviction x-s3h. The peer copies between random frames of as much \
@@ -87,7 +88,7 @@ struct Turns {
 struct Side {
     /// One operation after the other.
     alone: Vec<f64>,
-    /// As many as are looked ahead for together.
+    /// [`TOGETHER`] in a call.
     together: Vec<f64>,
     copy: Vec<f64>,
 }
@@ -100,7 +101,7 @@ impl Turns {
                 .goal(Goal::RatioAtMost(most))
         };
         let rows = |name: &str, side: &Side, most: f64| {
-            let together = format!("{name}, {LOOK_AHEAD} at a time");
+            let together = format!("{name}, {TOGETHER} at a time");
             [
                 row(name, &side.alone, side, most),
                 row(&together, &side.together, side, most),
@@ -117,31 +118,32 @@ impl Turns {
 }
 
 impl Side {
-    /// Times a turn of ours, every other one with looks ahead. Blocks are held still for as many at a time either way, as
+    /// Times a turn of ours, every other one together. Blocks are held still for as many at a time either way, as
     /// rings do it.
-    fn time(
-        &mut self,
-        worker: &Worker,
-        keys: &[u32],
-        ahead: impl Fn(&[u32]),
-        mut work: impl FnMut(u32),
-    ) {
-        let looks_ahead = self.alone.len() > self.together.len();
+    fn time(&mut self, worker: &Worker, keys: &[u32], mut work: impl FnMut(Way, &[u32])) {
+        let way = match self.alone.len() > self.together.len() {
+            true => Way::Together,
+            false => Way::Alone,
+        };
         let begun = Instant::now();
-        for batch in keys.chunks(LOOK_AHEAD) {
-            worker.pinned(|| {
-                if looks_ahead {
-                    ahead(batch);
-                }
-                batch.iter().for_each(|key| work(*key));
-            });
+        for batch in keys.chunks(TOGETHER) {
+            worker.pinned(|| work(way, batch));
         }
         let each = nanoseconds_each(begun, keys);
-        match looks_ahead {
-            true => self.together.push(each),
-            false => self.alone.push(each),
+        match way {
+            Way::Alone => self.alone.push(each),
+            Way::Together => self.together.push(each),
         }
     }
+}
+
+/// How a batch is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// One call after the other.
+    Alone,
+    /// In one call.
+    Together,
 }
 
 struct Bench {
@@ -184,10 +186,48 @@ impl Client {
             .put_page(self.tenant, key, NOW, |page| page.copy_from_slice(buffer))
     }
 
-    /// Looks ahead for keys that will be got or put.
-    fn expect(&self, verb: PageVerb, numbers: &[u32], generation: u64) {
-        let keys = numbers.iter().map(|number| self.key(*number, generation));
-        self.worker.look_ahead(self.tenant, verb, keys);
+    /// Some keys, at most [`TOGETHER`], in `room`.
+    fn keys<'a>(
+        &self,
+        numbers: &[u32],
+        generation: u64,
+        room: &'a mut [PageKey; TOGETHER],
+    ) -> &'a [PageKey] {
+        let room = &mut room[..numbers.len()];
+        for (key, number) in room.iter_mut().zip(numbers) {
+            *key = self.key(*number, generation);
+        }
+        room
+    }
+
+    fn put_batch(&self, way: Way, numbers: &[u32], generation: u64, buffer: &[u8]) {
+        if way == Way::Alone {
+            return numbers.iter().for_each(|number| {
+                self.put(*number, generation, buffer);
+            });
+        }
+        let mut room = [self.key(0, 0); TOGETHER];
+        let keys = self.keys(numbers, generation, &mut room);
+        let fill = |_, page: &mut [u8]| page.copy_from_slice(buffer);
+        self.worker
+            .put_pages(self.tenant, keys, NOW, fill, |_, _| {});
+    }
+
+    /// Says how many were there.
+    fn get_batch(&self, way: Way, numbers: &[u32], generation: u64, buffer: &mut [u8]) -> usize {
+        if way == Way::Alone {
+            let is_hit = |number: &&u32| self.get(**number, generation, buffer) == Get::Hit;
+            return numbers.iter().filter(is_hit).count();
+        }
+        let mut room = [self.key(0, 0); TOGETHER];
+        let keys = self.keys(numbers, generation, &mut room);
+        let visit = |_, page: &[u8]| buffer.copy_from_slice(page);
+        let mut hits = 0;
+        self.worker
+            .get_pages(self.tenant, keys, NOW, visit, |_, got| {
+                hits += usize::from(got == Get::Hit);
+            });
+        hits
     }
 
     fn flush(&self, generation: u64) {
@@ -274,9 +314,8 @@ impl Bench {
         let (order, got, frames) = (&self.order, &self.got, &self.frames);
         let (client, buffer) = (&self.client, &mut self.buffer);
         for (keys, frames) in order.chunks(TURN).zip(frames.chunks(TURN)) {
-            let ahead = |keys: &[u32]| client.expect(PageVerb::Put, keys, 0);
-            turns.put.time(&client.worker, keys, ahead, |key| {
-                client.put(key, 0, buffer);
+            turns.put.time(&client.worker, keys, |way, batch| {
+                client.put_batch(way, batch, 0, buffer);
             });
             turns.put.copy.push(timed(frames, |frame| {
                 copy_in(&mut self.bare, frame, buffer)
@@ -287,9 +326,8 @@ impl Bench {
             client.put(*key, 1, buffer);
         }
         for (keys, frames) in got.chunks(TURN).zip(frames.chunks(TURN)) {
-            let ahead = |keys: &[u32]| client.expect(PageVerb::Put, keys, 2);
-            turns.displace.time(&client.worker, keys, ahead, |key| {
-                client.put(key, 2, buffer);
+            turns.displace.time(&client.worker, keys, |way, batch| {
+                client.put_batch(way, batch, 2, buffer);
             });
             turns.displace.copy.push(timed(frames, |frame| {
                 copy_in(&mut self.bare, frame, buffer)
@@ -329,25 +367,31 @@ impl Bench {
     }
 
     /// How much faster two threads are than one, beside two bare copiers.
-    fn two_threads(&mut self) -> Result<Row, BenchError> {
+    fn two_threads(&mut self) -> Result<Vec<Row>, BenchError> {
         let quarter = self.order.len() / 4;
         let halves = [
             &self.order[..quarter],
             &self.order[2 * quarter..3 * quarter],
         ];
-        let (mut ours, mut bare) = (Vec::new(), Vec::new());
+        let (mut alone, mut together, mut bare) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..SCALING_ROUNDS {
-            let one = self.client.gets_and_puts(&self.store, &halves[..1])?;
+            for (way, speeds) in [(Way::Alone, &mut alone), (Way::Together, &mut together)] {
+                let one = self.client.gets_and_puts(&self.store, way, &halves[..1])?;
+                let two = self.client.gets_and_puts(&self.store, way, &halves)?;
+                speeds.push(2.0 * one / two);
+            }
             let copied = copies(&mut self.bare, &self.frames[..quarter], 1);
-            let two = self.client.gets_and_puts(&self.store, &halves)?;
             let copied_by_two = copies(&mut self.bare, &self.frames[..quarter], 2);
-            ours.push(2.0 * one / two);
             bare.push(2.0 * copied / copied_by_two);
         }
+        let row = |name: &str, ours: &[f64]| {
+            Row::new(name, "x", Measured::of(ours))
+                .against(Measured::of(&bare))
+                .goal(Goal::RatioAtLeast(0.95))
+        };
         let name = "two threads' speed, in one's";
-        Ok(Row::new(name, "x", Measured::of(&ours))
-            .against(Measured::of(&bare))
-            .goal(Goal::RatioAtLeast(0.95)))
+        let batched = format!("{name}, {TOGETHER} at a time");
+        Ok(vec![row(name, &alone), row(&batched, &together)])
     }
 }
 
@@ -363,9 +407,8 @@ impl Client {
     ) -> Result<(), BenchError> {
         let mut hits = 0;
         for (numbers, frames) in numbers.chunks(TURN).zip(frames.chunks(TURN)) {
-            let ahead = |numbers: &[u32]| self.expect(PageVerb::Get, numbers, 0);
-            side.time(&self.worker, numbers, ahead, |number| {
-                hits += usize::from(self.get(number, 0, buffer) == Get::Hit);
+            side.time(&self.worker, numbers, |way, batch| {
+                hits += self.get_batch(way, batch, 0, buffer);
             });
             side.copy
                 .push(timed(frames, |frame| copy_out(bare, frame, buffer)));
@@ -377,7 +420,12 @@ impl Client {
     }
 
     /// Seconds in which a thread for each list gets its keys and puts them again.
-    fn gets_and_puts(&self, store: &Arc<Store>, lists: &[&[u32]]) -> Result<f64, BenchError> {
+    fn gets_and_puts(
+        &self,
+        store: &Arc<Store>,
+        way: Way,
+        lists: &[&[u32]],
+    ) -> Result<f64, BenchError> {
         let mut jobs = Vec::new();
         for keys in lists {
             let client = Client {
@@ -386,9 +434,9 @@ impl Client {
             };
             jobs.push(move || {
                 let mut buffer = vec![7; PAGE];
-                for key in *keys {
-                    client.get(*key, 0, &mut buffer);
-                    client.put(*key, 0, &buffer);
+                for batch in keys.chunks(TOGETHER) {
+                    client.get_batch(way, batch, 0, &mut buffer);
+                    client.put_batch(way, batch, 0, &buffer);
                 }
             });
         }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use sublet_client::ring::{Get, Key, Page, Put, Refusal};
-use sublet_store::{LOOK_AHEAD, PageVerb, Spill};
+use sublet_store::{PageKey, Spill};
 use sublet_types::{ObjectId, PoolFlags, PoolId, SharedName, TenantId};
 
-use crate::ring::pages::{Desk, Pages};
+use crate::ring::pages::{Desk, Pages, page_key};
 use crate::ring::serve::{Group, Running, bind, start_at};
 use crate::ring::{Settings, Spills};
 
@@ -19,12 +19,12 @@ pub(super) struct Double(Arc<Mutex<Kept>>);
 
 #[derive(Default)]
 struct Kept {
-    pages: HashMap<Key, Page>,
+    pages: HashMap<PageKey, Page>,
     pools: HashMap<PoolId, (TenantId, PoolFlags)>,
     names: HashMap<SharedName, PoolId>,
     made: u32,
-    /// Pages that were looked ahead for.
-    expected: Vec<(PageVerb, Key)>,
+    /// How many pages were put or got together, time after time.
+    together: Vec<usize>,
 }
 
 /// What of it belongs to a tenant.
@@ -41,9 +41,9 @@ impl Double {
         self.0.lock().pools.keys().copied().collect()
     }
 
-    /// What was looked ahead for since it was last asked.
-    pub(super) fn take_expected(&self) -> Vec<(PageVerb, Key)> {
-        std::mem::take(&mut self.0.lock().expected)
+    /// How many pages were put or got together, each time since it was last asked.
+    pub(super) fn take_together(&self) -> Vec<usize> {
+        std::mem::take(&mut self.0.lock().together)
     }
 
     pub(super) fn pages(&self) -> usize {
@@ -64,6 +64,38 @@ impl Tenancy {
     fn flags(&self, kept: &Kept, pool: PoolId) -> Option<PoolFlags> {
         let (tenant, flags) = kept.pools.get(&pool)?;
         (*tenant == self.tenant).then_some(*flags)
+    }
+
+    fn put_page(&self, key: PageKey, fill: impl FnOnce(&mut [u8])) -> Put {
+        let mut kept = self.kept.0.lock();
+        if self.flags(&kept, key.pool).is_none() {
+            return Put::Refused(Refusal::Failed);
+        }
+        if key.object == REFUSED {
+            kept.pages.remove(&key);
+            return Put::Refused(Refusal::AtTarget);
+        }
+        let mut page = [0; 4096];
+        fill(&mut page);
+        match kept.pages.insert(key, page) {
+            Some(_) => Put::Replaced,
+            None => Put::Stored,
+        }
+    }
+
+    fn get_page(&self, key: PageKey, visit: impl FnOnce(&[u8])) -> Get {
+        let mut kept = self.kept.0.lock();
+        let Some(flags) = self.flags(&kept, key.pool) else {
+            return Get::Refused(Refusal::Failed);
+        };
+        let Some(page) = kept.pages.get(&key) else {
+            return Get::Miss;
+        };
+        visit(page);
+        if !flags.keeping && !flags.persistent {
+            kept.pages.remove(&key);
+        }
+        Get::Hit
     }
 }
 
@@ -105,45 +137,32 @@ impl Pages for Tenancy {
         kept.pages.retain(|key, _| key.pool != pool);
     }
 
-    fn look_ahead(&self, verb: PageVerb, keys: impl Iterator<Item = Key>) {
-        let seen = keys.take(LOOK_AHEAD).map(|key| (verb, key));
-        self.kept.0.lock().expected.extend(seen);
-    }
-
-    fn put_page(&self, key: Key, fill: impl FnOnce(&mut [u8])) -> Put {
-        let mut kept = self.kept.0.lock();
-        if self.flags(&kept, key.pool).is_none() {
-            return Put::Refused(Refusal::Failed);
-        }
-        if key.object == REFUSED {
-            kept.pages.remove(&key);
-            return Put::Refused(Refusal::AtTarget);
-        }
-        let mut page = [0; 4096];
-        fill(&mut page);
-        match kept.pages.insert(key, page) {
-            Some(_) => Put::Replaced,
-            None => Put::Stored,
+    fn put_pages(
+        &self,
+        keys: &[PageKey],
+        mut fill: impl FnMut(usize, &mut [u8]),
+        mut told: impl FnMut(usize, Put),
+    ) {
+        self.kept.0.lock().together.push(keys.len());
+        for (n, key) in keys.iter().enumerate() {
+            told(n, self.put_page(*key, |page| fill(n, page)));
         }
     }
 
-    fn get_page(&self, key: Key, visit: impl FnOnce(&[u8])) -> Get {
-        let mut kept = self.kept.0.lock();
-        let Some(flags) = self.flags(&kept, key.pool) else {
-            return Get::Refused(Refusal::Failed);
-        };
-        let Some(page) = kept.pages.get(&key) else {
-            return Get::Miss;
-        };
-        visit(page);
-        if !flags.keeping && !flags.persistent {
-            kept.pages.remove(&key);
+    fn get_pages(
+        &self,
+        keys: &[PageKey],
+        mut visit: impl FnMut(usize, &[u8]),
+        mut told: impl FnMut(usize, Get),
+    ) {
+        self.kept.0.lock().together.push(keys.len());
+        for (n, key) in keys.iter().enumerate() {
+            told(n, self.get_page(*key, |page| visit(n, page)));
         }
-        Get::Hit
     }
 
     fn flush_page(&self, key: Key) {
-        self.kept.0.lock().pages.remove(&key);
+        self.kept.0.lock().pages.remove(&page_key(key));
     }
 
     fn flush_object(&self, pool: PoolId, object: ObjectId) {

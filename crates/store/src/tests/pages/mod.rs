@@ -7,6 +7,7 @@ mod shared;
 mod spilled;
 mod windows;
 
+use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -209,13 +210,31 @@ impl Client {
         contents
     }
 
-    /// Looks ahead at a run of pages, and sees that nothing has changed by it.
-    pub(super) fn look_ahead(&self, verb: PageVerb, object: u64, index: u32, count: u32) {
-        let figures = || self.worker.store().page_figures(self.tenant);
-        let before = figures();
-        let keys = (index..index + count).map(|index| self.key(object, index));
-        self.worker.look_ahead(self.tenant, verb, keys);
-        assert_eq!(figures(), before);
+    /// Puts pages together, with contents from `content` on, each a thousand after the last.
+    pub(super) fn put_pages(&self, keys: &[PageKey], content: u64) -> Vec<Put> {
+        let mut puts = vec![None; keys.len()];
+        let fill = |n: usize, page: &mut [u8]| {
+            page.copy_from_slice(&page_of(content + 1000 * n as u64));
+        };
+        let told = |n: usize, put| assert_eq!(puts[n].replace(put), None, "told once");
+        self.worker.put_pages(self.tenant, keys, NOW, fill, told);
+        puts.into_iter().map(|put| put.expect("told")).collect()
+    }
+
+    /// Gets pages together: what each tells of itself.
+    pub(super) fn get_pages(&self, keys: &[PageKey]) -> Vec<Option<u64>> {
+        let (seen, mut contents) = (Cell::new(None), vec![None; keys.len()]);
+        let visit = |n, page: &[u8]| seen.set(Some((n, content_of(page))));
+        let told = |n: usize, got| {
+            let content = seen.take().map(|(seen, content)| {
+                assert_eq!(seen, n, "told of what was seen last");
+                content
+            });
+            assert_eq!(content.is_some(), got == Get::Hit);
+            assert_eq!(contents[n].replace(content), None, "told once");
+        };
+        self.worker.get_pages(self.tenant, keys, NOW, visit, told);
+        contents.into_iter().map(|got| got.expect("told")).collect()
     }
 
     pub(super) fn flush(&self, object: u64, index: u32) -> bool {

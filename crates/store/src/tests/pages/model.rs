@@ -32,6 +32,9 @@ enum Step {
         index: u32,
         count: u32,
     },
+    /// Pages of the first one's tenant, together.
+    PutPages(Vec<Place>),
+    GetPages(Vec<Place>),
     Flush {
         pool: usize,
         object: u64,
@@ -83,14 +86,23 @@ enum Step {
     Chores,
 }
 
+/// A pool, an object and an index.
+type Place = (usize, u64, u32);
+
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let place = || (0..POOLS.len(), 0..4u64, 0..200u32);
     let index = |index: u32| if index < 150 { index } else { index * 1000 };
+    let places = || {
+        let place = place().prop_map(move |(pool, object, at)| (pool, object, index(at)));
+        proptest::collection::vec(place, 1..60)
+    };
     let step = prop_oneof![
         12 => place().prop_map(move |(pool, object, at)| Step::Put { pool, object, index: index(at) }),
         8 => place().prop_map(move |(pool, object, at)| Step::Get { pool, object, index: index(at) }),
         2 => (place(), 0..40u32).prop_map(move |((pool, object, at), count)| Step::PutRun { pool, object, index: index(at), count }),
         2 => (place(), 0..40u32).prop_map(move |((pool, object, at), count)| Step::GetRun { pool, object, index: index(at), count }),
+        2 => places().prop_map(Step::PutPages),
+        2 => places().prop_map(Step::GetPages),
         3 => place().prop_map(move |(pool, object, at)| Step::Flush { pool, object, index: index(at) }),
         1 => place().prop_map(|(pool, object, _)| Step::FlushObject { pool, object }),
         1 => (0..POOLS.len()).prop_map(|pool| Step::Renew { pool }),
@@ -263,6 +275,8 @@ impl World {
                 index,
                 count,
             } => self.get_run(pool, object, index, count),
+            Step::PutPages(places) => self.put_pages(&places),
+            Step::GetPages(places) => self.get_pages(&places),
             Step::Flush {
                 pool,
                 object,
@@ -323,7 +337,15 @@ impl World {
         self.learn_put((pool, object, index), self.contents, put);
     }
 
-    fn learn_put(&mut self, (pool, object, index): (usize, u64, u32), content: u64, put: Put) {
+    fn learn_put(&mut self, place: Place, content: u64, put: Put) {
+        self.note_put(place, content, put);
+        if !put.is_stored() {
+            let (pool, object, index) = place;
+            assert_eq!(self.clients[pool].get(object, index), None);
+        }
+    }
+
+    fn note_put(&mut self, (pool, object, index): Place, content: u64, put: Put) {
         let key = (base_of(pool), object, index);
         // R-M1: new pages are refused, others are not.
         match self.is_frozen(pool) {
@@ -338,9 +360,43 @@ impl World {
             // R-P3: neither the new page nor the old one.
             false => self.model.remove(&key),
         };
-        match put.is_stored() {
-            true => self.touch(pool, object),
-            false => assert_eq!(self.clients[pool].get(object, index), None),
+        if put.is_stored() {
+            self.touch(pool, object);
+        }
+    }
+
+    /// The keys of those places that are the first one's tenant's.
+    fn together(&self, places: &[Place]) -> (Vec<Place>, Vec<PageKey>) {
+        let tenant = POOLS[places[0].0].0;
+        let of_tenant = |(pool, ..): &&Place| POOLS[*pool].0 == tenant;
+        let places: Vec<Place> = places.iter().filter(of_tenant).copied().collect();
+        let key = |(pool, object, index): &Place| self.clients[*pool].key(*object, *index);
+        let keys = places.iter().map(key).collect();
+        (places, keys)
+    }
+
+    /// As if they were put one by one, the same page perhaps several times.
+    fn put_pages(&mut self, places: &[Place]) {
+        let (places, keys) = self.together(places);
+        let first = self.contents + 1000;
+        self.contents += 1000 * places.len() as u64;
+        let puts = self.clients[places[0].0].put_pages(&keys, first);
+        for ((place, put), n) in places.iter().zip(puts).zip(0..) {
+            self.note_put(*place, first + 1000 * n, put);
+        }
+        for (pool, object, index) in places {
+            if !self.model.contains_key(&(base_of(pool), object, index)) {
+                assert_eq!(self.clients[pool].get(object, index), None);
+            }
+        }
+    }
+
+    fn get_pages(&mut self, places: &[Place]) {
+        let (places, keys) = self.together(places);
+        let broken = self.is_broken();
+        let got = self.clients[places[0].0].get_pages(&keys);
+        for (place, got) in places.into_iter().zip(got) {
+            self.check_get(place, got, broken);
         }
     }
 
@@ -354,7 +410,6 @@ impl World {
     fn put_run(&mut self, pool: usize, object: u64, index: u32, count: u32) {
         let first = self.contents + 1000;
         self.contents += 1000 * u64::from(count);
-        self.clients[pool].look_ahead(PageVerb::Put, object, index, count);
         let puts = self.clients[pool].put_run(object, index, count, first);
         assert_eq!(puts.len(), count as usize);
         for (n, put) in (0..).zip(puts) {
@@ -365,7 +420,6 @@ impl World {
 
     fn get_run(&mut self, pool: usize, object: u64, index: u32, count: u32) {
         let broken = self.is_broken();
-        self.clients[pool].look_ahead(PageVerb::Get, object, index, count);
         let got = self.clients[pool].get_run(object, index, count);
         for (n, content) in (0..).zip(&got) {
             let known = self.learn_get((pool, object, index + n), true);
@@ -379,7 +433,7 @@ impl World {
     }
 
     /// What the model knew of a page before it was asked for.
-    fn learn_get(&mut self, (pool, object, index): (usize, u64, u32), hit: bool) -> Option<u64> {
+    fn learn_get(&mut self, (pool, object, index): Place, hit: bool) -> Option<u64> {
         let key = (base_of(pool), object, index);
         let known = self.model.get(&key).copied();
         let persistent = World::is_persistent(pool);
@@ -395,13 +449,16 @@ impl World {
     }
 
     fn get(&mut self, pool: usize, object: u64, index: u32) {
-        let key = (pool, object, index);
         let broken = self.is_broken();
         let got = self.clients[pool].get(object, index);
-        let known = self.learn_get(key, got.is_some());
+        self.check_get((pool, object, index), got, broken);
+    }
+
+    fn check_get(&mut self, place: Place, got: Option<u64>, broken: bool) {
+        let known = self.learn_get(place, got.is_some());
         match got {
             Some(_) => assert_eq!(got, known),
-            None if World::is_persistent(pool) && !broken => assert_eq!(known, None),
+            None if World::is_persistent(place.0) && !broken => assert_eq!(known, None),
             None => {}
         }
     }

@@ -564,13 +564,12 @@ fn hammer(client: &Client, pool: u64, thread: u64) {
         let (object, index) = (luck >> 60, (luck >> 40) as u32 % 50);
         let place = pool << 56 | object << 48 | u64::from(index) << 40;
         match luck >> 33 & 7 {
-            0..=3 => {
+            0..=2 => {
                 client.put(object, index, place | sequence << 16);
             }
-            4..=6 => {
-                let verb = [PageVerb::Get, PageVerb::Put][luck as usize >> 20 & 1];
-                let keys = (index..50).map(|index| client.key(object, index));
-                client.worker.look_ahead(client.tenant, verb, keys);
+            3 => put_beside(client, pool, luck, sequence),
+            4 => get_beside(client, pool, luck),
+            5..=6 => {
                 if let Some(content) = client.get(object, index) {
                     assert_eq!(content >> 40 << 40, place, "another page");
                 }
@@ -578,6 +577,41 @@ fn hammer(client: &Client, pool: u64, thread: u64) {
             _ if sequence % 97 == 0 => assert!(client.flush_object(object)),
             _ => assert!(client.flush(object, index)),
         }
+    }
+}
+
+/// Places all over a pool's objects, and what its pages tell there.
+fn places(pool: u64, luck: u64) -> impl Iterator<Item = (u64, u32, u64)> {
+    let lots = (0..24u64).map(move |n| {
+        luck.rotate_left(n as u32 * 2)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    });
+    lots.map(move |lot| {
+        let (object, index) = (lot >> 60, (lot >> 40) as u32 % 50);
+        let place = pool << 56 | object << 48 | u64::from(index) << 40;
+        (object, index, place)
+    })
+}
+
+fn put_beside(client: &Client, pool: u64, luck: u64, sequence: u64) {
+    let (keys, contents): (Vec<_>, Vec<_>) = places(pool, luck)
+        .map(|(object, index, place)| (client.key(object, index), place | sequence << 16))
+        .unzip();
+    let fill = |n: usize, page: &mut [u8]| page.copy_from_slice(&page_of(contents[n]));
+    client
+        .worker
+        .put_pages(client.tenant, &keys, NOW, fill, |_, _| {});
+}
+
+fn get_beside(client: &Client, pool: u64, luck: u64) {
+    let places: Vec<_> = places(pool, luck).collect();
+    let key = |(object, index, _): &(u64, u32, u64)| client.key(*object, *index);
+    let keys: Vec<_> = places.iter().map(key).collect();
+    for ((.., place), got) in places.iter().zip(client.get_pages(&keys)) {
+        assert!(
+            got.is_none_or(|content| content >> 40 << 40 == *place),
+            "another page"
+        );
     }
 }
 

@@ -1,0 +1,375 @@
+//! Pages that are put or got together.
+//!
+//! Their shards are locked together, for to unlock is to wait until all that was written has gone its way, a page's
+//! worth of it: so the next page is begun while the one before is on its way. And what they will touch is fetched before
+//! the first of them is begun. Alone, a page is a walk from one place in memory to the next, each of which has to be
+//! waited for; of a group, the same step of every walk is waited for together. Which lines a step wants can be said from
+//! what the one before has brought:
+//!
+//! ```text
+//!  seek    slot, ghost; for a put the facts of the frame that it will get
+//!  lead    leaf; for a page that will be displaced its slot
+//!  reach   the page and its facts; for a page that will be displaced its leaf and ghost
+//!  link    the facts of those beside it in its queue
+//! ```
+//!
+//! Whoever holds the lock of one shard waits for no other's. So pages whose shards somebody else holds come later, and so do
+//! all that follow them there: what happens to one page keeps its order. A page that may have to wait for something goes
+//! by itself: of a pool that is shared, one that is on disk only, one that needs a block.
+
+use parking_lot::{Mutex, MutexGuard};
+use sublet_types::PoolId;
+
+use super::Pages;
+use super::desk::{Desk, Displacing, Tried};
+use super::directory::{Led, Whereabouts};
+use super::frame::{FrameId, Queue};
+use super::key::Key;
+use super::opened::Opened;
+use super::pools::Pool;
+use super::shard::Shard;
+use crate::api::{Get, PageKey, Put};
+use crate::arena::{PageKind, Wanted};
+
+/// Pages of a group, at the most: a few microseconds for who waits for one of its shards.
+const GROUP: usize = 16;
+
+/// Who has fewer blocks than this, 64 MiB, has most of it in the processor's caches: there a look ahead costs more than
+/// it brings.
+const BLOCKS_MIN: u32 = if cfg!(test) { 1 } else { 32 };
+
+/// What will happen to a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PageVerb {
+    /// It will be asked for.
+    Get,
+    /// It will be put.
+    Put,
+}
+
+/// Pages of one call that have yet to be put or got, by their places in it: a bit each.
+#[derive(Clone, Copy)]
+pub(crate) struct Left(u32);
+
+impl Left {
+    /// Places that it tells of, at the most.
+    pub(crate) const MAX: usize = u32::BITS as usize;
+
+    /// All of the first `count` places.
+    pub(crate) fn all(count: usize) -> Left {
+        Left(u32::MAX >> (Left::MAX - count))
+    }
+
+    pub(crate) fn first(self) -> Option<usize> {
+        (self.0 != 0).then_some(self.0.trailing_zeros() as usize)
+    }
+
+    pub(crate) fn strike(&mut self, n: usize) {
+        self.0 &= !(1 << n);
+    }
+
+    fn places(mut self) -> impl Iterator<Item = usize> {
+        std::iter::from_fn(move || {
+            let first = self.first()?;
+            self.strike(first);
+            Some(first)
+        })
+    }
+}
+
+/// Some pages whose shards are locked.
+pub(crate) struct Group<'a> {
+    desk: &'a Desk<'a>,
+    shards: Shards<'a>,
+    members: [Option<Member>; GROUP],
+}
+
+/// A page that will be put or got.
+struct Member {
+    /// Its place in the call.
+    n: usize,
+    id: PoolId,
+    pool: Pool,
+    verb: PageVerb,
+    object: u64,
+    key: Key,
+    /// The place of its shard among those that were seen.
+    shard: usize,
+    /// Whether it is the first of the group that comes to its shard.
+    is_first: bool,
+    /// What tells where it is, if anything does.
+    led: Option<Led>,
+    /// The frame that it probably is in, or will be in.
+    frame: Option<FrameId>,
+    /// Whether it probably is there.
+    is_there: bool,
+}
+
+/// Shards that were seen, the first ones of the places.
+struct Shards<'a> {
+    seen: [Option<Seen<'a>>; Left::MAX],
+    count: usize,
+}
+
+struct Seen<'a> {
+    mutex: &'a Mutex<Shard>,
+    /// None where somebody else has it.
+    held: Option<Held<'a>>,
+}
+
+struct Held<'a> {
+    shard: MutexGuard<'a, Shard>,
+    /// The frame that the last page seen here will probably get.
+    next: Option<FrameId>,
+}
+
+impl<'a> Shards<'a> {
+    /// Locks a shard, unless somebody else holds it. Says its place, and whether it is the first time.
+    fn lock(&mut self, mutex: &'a Mutex<Shard>) -> Option<(usize, bool)> {
+        let mut seen = self.seen[..self.count].iter().flatten();
+        if let Some(place) = seen.position(|seen| std::ptr::eq(seen.mutex, mutex)) {
+            let is_held = self.seen[place].as_ref()?.held.is_some();
+            return is_held.then_some((place, false));
+        }
+        let place = self.count;
+        let shard = mutex.try_lock();
+        let held = shard.map(|shard| Held { shard, next: None });
+        let is_held = held.is_some();
+        self.seen[place] = Some(Seen { mutex, held });
+        self.count += 1;
+        is_held.then_some((place, true))
+    }
+}
+
+impl<'a> Desk<'a> {
+    /// Locks the shards of some of the pages that are left, and has what they will touch fetched.
+    pub(crate) fn gather(&'a self, verb: PageVerb, keys: &[PageKey], left: Left) -> Group<'a> {
+        let mut group = Group {
+            desk: self,
+            shards: Shards {
+                seen: [const { None }; Left::MAX],
+                count: 0,
+            },
+            members: [const { None }; GROUP],
+        };
+        let mut places = left.places();
+        let mut joining =
+            std::iter::from_fn(|| places.find_map(|n| group.shards.join(self, verb, n, keys[n])));
+        for member in &mut group.members {
+            *member = joining.next();
+        }
+        if self.tenant.held_by_pages() >= BLOCKS_MIN {
+            group.look_ahead();
+        }
+        group
+    }
+}
+
+impl<'a> Shards<'a> {
+    /// A page, if it may go with others.
+    fn join(&mut self, desk: &Desk<'a>, verb: PageVerb, n: usize, key: PageKey) -> Option<Member> {
+        let (pages, tenant) = (desk.pages, desk.tenant);
+        let pool = pages.pools.check(key.pool, tenant.id)?;
+        if pool.owner != tenant.id || pool.flags.shared {
+            return None;
+        }
+        let object = pages.seed.object(pool.base, key.object);
+        let (shard, is_first) = self.lock(pages.holdings(tenant).shard(object))?;
+        pages.pools.is_alive(key.pool).then_some(Member {
+            n,
+            id: key.pool,
+            pool,
+            verb,
+            object,
+            key: Key {
+                pool: pool.base,
+                object: key.object,
+                index: key.index,
+            },
+            shard,
+            is_first,
+            led: None,
+            frame: None,
+            is_there: false,
+        })
+    }
+}
+
+impl<'a> Group<'a> {
+    /// Has the processor fetch what its pages will touch: a hint, which changes nothing.
+    fn look_ahead(&mut self) {
+        let pages = self.desk.pages;
+        let mut wanted = Wanted::new();
+        for step in [Member::seek, Member::lead, Member::reach, Member::link] {
+            for member in self.members.iter_mut().flatten() {
+                let seen = self.shards.seen[member.shard].as_mut();
+                if let Some(held) = seen.and_then(|seen| seen.held.as_mut()) {
+                    step(member, pages, held, &mut wanted);
+                }
+            }
+            wanted.fetch();
+        }
+    }
+
+    /// Puts its pages, and strikes them. Says which page must go by itself before others go on.
+    pub(crate) fn put(
+        self,
+        left: &mut Left,
+        mut fill: impl FnMut(usize, &mut [u8]),
+        mut told: impl FnMut(usize, Put),
+    ) -> Option<usize> {
+        self.each(left, |n, open| {
+            let Tried::Done(put) = open.put(Displacing::IfBound, |page| fill(n, page)) else {
+                return false;
+            };
+            open.count_put(put);
+            told(n, put);
+            true
+        })
+    }
+
+    /// Gets its pages, and strikes them. Says which page must go by itself before others go on.
+    pub(crate) fn get(
+        self,
+        left: &mut Left,
+        mut visit: impl FnMut(usize, &[u8]),
+        mut told: impl FnMut(usize, Get),
+    ) -> Option<usize> {
+        self.each(left, |n, open| {
+            if open.is_on_disk() {
+                return false;
+            }
+            told(n, open.get(|page| visit(n, page)));
+            true
+        })
+    }
+
+    /// Opens one member after the other, up to one that is not `done`.
+    fn each(
+        mut self,
+        left: &mut Left,
+        mut done: impl FnMut(usize, &mut Opened<'a>) -> bool,
+    ) -> Option<usize> {
+        let desk = self.desk;
+        let holdings = desk.pages.holdings(desk.tenant);
+        if self.members[0].is_none() {
+            return left.first();
+        }
+        for member in self.members.iter().flatten() {
+            let n = member.n;
+            let seen = self.shards.seen[member.shard].as_mut()?;
+            let held = seen.held.take()?;
+            let mut open = Opened {
+                pages: desk.pages,
+                owner: desk.tenant,
+                holdings,
+                id: Some(member.id),
+                pool: member.pool,
+                object: member.object,
+                key: member.key,
+                shard: held.shard,
+                now: desk.now,
+                luck: desk.luck.wrapping_add(n as u64),
+                worker: desk.worker,
+            };
+            if !done(n, &mut open) {
+                return Some(n);
+            }
+            seen.held = Some(Held {
+                shard: open.shard,
+                next: None,
+            });
+            left.strike(n);
+        }
+        None
+    }
+}
+
+impl Member {
+    fn seek(&mut self, pages: &Pages, held: &mut Held<'_>, wanted: &mut Wanted) {
+        held.shard
+            .directory
+            .want_slot(self.object, self.key, wanted);
+        if self.has_ghost() {
+            want_ghost(pages, &held.shard, self.object, self.key, wanted);
+        }
+        if self.verb == PageVerb::Put && self.is_first {
+            held.next = held.shard.next_frame(self.pool.kind());
+            self.will_get(pages, held.next, wanted);
+        }
+    }
+
+    fn lead(&mut self, pages: &Pages, held: &mut Held<'_>, wanted: &mut Wanted) {
+        let directory = &held.shard.directory;
+        self.led = directory.want_leaf(self.object, self.key, wanted);
+        if self.verb == PageVerb::Put && !self.is_first {
+            held.next = held.next.and_then(|next| Queue::after(&pages.frames, next));
+            self.will_get(pages, held.next, wanted);
+        } else if let Some((object, gone)) = self.displaced(pages) {
+            directory.want_slot(object, gone, wanted);
+        }
+    }
+
+    fn reach(&mut self, pages: &Pages, held: &mut Held<'_>, wanted: &mut Wanted) {
+        let directory = &held.shard.directory;
+        let guess = self.led.and_then(|led| directory.guess_by(led, self.key));
+        if let Some(Whereabouts::Here(frame)) = guess {
+            self.is_there = true;
+            self.will_get(pages, Some(frame), wanted);
+        } else if let Some((object, gone)) = self.displaced(pages) {
+            match self.is_first {
+                true => _ = directory.want_leaf(object, gone, wanted),
+                false => directory.want_slot(object, gone, wanted),
+            }
+            want_ghost(pages, &held.shard, object, gone, wanted);
+        }
+        if let Some(frame) = self.frame {
+            pages.frames.want_page(frame, wanted);
+        }
+    }
+
+    fn link(&mut self, pages: &Pages, held: &mut Held<'_>, wanted: &mut Wanted) {
+        if let Some(frame) = self.frame.filter(|_| !self.stays_in_line()) {
+            pages.frames.want_neighbours(frame, wanted);
+        }
+        let displaced = self
+            .displaced(pages)
+            .filter(|_| !self.is_first && !self.is_there);
+        if let Some((object, gone)) = displaced {
+            held.shard.directory.want_leaf(object, gone, wanted);
+        }
+    }
+
+    fn will_get(&mut self, pages: &Pages, frame: Option<FrameId>, wanted: &mut Wanted) {
+        self.frame = frame;
+        let line = frame.map(|frame| pages.frames.line(frame));
+        line.into_iter().for_each(|line| wanted.add(line));
+    }
+
+    /// The page in its frame that goes when it comes.
+    fn displaced(&self, pages: &Pages) -> Option<(u64, Key)> {
+        let facts = pages.frames.get(self.frame?);
+        let gone = facts.is_live().then(|| facts.key())?;
+        Some((pages.seed.object(gone.pool, gone.object), gone))
+    }
+
+    /// Whether what happens to the page is remembered, or known, when it is gone.
+    fn has_ghost(&self) -> bool {
+        match self.verb {
+            PageVerb::Get => self.pool.is_exclusive(),
+            PageVerb::Put => self.pool.kind() == PageKind::Ephemeral,
+        }
+    }
+
+    /// Whether the page stays where it is in its queue. With some evictions a get moves it all the same.
+    fn stays_in_line(&self) -> bool {
+        self.verb == PageVerb::Get && self.pool.flags.keeping
+    }
+}
+
+/// Wants what remembers a page when it is gone.
+fn want_ghost(pages: &Pages, shard: &Shard, object: u64, key: Key, wanted: &mut Wanted) {
+    let hash = pages.seed.page_of(object, key.index);
+    let ghost = shard.eviction.ghost_line(hash);
+    ghost.into_iter().for_each(|line| wanted.add(line));
+}
