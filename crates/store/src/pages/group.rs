@@ -17,13 +17,14 @@
 //! all that follow them there: what happens to one page keeps its order. A page that may have to wait for something goes
 //! by itself: of a pool that is shared, one that is on disk only, one that needs a block.
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::MutexGuard;
 use sublet_types::PoolId;
 
 use super::Pages;
 use super::desk::{Desk, Displacing, Tried};
 use super::directory::{Led, Whereabouts};
 use super::frame::{FrameId, Queue};
+use super::holdings::{Holdings, SHARDS_MAX};
 use super::key::Key;
 use super::opened::Opened;
 use super::pools::Pool;
@@ -33,6 +34,9 @@ use crate::arena::{PageKind, Wanted};
 
 /// Pages of a group, at the most: a few microseconds for who waits for one of its shards.
 const GROUP: usize = 16;
+
+/// The place of a shard that was not seen.
+const UNSEEN: u8 = u8::MAX;
 
 /// Who has fewer blocks than this, 64 MiB, has most of it in the processor's caches: there a look ahead costs more than
 /// it brings.
@@ -105,16 +109,12 @@ struct Member {
     is_there: bool,
 }
 
-/// Shards that were seen, the first ones of the places.
+/// Shards that were seen. What somebody else has is none.
 struct Shards<'a> {
-    seen: [Option<Seen<'a>>; Left::MAX],
+    seen: [Option<Held<'a>>; Left::MAX],
     count: usize,
-}
-
-struct Seen<'a> {
-    mutex: &'a Mutex<Shard>,
-    /// None where somebody else has it.
-    held: Option<Held<'a>>,
+    /// The place of each shard among those that were seen, by its number.
+    place_of: [u8; SHARDS_MAX],
 }
 
 struct Held<'a> {
@@ -125,19 +125,17 @@ struct Held<'a> {
 
 impl<'a> Shards<'a> {
     /// Locks a shard, unless somebody else holds it. Says its place, and whether it is the first time.
-    fn lock(&mut self, mutex: &'a Mutex<Shard>) -> Option<(usize, bool)> {
-        let mut seen = self.seen[..self.count].iter().flatten();
-        if let Some(place) = seen.position(|seen| std::ptr::eq(seen.mutex, mutex)) {
-            let is_held = self.seen[place].as_ref()?.held.is_some();
-            return is_held.then_some((place, false));
+    fn lock(&mut self, holdings: &'a Holdings, number: usize) -> Option<(usize, bool)> {
+        let known = usize::from(self.place_of[number]);
+        if let Some(seen) = self.seen.get(known) {
+            return seen.is_some().then_some((known, false));
         }
         let place = self.count;
-        let shard = mutex.try_lock();
-        let held = shard.map(|shard| Held { shard, next: None });
-        let is_held = held.is_some();
-        self.seen[place] = Some(Seen { mutex, held });
+        self.place_of[number] = place as u8;
         self.count += 1;
-        is_held.then_some((place, true))
+        let shard = holdings.shards()[number].try_lock()?;
+        self.seen[place] = Some(Held { shard, next: None });
+        Some((place, true))
     }
 }
 
@@ -149,6 +147,7 @@ impl<'a> Desk<'a> {
             shards: Shards {
                 seen: [const { None }; Left::MAX],
                 count: 0,
+                place_of: [UNSEEN; SHARDS_MAX],
             },
             members: [const { None }; GROUP],
         };
@@ -174,7 +173,8 @@ impl<'a> Shards<'a> {
             return None;
         }
         let object = pages.seed.object(pool.base, key.object);
-        let (shard, is_first) = self.lock(pages.holdings(tenant).shard(object))?;
+        let holdings = pages.holdings(tenant);
+        let (shard, is_first) = self.lock(holdings, holdings.shard_number(object))?;
         pages.pools.is_alive(key.pool).then_some(Member {
             n,
             id: key.pool,
@@ -202,8 +202,7 @@ impl<'a> Group<'a> {
         let mut wanted = Wanted::new();
         for step in [Member::seek, Member::lead, Member::reach, Member::link] {
             for member in self.members.iter_mut().flatten() {
-                let seen = self.shards.seen[member.shard].as_mut();
-                if let Some(held) = seen.and_then(|seen| seen.held.as_mut()) {
+                if let Some(held) = &mut self.shards.seen[member.shard] {
                     step(member, pages, held, &mut wanted);
                 }
             }
@@ -257,8 +256,8 @@ impl<'a> Group<'a> {
         }
         for member in self.members.iter().flatten() {
             let n = member.n;
-            let seen = self.shards.seen[member.shard].as_mut()?;
-            let held = seen.held.take()?;
+            let seen = &mut self.shards.seen[member.shard];
+            let held = seen.take()?;
             let mut open = Opened {
                 pages: desk.pages,
                 owner: desk.tenant,
@@ -275,7 +274,7 @@ impl<'a> Group<'a> {
             if !done(n, &mut open) {
                 return Some(n);
             }
-            seen.held = Some(Held {
+            *seen = Some(Held {
                 shard: open.shard,
                 next: None,
             });

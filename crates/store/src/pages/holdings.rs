@@ -10,6 +10,9 @@ use super::key::Seed;
 use super::shard::Shard;
 use crate::arena::{Block, BlockId, PageKind};
 
+/// Shards of a tenant, at the most: frames keep the number of theirs in a byte.
+pub(super) const SHARDS_MAX: usize = 256;
+
 /// Frames that a shard takes from the open block at once, where there are many.
 const BATCH_MAX: u32 = 16;
 
@@ -47,7 +50,7 @@ impl Holdings {
     pub(super) fn new(shards: usize, seed: Seed, eviction: EvictionKind) -> Holdings {
         let shard = |n| Mutex::new(Shard::new(n as u8, seed, eviction));
         Holdings {
-            shards: (0..shards).map(shard).collect(),
+            shards: (0..shards.min(SHARDS_MAX)).map(shard).collect(),
             open: [Mutex::new(None), Mutex::new(None)],
             is_open: [AtomicBool::new(false), AtomicBool::new(false)],
             opening: [Mutex::new(()), Mutex::new(())],
@@ -65,7 +68,12 @@ impl Holdings {
 
     /// The shard of an object, by its hash.
     pub(super) fn shard(&self, object: u64) -> &Mutex<Shard> {
-        &self.shards[((u128::from(object) * self.shards.len() as u128) >> 64) as usize]
+        &self.shards[self.shard_number(object)]
+    }
+
+    /// The number of an object's shard, by its hash.
+    pub(super) fn shard_number(&self, object: u64) -> usize {
+        ((u128::from(object) * self.shards.len() as u128) >> 64) as usize
     }
 
     /// Blocks of a kind.
