@@ -26,7 +26,7 @@ use epochs::{Epoch, Epochs};
 #[cfg(any(test, feature = "fake"))]
 pub use memory::fake;
 pub use memory::{Exhausted, Mapped, Memory};
-pub(crate) use prefetch::{Line, Wanted, prefetch};
+pub(crate) use prefetch::{Line, Wanted, claim, prefetch};
 use wear::Wear;
 pub(crate) use words::{ROW, Words};
 

@@ -10,7 +10,7 @@ use super::opened::Opened;
 use super::pools::Pool;
 use super::{Aside, Pages};
 use crate::api::{Get, PageKey, Put, PutRefused};
-use crate::arena::PageKind;
+use crate::arena::{PageKind, claim};
 use crate::tenants::Tenant;
 
 /// Pages of an object that are flushed in one go.
@@ -77,7 +77,10 @@ impl<'a> Desk<'a> {
         };
         let holdings = pages.holdings(owner);
         let hash = pages.seed.object(pool.base, object);
-        let shard = holdings.shard(hash).lock();
+        let shard = holdings.shard(hash);
+        // All of it is needed: let it not come line by line from who had it last.
+        claim(shard);
+        let shard = shard.lock();
         pages.pools.is_alive(id).then_some(Opened {
             pages,
             owner,
