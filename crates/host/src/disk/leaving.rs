@@ -139,6 +139,8 @@ impl Disks {
         if backing.is_new() {
             undo(backing.path());
         }
+        drop(retracted);
+        self.fold_stage();
         Ok(())
     }
 

@@ -54,6 +54,8 @@ pub struct Disks {
     pub(super) places: Mutex<Option<Places>>,
     /// Made with the first swap disk.
     pub(super) staging: Mutex<Option<Staging>>,
+    /// Who begins or ends a stage and its keeper: that may take its time.
+    staging_changes: Mutex<()>,
     pub(super) open: Mutex<BTreeMap<DiskName, Arc<Shelved>>>,
 }
 
@@ -61,6 +63,23 @@ pub struct Disks {
 pub(super) struct Staging {
     pub(super) stage: Arc<Stage>,
     pub(super) kept: Kept,
+    /// Disks that are being opened: the stage does not know them yet.
+    opening: usize,
+}
+
+/// The stage for a disk that is being opened. It stays until this is dropped; then until no disk uses it.
+pub(super) struct StageInUse<'a> {
+    disks: &'a Disks,
+    pub(super) stage: Arc<Stage>,
+}
+
+impl Drop for StageInUse<'_> {
+    fn drop(&mut self) {
+        if let Some(staging) = &mut *self.disks.staging.lock() {
+            staging.opening -= 1;
+        }
+        self.disks.fold_stage();
+    }
 }
 
 /// A disk that is served.
@@ -80,6 +99,7 @@ impl Disks {
             ground,
             places: Mutex::default(),
             staging: Mutex::default(),
+            staging_changes: Mutex::default(),
             open: Mutex::default(),
         }
     }
@@ -94,12 +114,13 @@ impl Disks {
             return Err(DiskError::Exists(said.name.clone()));
         }
         let mut settings = self.with_backing(said)?;
+        let in_use = self.stage_for(&settings)?;
         let running = OpenDisk::start(
             &settings,
             &Opening {
                 premises: &self.premises,
                 tenant: self.tenant(&settings)?,
-                stage: self.stage_for(&settings)?,
+                stage: in_use.as_ref().map(|in_use| Arc::clone(&in_use.stage)),
                 is_own: said.backing.is_none(),
                 history,
             },
@@ -170,41 +191,49 @@ impl Disks {
         Ok(tenant.ok_or(TenantError::Unknown)?)
     }
 
-    pub(super) fn stage_for(
-        &self,
-        settings: &DiskSettings,
-    ) -> Result<Option<Arc<Stage>>, DiskError> {
+    fn stage_for(&self, settings: &DiskSettings) -> Result<Option<StageInUse<'_>>, DiskError> {
         if settings.kind != DiskKind::Swap {
             return Ok(None);
         }
-        let mut staging = self.staging.lock();
-        if staging.is_none() {
-            *staging = Some(self.open_stage()?);
+        let _changes = self.staging_changes.lock();
+        if self.staging.lock().is_none() {
+            let slots = Stage::slots_within(self.ground.dirty_max);
+            let staging = self.stage_of(Kept::take(&self.ground.keeper, slots)?)?;
+            *self.staging.lock() = Some(staging);
         }
-        Ok(staging.as_ref().map(|staging| Arc::clone(&staging.stage)))
-    }
-
-    fn open_stage(&self) -> Result<Staging, DiskError> {
-        let slots = Stage::slots_within(self.ground.dirty_max);
-        self.stage_of(Kept::take(&self.ground.keeper, slots)?)
+        let mut staging = self.staging.lock();
+        Ok(staging.as_mut().map(|staging| {
+            staging.opening += 1;
+            StageInUse {
+                disks: self,
+                stage: Arc::clone(&staging.stage),
+            }
+        }))
     }
 
     /// Opens the stage that a daemon before this one left, though no swap disk asks for it, if there are pages on it.
     /// One without any ends, and the host has its memory back.
     pub fn find_stage(&self) -> Result<(), DiskError> {
-        let mut staging = self.staging.lock();
-        if staging.is_none()
+        let changes = self.staging_changes.lock();
+        if self.staging.lock().is_none()
             && let Some(kept) = Kept::find(&self.ground.keeper)?
         {
-            *staging = Some(self.stage_of(kept)?);
+            let staging = self.stage_of(kept)?;
+            *self.staging.lock() = Some(staging);
         }
-        fold(&mut staging);
+        drop(changes);
+        self.fold_stage();
         Ok(())
     }
 
-    /// Ends a stage that nobody uses and that has no pages.
+    /// Ends a stage that no disk uses and that has no pages. Nobody who only looks waits for that.
     pub fn fold_stage(&self) {
-        fold(&mut self.staging.lock());
+        let _changes = self.staging_changes.lock();
+        let is_idle = |staging: &mut Staging| staging.opening == 0 && staging.stage.is_idle();
+        let idle = self.staging.lock().take_if(is_idle);
+        if let Some(idle) = idle {
+            idle.kept.end();
+        }
     }
 
     fn stage_of(&self, kept: Kept) -> Result<Staging, DiskError> {
@@ -226,6 +255,7 @@ impl Disks {
         Ok(Staging {
             stage: Arc::new(stage),
             kept,
+            opening: 0,
         })
     }
 
@@ -365,14 +395,5 @@ impl Disks {
         let staging = self.staging.lock();
         let bytes = staging.as_ref().map(|staging| staging.stage.bytes());
         bytes.unwrap_or_default()
-    }
-}
-
-fn fold(staging: &mut Option<Staging>) {
-    let is_idle = |staging: &mut Staging| {
-        Arc::strong_count(&staging.stage) == 1 && staging.stage.disks().is_empty()
-    };
-    if let Some(idle) = staging.take_if(is_idle) {
-        idle.kept.end();
     }
 }

@@ -95,6 +95,20 @@ fn a_keeper_ends_with_the_last_swap_disk() {
     }
 }
 
+#[test]
+fn a_swap_disk_that_cannot_be_added_leaves_no_keeper() {
+    let folder = Folder::new();
+    let _daemon = folder.serve();
+    let nowhere = format!("unix:{}", folder.path("no/such/folder.sock").display());
+    let output = folder.sublet(&[
+        "disk", "add", "swap", "--tenant", "t", "--kind", "swap", "--size", "1MiB", "--listen",
+        &nowhere,
+    ]);
+    assert!(!output.status.success(), "{output:?}");
+    assert!(!folder.path("admin.stage").exists());
+    assert_eq!(keeper_of(&folder), None);
+}
+
 /// The process that keeps the pages of a folder's daemon, and runs.
 fn keeper_of(folder: &Folder) -> Option<String> {
     let stage = folder.path("admin.stage");

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -70,13 +71,34 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(in super::super) struct Kept {
     socket: PathBuf,
     file: File,
-    /// Set when no keeper is wanted any more.
-    is_over: Arc<AtomicBool>,
+    orders: Arc<Orders>,
+    /// Who sees to it that there is always a keeper.
+    follower: Option<JoinHandle<()>>,
 }
 
+/// What is wanted of a keeper.
+#[derive(Debug, Default)]
+struct Orders {
+    /// One that ends is not followed by another.
+    is_last: AtomicBool,
+    /// It is to end.
+    is_over: AtomicBool,
+}
+
+impl Orders {
+    fn is_last(&self) -> bool {
+        self.is_last.load(Ordering::Acquire)
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+}
+
+/// The keeper stays, for the next daemon.
 impl Drop for Kept {
     fn drop(&mut self) {
-        self.is_over.store(true, Ordering::Release);
+        self.orders.is_last.store(true, Ordering::Release);
     }
 }
 
@@ -122,16 +144,18 @@ impl Kept {
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(KeeperError::InUse(socket.to_owned()));
         }
-        let kept = Kept {
+        let mut kept = Kept {
             socket: socket.to_owned(),
             file,
-            is_over: Arc::default(),
+            orders: Arc::default(),
+            follower: None,
         };
-        let (socket, is_over) = (socket.to_owned(), Arc::clone(&kept.is_over));
-        std::thread::Builder::new()
+        let (socket, orders) = (socket.to_owned(), Arc::clone(&kept.orders));
+        let follower = std::thread::Builder::new()
             .name("keeper".into())
-            .spawn(move || follow(&socket, keeper, &is_over))
+            .spawn(move || follow(&socket, keeper, &orders))
             .map_err(failed)?;
+        kept.follower = Some(follower);
         Ok(kept)
     }
 
@@ -141,10 +165,15 @@ impl Kept {
     }
 
     /// Nothing is left to keep. The socket is free when this returns.
-    pub(in super::super) fn end(self) {
-        self.is_over.store(true, Ordering::Release);
+    pub(in super::super) fn end(mut self) {
+        self.orders.is_over.store(true, Ordering::Release);
+        self.orders.is_last.store(true, Ordering::Release);
         if let Err(error) = ask_to_end(&self.socket) {
             tracing::debug!(%error, "the keeper of swap pages is gone already");
+        }
+        // It may be about to replace one that was killed.
+        if let Some(follower) = self.follower.take() {
+            let _ = follower.join();
         }
     }
 }
@@ -163,23 +192,26 @@ fn is_nobody(error: &io::Error) -> bool {
 }
 
 /// Waits for a keeper's end. One that ends before its time is followed by another, which has the same pages.
-fn follow(socket: &Path, mut keeper: Keeper, is_over: &AtomicBool) {
-    let is_over = || is_over.load(Ordering::Acquire);
+fn follow(socket: &Path, mut keeper: Keeper, orders: &Orders) {
     loop {
         if let Err(error) = wait_for(keeper.pid) {
             tracing::warn!(%error, "nobody sees whether the keeper of swap pages lives");
             return;
         }
-        if is_over() {
+        if orders.is_last() {
             return;
         }
         tracing::error!(pid = %keeper.pid, "the keeper of swap pages was ended; another takes its place");
         while let Err(error) = start(socket, &keeper.memfd).map(|pid| keeper.pid = pid) {
             tracing::error!(%error, "nobody keeps pages of swap while this daemon is away: there is no keeper for them");
             std::thread::sleep(PAUSE);
-            if is_over() {
+            if orders.is_last() {
                 return;
             }
+        }
+        if orders.is_over() {
+            // Whoever asked the one before to end found nobody.
+            let _ = ask_to_end(socket);
         }
     }
 }

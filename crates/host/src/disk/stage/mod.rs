@@ -378,6 +378,11 @@ impl Stage {
             .collect()
     }
 
+    /// Whether nobody serves a disk of it and it has no pages.
+    pub(super) fn is_idle(&self) -> bool {
+        self.index.lock().disks.is_empty()
+    }
+
     /// Pages of disks that nobody serves, by name.
     pub(super) fn deserted(&self) -> BTreeMap<DiskName, u64> {
         let index = self.index.lock();
