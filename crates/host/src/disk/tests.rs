@@ -333,10 +333,8 @@ fn swap_written_through_is_an_array() {
     });
 }
 
-/// What was acknowledged is there for the daemon that comes after one that was killed: it finds it on the stage.
-#[test]
-fn swap_outlives_its_daemon() {
-    let mut rig = Rig::new(DiskKind::Swap, |_| {});
+/// Has pages on a rig's stage that a daemon before it acknowledged, and was killed: each full of its number and one.
+fn leave_behind(rig: &mut Rig, pages: impl Iterator<Item = u8>) {
     rig.end();
     let path = rig.settings.backing.clone().expect("a path");
     let backing = Backing::open(Path::new(&path), false).expect("opened");
@@ -344,19 +342,48 @@ fn swap_outlives_its_daemon() {
     drop(backing);
     let stage = rig.stage.clone().expect("a stage");
     let killed = stage.enter(&rig.settings.name, mark);
-    for page in 0..20 {
-        let put = stage.put(killed, page, &[page as u8 + 1; 4096]);
+    for page in pages {
+        let put = stage.put(killed, page.into(), &[page + 1; 4096]);
         assert!(put.is_ok());
     }
     rig.open();
+}
+
+fn written(rig: &Rig) -> Vec<u8> {
+    std::fs::read(rig.settings.backing.as_ref().expect("a path")).expect("read")
+}
+
+/// What was acknowledged is there for the daemon that comes after one that was killed: it finds it on the stage.
+#[test]
+fn swap_outlives_its_daemon() {
+    let mut rig = Rig::new(DiskKind::Swap, |_| {});
+    leave_behind(&mut rig, 0..20);
     let desk = rig.desk();
     for page in 0..20 {
         assert!(rig.read(&*desk, page * 4096, 4096) == [page as u8 + 1; 4096]);
     }
     drop(desk);
     rig.end();
-    let written = std::fs::read(path).expect("read");
-    assert!(written[19 * 4096..20 * 4096] == [20; 4096]);
+    assert!(written(&rig)[19 * 4096..20 * 4096] == [20; 4096]);
+}
+
+/// Also what was acknowledged while it was not, by the daemon before.
+#[test]
+fn a_flush_of_swap_that_is_written_through_covers_all() {
+    let mut rig = Rig::new(DiskKind::Swap, |settings| {
+        settings.durability = Some(Durability::WriteThrough);
+        settings.slow = Some(Slow {
+            latency: Duration::from_millis(5),
+            bandwidth: None,
+        });
+    });
+    leave_behind(&mut rig, (0..40).step_by(2));
+    let flushed = rig.ask(Verb::Flush, 0, 0, Buffer::default());
+    assert_eq!(flushed.result, Ok(()));
+    let written = written(&rig);
+    for page in (0..40).step_by(2) {
+        assert!(written[page * 4096..][..4096] == [page as u8 + 1; 4096]);
+    }
 }
 
 /// A page is written as a whole while its rest is read for a part that is written: whichever comes last, the rest of

@@ -2,10 +2,11 @@
 
 use std::io;
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use sublet_frontends::block::{Buffer, Extent, Fault};
 use sublet_store::disk::Coming;
-use sublet_types::PAGE_BYTES;
+use sublet_types::{Durability, PAGE_BYTES};
 
 use super::backed::Errand;
 use super::cover::{Cover, PAGE, by_object, key};
@@ -13,6 +14,9 @@ use super::engine::Haste;
 use super::floor::Floor;
 use super::reading::Ahead;
 use super::swap::Swap;
+
+/// How often it is looked whether what was staged has been written.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// Pages of one read or write of the backing, at the most.
 const RUN_MAX: u64 = 1024;
@@ -320,12 +324,35 @@ impl Floor {
 
     pub(super) async fn flush(&self, buffer: Buffer) -> Answer {
         self.tally.flushes.add(1);
+        if let Err(error) = self.write_what_was_staged().await {
+            return Answer::of_io(Err(error), buffer);
+        }
         let synced = self.disk.backing.sync(&self.engine).await;
         match &synced {
             Ok(()) => self.disk.tell_works(Errand::Sync),
             Err(error) => self.disk.tell(Errand::Sync, error),
         }
         Answer::of_io(synced, buffer)
+    }
+
+    /// Where all is to be written through: waits for what was acknowledged from memory when it was not, by the daemon
+    /// before this one.
+    async fn write_what_was_staged(&self) -> io::Result<()> {
+        let swap = self.disk.swap.as_ref();
+        let through = |swap: &&Swap| swap.durability() == Durability::WriteThrough;
+        let Some(swap) = swap.filter(through).filter(|swap| swap.dirty() > 0) else {
+            return Ok(());
+        };
+        let failures = swap.failures();
+        let hurry = swap.hurry();
+        while hurry.has_some() {
+            if swap.failures() > failures {
+                let why = "the backing does not take what was swapped before";
+                return Err(io::Error::other(why));
+            }
+            self.engine.sleep_until(Instant::now() + LOOK).await;
+        }
+        Ok(())
     }
 
     pub(super) async fn trim(&self, at: u64, len: u64, buffer: Buffer) -> Answer {
