@@ -31,6 +31,7 @@ use super::pools::Pool;
 use super::shard::Shard;
 use crate::api::{Get, PageKey, Put};
 use crate::arena::{PageKind, Wanted};
+use crate::tenants::Tenant;
 
 /// Pages of a group, at the most: a few microseconds for who waits for one of its shards.
 const GROUP: usize = 16;
@@ -210,21 +211,26 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Puts its pages, and strikes them. Says which page must go by itself before others go on.
+    /// Puts its pages, and strikes them. Says which page must go by itself before others go on, and who needs a block of
+    /// which kind for it.
     pub(crate) fn put(
         self,
         left: &mut Left,
         mut fill: impl FnMut(usize, &mut [u8]),
         mut told: impl FnMut(usize, Put),
-    ) -> Option<usize> {
-        self.each(left, |n, open| {
-            let Tried::Done(put) = open.put(Displacing::IfBound, |page| fill(n, page)) else {
-                return false;
-            };
-            open.count_put(put);
-            told(n, put);
-            true
-        })
+    ) -> Option<(usize, Option<(&'a Tenant, PageKind)>)> {
+        let mut needs = None;
+        let alone = self.each(left, |n, open| {
+            match open.put(Displacing::IfBound, |page| fill(n, page)) {
+                Tried::Done(put) => {
+                    open.count_put(put);
+                    told(n, put);
+                }
+                Tried::NeedsBlock(owner, kind, _) => needs = Some((owner, kind)),
+            }
+            needs.is_none()
+        });
+        alone.map(|n| (n, needs))
     }
 
     /// Gets its pages, and strikes them. Says which page must go by itself before others go on.

@@ -84,9 +84,13 @@ impl Worker {
             while left.first().is_some() {
                 let desk = self.desk(tenant, now);
                 let group = desk.gather(PageVerb::Put, keys, left);
-                if let Some(n) = group.put(&mut left, &mut fill, &mut told) {
+                if let Some((n, needs)) = group.put(&mut left, &mut fill, &mut told) {
+                    let displacing = match needs {
+                        Some((owner, kind)) => self.page_block(owner, kind, now),
+                        None => Displacing::IfBound,
+                    };
                     let fill = |page: &mut [u8]| fill(n, page);
-                    told(n, self.put_at(&desk, keys[n], Displacing::IfBound, fill));
+                    told(n, self.put_at(&desk, keys[n], displacing, fill));
                     left.strike(n);
                 }
             }

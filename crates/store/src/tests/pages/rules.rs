@@ -537,6 +537,30 @@ fn r_e4_a_put_at_capacity_does_a_bounded_work() {
     }
 }
 
+/// Whoever holds more than its share gives way to who puts pages together as to who puts them one by one.
+#[test]
+fn pages_that_are_put_together_are_worth_a_share() {
+    let used = |together: bool| {
+        let (store, _) = store(32, 4);
+        let tenants = [tenant(&store, "ann", 100), tenant(&store, "ben", 100)];
+        let [ann, ben] = tenants.map(|tenant| Client::new(&store, tenant, EPHEMERAL));
+        (0..600).for_each(|n| _ = ann.put(n % 20, n as u32 / 20, 1));
+        let keys: Vec<_> = (0..3000).map(|n| ben.key(n % 20, n as u32 / 20)).collect();
+        match together {
+            true => keys.chunks(32).for_each(|keys| _ = ben.put_pages(keys, 1)),
+            false => keys
+                .iter()
+                .for_each(|key| _ = ben.put(key.object.0, key.index.0, 1)),
+        }
+        ben.figures().used.0
+    };
+    let (one_by_one, together) = (used(false), used(true));
+    assert!(
+        one_by_one > 150 && together > 150,
+        "{one_by_one}, {together}"
+    );
+}
+
 /// G5: a get returns the bytes of exactly one put, whole, while others put, flush, release and end pools.
 #[test]
 fn r_g5_no_page_is_torn_or_anothers() {
