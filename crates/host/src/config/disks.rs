@@ -224,13 +224,18 @@ impl Written {
         for (name, tenant) in &self.tenants {
             let place = self.place(&format!("tenants.{name}.listen"));
             let places = tenant.listen.iter();
-            listed.extend(places.map(|listen| (socket_of_tenant(listen), place.clone())));
+            listed.extend(places.map(|listen| (socket_of_tenant(listen), (place.clone(), None))));
         }
         let mut backings = BTreeMap::new();
         for (name, disk) in self.served() {
             let place = self.disk_place(name, Some("listen"));
             for listen in disk.listen.iter().filter(|listen| !is_any_port(listen)) {
-                if let Some(first) = listed.insert(socket_of(listen), place.clone()) {
+                let here = (place.clone(), Some((name, disk, listen)));
+                let before = listed.insert(socket_of(listen), here);
+                let first = before.filter(|(_, other)| {
+                    !other.is_some_and(|other| may_share((name, disk, listen), other))
+                });
+                if let Some((first, _)) = first {
                     let (key, listen) = (format!("disks.{name}.listen"), listen.to_string());
                     let wrong = Wrong::ListedTwice { key, listen, first };
                     faults.push(place.clone().wrong(wrong));
@@ -286,6 +291,25 @@ impl Written {
         self.disks.retain(|name, _| !lost.contains(name));
         Ok(lost)
     }
+}
+
+/// A disk, and a place of it.
+type Listening<'a> = (&'a DiskName, &'a WrittenDisk, &'a DiskListen);
+
+/// Whether two disks may be served at one place: over NBD, which tells them apart by their names, and to the same clients.
+fn may_share((name, disk, listen): Listening<'_>, other: Listening<'_>) -> bool {
+    let (other_name, other_disk, other_listen) = other;
+    let tls = |disk: &WrittenDisk| match listen {
+        DiskListen::Tcp(..) => Some((
+            disk.tls_cert.clone(),
+            disk.tls_key.clone(),
+            disk.tls_client_ca.clone(),
+        )),
+        DiskListen::Unix(_) | DiskListen::VhostUser(_) => None,
+    };
+    let is_nbd = !matches!(listen, DiskListen::VhostUser(_));
+    let is_same_door = listen == other_listen && disk.mode == other_disk.mode;
+    is_nbd && name != other_name && is_same_door && tls(disk) == tls(other_disk)
 }
 
 /// What can be listened at once only.

@@ -50,6 +50,18 @@ fn swap() -> DiskSettings {
     disk_asked(&disk("swap.1"), said).expect("right")
 }
 
+/// NBD tells disks apart by their names: what is added at another's place while the daemon runs is there after a restart.
+#[test]
+fn disks_may_share_a_place_of_nbd() {
+    let swap = SWAP.replace("vhost-user:/run/w", "unix:/run/db.sock");
+    let config = read(&format!("{DB}{swap}")).expect("right");
+    assert_eq!(config.disks[0].listen, config.disks[1].listen);
+    let both = |text: &str| text.replace("vhost-user:/run/w", "vhost-user:/run/db.sock");
+    let shared = DB.replace("unix:/run/db.sock", "vhost-user:/run/db.sock");
+    let told = read(&format!("{shared}{}", both(SWAP))).expect_err("one disk a socket");
+    assert!(told.to_string().contains("is listed already"), "{told}");
+}
+
 #[test]
 fn a_disk_of_a_file_has_the_defaults_of_the_table_and_its_tenant_is_made() {
     let config = read(&format!("{DB}{SWAP}")).expect("right");
@@ -165,7 +177,7 @@ fn what_is_wrong_with_a_disk_is_named_with_its_line() {
         ),
         (
             format!(
-                "{DB}{}",
+                "{DB}{}mode = \"0660\"\n",
                 SWAP.replace("vhost-user:/run/w", "unix:/run/db.sock")
             ),
             "t.toml:9: `disks.web.listen`: unix:/run/db.sock is listed already, at t.toml:4",
