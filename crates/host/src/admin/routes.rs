@@ -127,6 +127,7 @@ impl From<Declined> for No {
             ),
             Declined::Change { .. }
             | Declined::Floor { .. }
+            | Declined::Floors { .. }
             | Declined::Weight
             | Declined::Hold
             | Declined::NoAmount => (

@@ -243,7 +243,9 @@ impl Written {
             }
             let place = self.disk_place(name, Some("backing"));
             if let Some(backing) = &disk.backing
-                && let Some(first) = backings.insert(backing, place.clone())
+                && let Some((first, is_read)) =
+                    backings.insert(backing, (place.clone(), disk.read_only))
+                && !(is_read && disk.read_only)
             {
                 let (key, backing) = (format!("disks.{name}.backing"), backing.clone());
                 faults.push(place.wrong(Wrong::BackingTwice {

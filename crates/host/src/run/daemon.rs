@@ -73,6 +73,16 @@ pub enum Declined {
         /// The arena's ceiling.
         arena: Bytes,
     },
+    /// More than there can ever be, with the others'.
+    #[error(
+        "the tenants' floors would be {together} together, more than the arena's ceiling, {arena}: lower another's first"
+    )]
+    Floors {
+        /// All tenants' floors.
+        together: Bytes,
+        /// The arena's ceiling.
+        arena: Bytes,
+    },
     /// It would not survive a restart; nothing was changed.
     #[error("nothing was changed, for it would not outlast the daemon: {0}")]
     Keep(#[from] KeepError),
@@ -243,8 +253,18 @@ impl Daemon {
             return Err(Declined::Weight);
         }
         let arena = self.config.arena.ceiling.unwrap_or(Bytes(u64::MAX));
-        match granted.floor.is_some_and(|floor| floor > arena) {
-            true => Err(Declined::Floor { arena }),
+        let Some(floor) = granted.floor else {
+            return Ok(());
+        };
+        if floor > arena {
+            return Err(Declined::Floor { arena });
+        }
+        let tenants = self.premises.store.tenants().into_iter();
+        let others = tenants.filter(|tenant| tenant.settings.name != granted.name);
+        let floors: Bytes = others.filter_map(|tenant| tenant.settings.floor).sum();
+        let together = floors + floor;
+        match together > arena {
+            true => Err(Declined::Floors { together, arena }),
             false => Ok(()),
         }
     }

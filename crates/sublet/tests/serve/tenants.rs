@@ -52,7 +52,8 @@ fn a_tenant_that_is_in_use_stays_and_one_is_not_added_twice() {
         "disk", "add", "s", "--tenant", "vm", "--kind", "swap", "--size", "1MiB", "--listen",
         &place,
     ]);
-    let refused: [(&[&str], &str); 6] = [
+    folder.ask(&["tenants", "set", "vm", "--floor", "40MiB"]);
+    let refused: [(&[&str], &str); 7] = [
         (&["tenants", "remove", "vm"], "it has disks: s"),
         (&["tenants", "remove", "default"], "it listens at unix:"),
         (
@@ -63,6 +64,10 @@ fn a_tenant_that_is_in_use_stays_and_one_is_not_added_twice() {
         (
             &["tenants", "add", "x", "--floor", "2GiB"],
             "above the arena's ceiling",
+        ),
+        (
+            &["tenants", "add", "x", "--floor", "30MiB"],
+            "floors would be 70.0 MiB together",
         ),
         (
             &[

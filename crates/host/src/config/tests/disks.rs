@@ -63,6 +63,15 @@ fn disks_may_share_a_place_of_nbd() {
 }
 
 #[test]
+fn disks_that_nobody_writes_may_share_a_backing() {
+    let db = format!("{DB}read_only = true\n");
+    let second = db
+        .replace("disks.db", "disks.dd")
+        .replace("db.sock", "dd.sock");
+    assert!(read(&format!("{db}{second}")).is_ok());
+}
+
+#[test]
 fn a_disk_of_a_file_has_the_defaults_of_the_table_and_its_tenant_is_made() {
     let config = read(&format!("{DB}{SWAP}")).expect("right");
     let [db, web] = &config.disks[..] else {
