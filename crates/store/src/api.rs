@@ -37,7 +37,7 @@ impl Default for PageSettings {
     fn default() -> PageSettings {
         PageSettings {
             page_bytes: PAGE_BYTES as usize,
-            shards: 64,
+            shards: 128,
         }
     }
 }

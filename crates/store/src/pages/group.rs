@@ -17,7 +17,7 @@
 //! all that follow them there: what happens to one page keeps its order. A page that may have to wait for something goes
 //! by itself: of a pool that is shared, one that is on disk only, one that needs a block.
 
-use parking_lot::MutexGuard;
+use parking_lot::{Mutex, MutexGuard};
 use sublet_types::PoolId;
 
 use super::Pages;
@@ -35,6 +35,9 @@ use crate::tenants::Tenant;
 
 /// Pages of a group, at the most: a few microseconds for who waits for one of its shards.
 const GROUP: usize = 16;
+
+/// Looks at a shard that somebody else holds, before one sleeps until it is unlocked: some ten microseconds.
+const LOOKS: usize = 512;
 
 /// The place of a shard that was not seen.
 const UNSEEN: u8 = u8::MAX;
@@ -114,6 +117,8 @@ struct Member {
 struct Shards<'a> {
     seen: [Option<Held<'a>>; Left::MAX],
     count: usize,
+    /// The first that somebody else holds.
+    busy: Option<&'a Mutex<Shard>>,
     /// The place of each shard among those that were seen, by its number.
     place_of: [u8; SHARDS_MAX],
 }
@@ -134,7 +139,11 @@ impl<'a> Shards<'a> {
         let place = self.count;
         self.place_of[number] = place as u8;
         self.count += 1;
-        let shard = holdings.shards()[number].try_lock()?;
+        let shard = &holdings.shards()[number];
+        let Some(shard) = shard.try_lock() else {
+            self.busy.get_or_insert(shard);
+            return None;
+        };
         self.seen[place] = Some(Held { shard, next: None });
         Some((place, true))
     }
@@ -148,6 +157,7 @@ impl<'a> Desk<'a> {
             shards: Shards {
                 seen: [const { None }; Left::MAX],
                 count: 0,
+                busy: None,
                 place_of: [UNSEEN; SHARDS_MAX],
             },
             members: [const { None }; GROUP],
@@ -258,6 +268,9 @@ impl<'a> Group<'a> {
         let desk = self.desk;
         let holdings = desk.pages.holdings(desk.tenant);
         if self.members[0].is_none() {
+            if let Some(shard) = self.shards.busy {
+                await_unlock(shard);
+            }
             return left.first();
         }
         for member in self.members.iter().flatten() {
@@ -369,6 +382,13 @@ impl Member {
     /// Whether the page stays where it is in its queue. With some evictions a get moves it all the same.
     fn stays_in_line(&self) -> bool {
         self.verb == PageVerb::Get && self.pool.flags.keeping
+    }
+}
+
+/// Waits for a while until nobody holds a shard: a group is over before somebody who sleeps could be woken.
+fn await_unlock(shard: &Mutex<Shard>) {
+    for _ in (0..LOOKS).take_while(|_| shard.is_locked()) {
+        std::hint::spin_loop();
     }
 }
 
