@@ -37,6 +37,25 @@ impl Heap {
     }
 }
 
+/// What the allocator holds of the kernel's memory: what is in use, and where the kernel would take nothing back, what is
+/// free, too.
+#[cfg(target_env = "gnu")]
+pub(crate) fn allocated() -> Bytes {
+    // SAFETY: it takes the allocator's own locks, and only counts.
+    let counted = unsafe { libc::mallinfo2() };
+    let beside_maps = match is_process_locked() {
+        true => counted.arena,
+        false => counted.uordblks,
+    };
+    Bytes((beside_maps + counted.hblkhd) as u64)
+}
+
+/// Unknown, with this allocator.
+#[cfg(not(target_env = "gnu"))]
+pub(crate) fn allocated() -> Bytes {
+    Bytes::default()
+}
+
 fn beside(held: Bytes) -> Bytes {
     process::resident().unwrap_or_default() - held
 }
@@ -49,3 +68,20 @@ fn give_back() {
 
 #[cfg(not(target_env = "gnu"))]
 fn give_back() {}
+
+#[cfg(all(test, target_env = "gnu"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_buffer_takes_is_counted() {
+        const BUFFER: Bytes = Bytes::mib(512);
+        let before = allocated();
+        let buffer = vec![0_u8; BUFFER.0 as usize];
+        let with_it = allocated();
+        drop(buffer);
+        // Other tests allocate and free meanwhile, but not so much.
+        assert!(with_it - before > Bytes::mib(256), "{before} {with_it}");
+        assert!(with_it - allocated() > Bytes::mib(256));
+    }
+}

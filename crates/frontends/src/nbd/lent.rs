@@ -15,6 +15,7 @@ use std::ffi::c_int;
 use std::io;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use memmap2::{Advice, MmapMut};
 use rustix::io::Errno;
@@ -22,6 +23,7 @@ use rustix::ioctl::{Getter, ioctl};
 use rustix::pipe::{
     IoSliceRaw, PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice, vmsplice,
 };
+use sublet_types::Bytes;
 
 use crate::doors::socket;
 
@@ -143,6 +145,16 @@ impl Lent {
         self.sent = 0;
     }
 
+    /// Gives up memory that was for one large reply, now that it is sent; says whether it did. Whoever rests after such a
+    /// reply holds no more than others.
+    pub(super) fn give_up_large(&mut self) -> bool {
+        let is_large = self.here.len > MAPPING_BYTES;
+        if is_large {
+            self.go_on(0..0, 0);
+        }
+        is_large
+    }
+
     /// Whether all that the client has to read yet was sent from here.
     fn has_read_before(&self) -> bool {
         // SAFETY: `SIOCOUTQ` writes one `int`.
@@ -150,6 +162,14 @@ impl Lent {
         let unread = unread.ok().and_then(|unread| u64::try_from(unread).ok());
         unread.is_some_and(|unread| unread + self.piped as u64 <= self.sent)
     }
+}
+
+/// Bytes of all mappings of this process.
+static LENT: AtomicUsize = AtomicUsize::new(0);
+
+/// What this process has for replies that are read where they were written, at the most.
+pub fn lent_bytes() -> Bytes {
+    Bytes(LENT.load(Ordering::Relaxed) as u64)
 }
 
 /// Memory of its own, on huge pages where there are any. Another never gets it while somebody can read it.
@@ -165,6 +185,7 @@ impl Mapping {
         let map = MmapMut::map_anon(len + MAPPING_BYTES)?;
         let _ = map.advise(Advice::HugePage);
         let from = map.as_ptr().align_offset(MAPPING_BYTES);
+        LENT.fetch_add(len, Ordering::Relaxed);
         Ok(Mapping { map, from, len })
     }
 
@@ -174,6 +195,12 @@ impl Mapping {
 
     fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.map[self.from..][..self.len]
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        LENT.fetch_sub(self.len, Ordering::Relaxed);
     }
 }
 
@@ -192,6 +219,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
+    use crate::nbd::queue::Queue;
 
     /// A reply's worth, small enough for the socket to take many.
     const PIECE: usize = SPLICED_MIN;
@@ -245,6 +273,28 @@ mod tests {
         send(&mut lent, 7);
         drop(lent);
         read(&mut there, 7);
+    }
+
+    #[test]
+    fn a_client_that_rests_after_a_large_reply_holds_little() {
+        const LARGE: usize = 4 * MAPPING_BYTES;
+        let (here, mut there) = UnixStream::pair().expect("a pair");
+        here.set_nonblocking(true).expect("it never blocks");
+        let here = here.into();
+        let mut queue = Queue::lent(Lent::to(&here).expect("memory"));
+        queue.space(LARGE).fill(5);
+        let reader = std::thread::spawn(move || {
+            let mut bytes = vec![0; LARGE];
+            there.read_exact(&mut bytes).expect("bytes");
+            bytes.iter().all(|got| *got == 5)
+        });
+        while !queue.is_empty() {
+            if queue.send(&here).is_err() {
+                std::thread::yield_now();
+            }
+        }
+        assert_eq!(queue.held(), MAPPING_BYTES);
+        assert!(reader.join().expect("no panic"), "other bytes");
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod workplace;
 
 use std::time::Duration;
 
+pub use lent::lent_bytes;
 pub use map::{EXPORTS_MAX, Exports, ExportsFull, NoExport};
 pub use negotiate::{
     Advance as HagglingAdvance, Haggling, Next as HagglingNext, Tls as HagglingTls,

@@ -126,7 +126,12 @@ impl Queue {
     /// The front `count` bytes are done with.
     pub fn finish(&mut self, count: usize) {
         self.done += count;
-        if self.done == self.end && !self.is_lent() {
+        let is_used_again = match &mut self.room {
+            _ if self.done < self.end => false,
+            Room::Own(_) => true,
+            Room::Lent(lent) => lent.give_up_large(),
+        };
+        if is_used_again {
             (self.done, self.end) = (0, 0);
         }
     }

@@ -12,6 +12,7 @@ use sublet_client::messages::{
     TenantStatus, Tenants, VERSION,
 };
 use sublet_frontends::memcached::serve::Premises;
+use sublet_frontends::nbd::lent_bytes;
 use sublet_policy::headroom::{Bound, Decision};
 use sublet_store::{TenantError, TenantFigures};
 use sublet_types::{Bytes, Pages, TenantId, TenantName, TenantSettings};
@@ -22,6 +23,7 @@ use super::service::{self, Service};
 use crate::config::{Config, DISKS_MAX, Faults, KeepError, Live, Loaded, TenantChange, WEIGHT_MAX};
 use crate::disk::DiskError;
 use crate::headroom::{Headroom, Order, OrderError};
+use crate::heap;
 use crate::manager::{Manager, WrongPolicy};
 use crate::observe::process;
 
@@ -32,8 +34,8 @@ pub struct Daemon {
     pub(super) headroom: Headroom,
     pub(super) manager: Manager,
     pub(super) shelf: Shelf,
-    /// Memory of the process beside the arena, when everything was in place.
-    pub(super) overhead: Bytes,
+    /// Memory of the process beside the arena, the stage and the heap.
+    pub(super) fixed: Bytes,
     pub(super) config: Config,
     pub(super) written: Config,
     file: Option<PathBuf>,
@@ -127,14 +129,14 @@ impl Daemon {
     ) -> Daemon {
         let held = premises.store.held();
         let resident = process::resident().unwrap_or_default();
-        let overhead = resident - held - shelf.stage_resident();
+        let fixed = resident - held - shelf.stage_resident() - heap::allocated();
         Daemon {
             premises,
             services,
             headroom,
             manager,
             shelf,
-            overhead,
+            fixed,
             config: loaded.config,
             written: loaded.written,
             file: loaded.file,
@@ -389,7 +391,7 @@ impl Daemon {
             config: self.file.as_ref().map(|file| file.display().to_string()),
             admin: self.config.admin.socket.display().to_string(),
             resident: process::resident().unwrap_or_default(),
-            overhead: self.overhead + self.shelf.stage_bytes(),
+            overhead: self.fixed + heap::allocated() + lent_bytes() + self.shelf.stage_bytes(),
             ending: self.is_ending(),
         }
     }
