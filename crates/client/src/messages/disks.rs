@@ -168,6 +168,9 @@ pub struct RemovedDisk {
     pub version: u32,
     /// Pages that only memory had; nobody has them any more.
     pub given_up: u64,
+    /// Pages of its name that only memory has, and keeps: they belong to a backing that it had before.
+    #[serde(default)]
+    pub left_behind: u64,
     /// What was behind it.
     pub backing: Option<String>,
     /// Nobody had named that: Sublet made it for the disk.

@@ -116,49 +116,50 @@ impl IntoResponse for No {
 
 impl From<Declined> for No {
     fn from(declined: Declined) -> No {
+        let nothing_changed = "nothing was changed; say it again with other values".into();
         let (status, hint) = match &declined {
             Declined::NoTenant(_) => (
                 StatusCode::NOT_FOUND,
-                "`sublet tenants list` shows them all",
+                "`sublet tenants list` shows them all".into(),
             ),
-            Declined::TenantInUse { .. } => (
+            Declined::TenantInUse { name, .. } => (
                 StatusCode::CONFLICT,
-                "end that first; `sublet tenants show NAME` and `sublet disk list` show it",
+                format!(
+                    "end that first; `sublet tenants show {name}` and `sublet disk list` show it"
+                ),
             ),
             Declined::Change { .. }
             | Declined::Floor { .. }
             | Declined::Floors { .. }
             | Declined::Weight
             | Declined::Hold
-            | Declined::NoAmount => (
-                StatusCode::UNPROCESSABLE_ENTITY,
-                "nothing was changed; say it again with other values",
-            ),
+            | Declined::NoAmount => (StatusCode::UNPROCESSABLE_ENTITY, nothing_changed),
             Declined::Policy(_) => (
                 StatusCode::UNPROCESSABLE_ENTITY,
-                "`sublet policy list` shows them all, `sublet policy show NAME` its knobs",
+                "`sublet policy list` shows them all, `sublet policy show` and a name its knobs"
+                    .into(),
             ),
             Declined::DiskAsked(_) => (
                 StatusCode::BAD_REQUEST,
-                "docs/config.md has all that can be said of a disk",
+                "docs/config.md has all that can be said of a disk".into(),
             ),
             Declined::TooManyDisks => (
                 StatusCode::UNPROCESSABLE_ENTITY,
-                "remove one that nobody needs: sublet disk remove NAME",
+                "remove one that nobody needs; `sublet disk list` shows them all".into(),
             ),
             Declined::Disk(error) => of_disk(error),
             Declined::Save(error) => saves::of_save(error),
             Declined::Keep(_) => (
                 StatusCode::INTERNAL_SERVER_ERROR,
-                "with --temporary it is not written down",
+                "with --temporary it is not written down".into(),
             ),
             Declined::Order(OrderError::Ended) => (
                 StatusCode::SERVICE_UNAVAILABLE,
-                "start it again: sublet serve",
+                "start it again: sublet serve".into(),
             ),
             Declined::Order(_) => (
                 StatusCode::SERVICE_UNAVAILABLE,
-                "wait for the others and try again",
+                "wait for the others and try again".into(),
             ),
         };
         No::new(status, &declined, hint)
@@ -166,34 +167,42 @@ impl From<Declined> for No {
 }
 
 /// Whose fault it is, and what to do beside what the error says.
-fn of_disk(error: &DiskError) -> (StatusCode, &'static str) {
+fn of_disk(error: &DiskError) -> (StatusCode, String) {
     match error {
-        DiskError::NoDisk(_) => (StatusCode::NOT_FOUND, "`sublet disk list` shows them all"),
+        DiskError::NoDisk(_) => (
+            StatusCode::NOT_FOUND,
+            "`sublet disk list` shows them all".into(),
+        ),
         DiskError::Exists(_)
         | DiskError::Busy(_)
         | DiskError::OfAnother { .. }
-        | DiskError::Backing(BackingError::InUse(_)) => (StatusCode::CONFLICT, ""),
+        | DiskError::Backing(BackingError::InUse(_)) => (StatusCode::CONFLICT, String::new()),
         DiskError::NotAllowed { .. } => (
             StatusCode::FORBIDDEN,
-            "add its folder there in the config file, or name the disk in the file, and restart",
+            "add its folder there in the config file, or name the disk in the file, and restart"
+                .into(),
         ),
         DiskError::Failed { .. } => (
             StatusCode::INTERNAL_SERVER_ERROR,
-            "what it could not take is still in memory",
+            "what it could not take is still in memory".into(),
         ),
-        DiskError::Unwritten { .. } => (
+        DiskError::Unwritten { name, .. } => (
             StatusCode::INTERNAL_SERVER_ERROR,
-            "mend its backing, or give them up: sublet disk remove NAME --force",
+            format!("mend its backing, or give them up: sublet disk remove {name} --force"),
         ),
-        DiskError::Stranded { .. } => (
+        DiskError::Stranded { name, .. } => (
             StatusCode::CONFLICT,
-            "start the daemon with that backing again and they are written; or give them up: sublet disk remove NAME --force",
+            format!(
+                "add it with that backing and they are written; or give them up: sublet disk remove {name} --force; or choose another name"
+            ),
         ),
-        DiskError::LeftBehind { .. } => (
+        DiskError::LeftBehind { name, .. } => (
             StatusCode::CONFLICT,
-            "add it again with the same name and backing and they are written; or give them up: sublet disk remove NAME --force",
+            format!(
+                "add it again with the same name and backing and they are written; or give them up: sublet disk remove {name} --force"
+            ),
         ),
-        _ => (StatusCode::UNPROCESSABLE_ENTITY, ""),
+        _ => (StatusCode::UNPROCESSABLE_ENTITY, String::new()),
     }
 }
 

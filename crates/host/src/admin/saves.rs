@@ -66,7 +66,21 @@ async fn discard(State(daemon): Shared, Path(name): Path<String>) -> Result<impl
 }
 
 /// Whose fault it is, and what to do beside what the error says.
-pub(super) fn of_save(error: &SaveError) -> (StatusCode, &'static str) {
+pub(super) fn of_save(error: &SaveError) -> (StatusCode, String) {
+    match error {
+        SaveError::Frozen(name) => (StatusCode::CONFLICT, format!("sublet tenants thaw {name}")),
+        SaveError::Waiting { name, .. } => (
+            StatusCode::CONFLICT,
+            format!("start it, or end them: sublet tenants discard {name}"),
+        ),
+        _ => {
+            let (status, hint) = whoever_it_is(error);
+            (status, hint.to_owned())
+        }
+    }
+}
+
+fn whoever_it_is(error: &SaveError) -> (StatusCode, &'static str) {
     const WRONG: StatusCode = StatusCode::UNPROCESSABLE_ENTITY;
     match error {
         SaveError::Relative(_) => (StatusCode::BAD_REQUEST, "begin it with /"),
@@ -89,11 +103,7 @@ pub(super) fn of_save(error: &SaveError) -> (StatusCode, &'static str) {
             "give it one in the config (spill = \"DIR\") and restart",
         ),
         SaveError::Spill { .. } => (WRONG, "make room in the spill folder, or lower spill_size"),
-        SaveError::Frozen(_) => (StatusCode::CONFLICT, "sublet tenants thaw NAME"),
-        SaveError::Waiting { .. } => (
-            StatusCode::CONFLICT,
-            "start it, or end them: sublet tenants discard NAME",
-        ),
+        SaveError::Frozen(_) | SaveError::Waiting { .. } => (StatusCode::CONFLICT, ""),
         SaveError::Busy(_) => (StatusCode::CONFLICT, "wait for its end: sublet status"),
         SaveError::TooManyWorkers(_) => (StatusCode::SERVICE_UNAVAILABLE, "try again"),
         SaveError::Refused { source, .. } => (WRONG, of_content(source)),

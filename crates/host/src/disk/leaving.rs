@@ -68,25 +68,19 @@ impl Disks {
     ///
     /// # Errors
     ///
-    /// The backing fails, or the disk had another one before that did: only memory has what its guest wrote.
+    /// The backing fails: only memory has what its guest wrote.
     pub fn clear(&self, name: &DiskName) -> Result<(), DiskError> {
-        let leaving = self.find(name)?;
-        leaving.clear()?;
-        match self.stranded(&leaving) {
-            Pages(0) => Ok(()),
-            left => Err(DiskError::Stranded {
-                name: name.clone(),
-                left,
-            }),
-        }
+        self.find(name)?.clear()
     }
 
     /// Pages that were staged under a disk's name with another backing than it has.
-    fn stranded(&self, disk: &Shelved) -> Pages {
-        let own = disk.disk.swap.as_ref().map(|swap| swap.disk);
-        let name = &disk.settings.name;
+    pub fn stranded(&self, name: &DiskName) -> Result<Pages, DiskError> {
+        let found = self.find(name)?;
+        let own = found.disk.swap.as_ref().map(|swap| swap.disk);
         let stage = self.stage();
-        Pages(stage.map_or(0, |stage| stage.count_beside(name, own)))
+        Ok(Pages(
+            stage.map_or(0, |stage| stage.count_beside(name, own)),
+        ))
     }
 
     /// Ends a disk when its backing has everything, or what it does not take is given up. Its clients are let go. Says

@@ -179,9 +179,9 @@ pub enum DiskError {
         /// What has no copy on the backing.
         left: Pages,
     },
-    /// It cannot go: its name has pages that belong to a backing it had before.
+    /// It cannot come: its name has pages that belong to a backing it had before.
     #[error(
-        "disk {name} had another backing before, which did not take {left}: only memory has them, and they would be lost"
+        "a disk called {name} had another backing before, which did not take {left}: only memory has them"
     )]
     Stranded {
         /// Which disk.

@@ -149,6 +149,11 @@ impl Shelf {
         self.disks.add(said, History::Unknown)?;
         let (said, closed) = (said.clone(), None);
         let name = said.name.clone();
+        let left = self.disks.stranded(&name)?;
+        if left > Pages(0) {
+            self.disks.retract(&name)?;
+            return Err(DiskError::Stranded { name, left });
+        }
         self.named.lock().insert(name, Named { said, closed });
         Ok(())
     }

@@ -15,7 +15,7 @@ pub(crate) fn said(left: &LeftBehind) -> String {
         ),
         Deserted::OtherBacking => (
             "the disk of that name has another backing now",
-            "start the daemon with the backing it had before",
+            "remove it, add it with the backing it had before",
             " with the disk",
         ),
     };

@@ -146,13 +146,19 @@ fn removed(name: &DiskName, gone: &RemovedDisk) -> String {
         Pages(0) => String::new(),
         given_up => format!("; given up: {given_up} that its backing did not take"),
     };
+    let kept = match Pages(gone.left_behind) {
+        Pages(0) => String::new(),
+        kept => {
+            format!("; left behind: {kept} of a backing before that, see sublet disk show {name}")
+        }
+    };
     let left = match (&gone.backing, gone.made) {
         (Some(file), true) if gone.deleted => format!("; its file {file} is deleted"),
         (Some(file), true) => format!("; its file {file} stays, and may be deleted"),
         (Some(backing), false) => format!("; its backing {backing} stays"),
         (None, _) => String::new(),
     };
-    format!("{name}: removed{lost}{left}\n")
+    format!("{name}: removed{lost}{kept}{left}\n")
 }
 
 fn show(name: &DiskName, json: bool, reach: &Reach) -> Result<String, Exit> {

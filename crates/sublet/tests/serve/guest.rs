@@ -8,6 +8,7 @@ const OPTION_MAGIC: &[u8; 8] = b"IHAVEOPT";
 const EXPORT_NAME: u32 = 1;
 const NO_ZEROES: u32 = 3;
 const REQUEST_MAGIC: u32 = 0x2560_9513;
+const READ: u16 = 0;
 const WRITE: u16 = 1;
 
 /// A guest that has its disk.
@@ -30,13 +31,25 @@ impl Guest {
 
     /// Writes a page; the errno that came back.
     pub(crate) fn write_page(&mut self, page: u64, byte: u8) -> u32 {
+        self.ask(WRITE, page, &[byte; 4096])
+    }
+
+    /// What is in a page.
+    pub(crate) fn read_page(&mut self, page: u64) -> [u8; 4096] {
+        assert_eq!(self.ask(READ, page, &[]), 0, "an error");
+        let mut bytes = [0; 4096];
+        self.0.read_exact(&mut bytes).expect("a page");
+        bytes
+    }
+
+    fn ask(&mut self, verb: u16, page: u64, payload: &[u8]) -> u32 {
         let mut request = REQUEST_MAGIC.to_be_bytes().to_vec();
         request.extend(0u16.to_be_bytes());
-        request.extend(WRITE.to_be_bytes());
+        request.extend(verb.to_be_bytes());
         request.extend(page.to_be_bytes());
         request.extend((page * 4096).to_be_bytes());
         request.extend(4096u32.to_be_bytes());
-        request.extend([byte; 4096]);
+        request.extend(payload);
         self.0.write_all(&request).expect("sent");
         let mut reply = [0; 16];
         self.0.read_exact(&mut reply).expect("a reply");

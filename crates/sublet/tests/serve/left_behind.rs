@@ -4,6 +4,7 @@ use sublet_client::messages::{Deserted, LeftBehind};
 
 use crate::ailing::{Backing, serve, write_pages};
 use crate::daemon::{Daemon, Folder, text};
+use crate::guest::Guest;
 
 /// A daemon without any disk.
 fn serve_no_disk(folder: &Folder) -> Daemon {
@@ -62,7 +63,7 @@ fn what_a_disk_left_behind_is_shown_until_it_is_given_up() {
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     for expected in [
         "disk swap is served no more; 3 pages (12.0 KiB) that only memory has would be lost",
-        "disk remove NAME --force",
+        "disk remove swap --force",
     ] {
         assert!(text(&refused.stderr).contains(expected), "{refused:?}");
     }
@@ -96,6 +97,46 @@ fn what_a_disk_left_behind_is_there_when_it_comes_back() {
     let all = folder.admin().disks().expect("answered");
     assert_eq!((all.disks[0].dirty, all.left_behind), (3, Vec::new()));
     folder.ask(&["disk", "remove", "swap", "--force"]);
+}
+
+#[test]
+fn the_name_of_a_disk_that_left_pages_behind_is_for_their_backing_only() {
+    let folder = Folder::new();
+    let room = format!("[disk]\nallow = [{:?}]\n", folder.path(""));
+    let first = folder.serve_config(&room);
+    let add = |file: &str| {
+        let backing = folder.path(file).display().to_string();
+        let listen = format!("unix:{}", folder.path("swap.sock").display());
+        let mut said = vec!["disk", "add", "swap", "--temporary", "--kind", "swap"];
+        said.extend([
+            "--size",
+            "1MiB",
+            "--tenant",
+            "guests",
+            "--durability",
+            "memory",
+        ]);
+        said.extend(["--backing", &backing, "--listen", &listen]);
+        folder.sublet(&said)
+    };
+    assert!(add("first.swap").status.success());
+    let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
+    assert_eq!(guest.write_page(5, 7), 0);
+    first.kill();
+    let _second = folder.serve_config(&room);
+
+    let refused = add("second.swap");
+    for expected in [
+        "a disk called swap had another backing before, which did not take 1 page (4.00 KiB)",
+        "sublet disk remove swap --force",
+    ] {
+        assert!(text(&refused.stderr).contains(expected), "{refused:?}");
+    }
+    assert!(!folder.path("second.swap").exists(), "made for nothing");
+    let again = add("first.swap");
+    assert!(again.status.success(), "{again:?}");
+    let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
+    assert_eq!(guest.read_page(5), [7; 4096]);
 }
 
 #[test]
