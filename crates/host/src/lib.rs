@@ -14,5 +14,6 @@ pub mod lone;
 pub mod manager;
 pub mod observe;
 mod ofd;
+mod patience;
 pub mod run;
 pub mod spill;

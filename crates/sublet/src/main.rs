@@ -12,6 +12,7 @@ mod exit;
 mod generate;
 mod keep;
 mod memcached;
+mod plot_file;
 mod policy;
 mod reach;
 mod release;

@@ -81,13 +81,21 @@ impl Args {
     }
 }
 
+/// What was lost, of either kind.
+pub(crate) fn lost(items: u64, pages: u64) -> String {
+    match pages {
+        0 => counted(items, "item"),
+        _ => format!("{} and {}", counted(items, "item"), counted(pages, "page")),
+    }
+}
+
 fn text(report: &ReleaseReport, args: &Args) -> String {
     let text = format!(
         "{} released in {} ({:?}); {} lost ({}), {} copied together\n",
         report.released,
         millis(report.micros),
         report.mode,
-        counted(report.items_lost, "item"),
+        lost(report.items_lost, report.pages_lost),
         report.bytes_lost,
         report.bytes_kept
     );

@@ -13,6 +13,7 @@ use sublet_types::{Bytes, Pages};
 
 use crate::exit::Exit;
 use crate::reach::Reach;
+use crate::release::lost;
 use crate::saves;
 
 /// How it is shown.
@@ -157,7 +158,7 @@ fn lines(status: &Status) -> Vec<(&'static str, String)> {
             format!(
                 "{} so far, {} lost, {}; last {:?}: {} in {}",
                 status.headroom.released,
-                counted(status.headroom.items_lost, "item"),
+                lost(status.headroom.items_lost, status.headroom.pages_lost),
                 counted(times, "time"),
                 last.mode,
                 last.released,

@@ -108,6 +108,9 @@ pub struct HeadroomStatus {
     pub released: Bytes,
     /// Items that they lost.
     pub items_lost: u64,
+    /// Pages that they lost.
+    #[serde(default)]
+    pub pages_lost: u64,
     /// Time that they took, microseconds.
     pub release_micros: u64,
     /// The last one.
@@ -399,7 +402,10 @@ pub struct ReleaseReport {
     pub micros: u64,
     /// Items lost that had not expired.
     pub items_lost: u64,
-    /// Their bytes.
+    /// Pages lost.
+    #[serde(default)]
+    pub pages_lost: u64,
+    /// Bytes of both.
     pub bytes_lost: Bytes,
     /// Bytes copied together to survive.
     pub bytes_kept: Bytes,

@@ -4,11 +4,12 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::net::{TcpListener, ToSocketAddrs};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::Mode;
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
@@ -16,6 +17,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ServerConfig};
 
 use crate::config::{AdminTcp, Config, Listen};
+use crate::patience::patiently;
 
 /// Where callers come in.
 pub struct Doors {
@@ -42,14 +44,24 @@ pub(super) enum MetricsDoor {
 pub enum DoorsError {
     /// Somebody answers there.
     #[error(
-        "another sublet answers at {0}; stop it, or choose another place: sublet serve --admin PATH"
+        "another sublet answers at {path}; stop it, or choose another place: sublet serve {said}"
     )]
-    Taken(PathBuf),
+    Taken {
+        /// Where.
+        path: PathBuf,
+        /// How another place is said.
+        said: &'static str,
+    },
     /// There is something that is no socket.
     #[error(
-        "{0} exists and is no socket; remove it, or choose another place: sublet serve --admin PATH"
+        "{path} exists and is no socket; remove it, or choose another place: sublet serve {said}"
     )]
-    NotASocket(PathBuf),
+    NotASocket {
+        /// Where.
+        path: PathBuf,
+        /// How another place is said.
+        said: &'static str,
+    },
     /// The system refused.
     #[error("cannot listen at {place}: {source}{}", hint(.source))]
     Refused {
@@ -110,7 +122,7 @@ impl Doors {
     /// Makes every door that the config asks for.
     pub fn open(config: &Config) -> Result<Doors, DoorsError> {
         Ok(Doors {
-            socket: SocketFile::bind(&config.admin.socket)?,
+            socket: SocketFile::bind(&config.admin.socket, "--admin PATH")?,
             tcp: config.admin.tcp.as_ref().map(TlsDoor::open).transpose()?,
             metrics: config.metrics.as_ref().map(MetricsDoor::open).transpose()?,
         })
@@ -160,7 +172,7 @@ impl MetricsDoor {
         match place {
             Listen::Tcp(host, port) => listen_tcp(host, *port).map(MetricsDoor::Tcp),
             Listen::Unix(path) | Listen::Ring(path) => {
-                SocketFile::bind(path).map(MetricsDoor::Unix)
+                SocketFile::bind(path, "--metrics unix:PATH").map(MetricsDoor::Unix)
             }
         }
     }
@@ -174,7 +186,8 @@ pub(super) struct SocketFile {
 }
 
 impl SocketFile {
-    fn bind(path: &Path) -> Result<SocketFile, DoorsError> {
+    /// `said` is how another place is named on the command line.
+    fn bind(path: &Path, said: &'static str) -> Result<SocketFile, DoorsError> {
         let refused = |source| DoorsError::Refused {
             place: path.display().to_string(),
             source,
@@ -190,7 +203,7 @@ impl SocketFile {
                 .create(folder)
                 .map_err(refused)?;
         }
-        remove_leftover(path)?;
+        patiently(is_taken, || remove_leftover(path, said))?;
         let listener = listen_unix(path).map_err(refused)?;
         let inode = fs::symlink_metadata(path).map_err(refused)?.ino();
         Ok(SocketFile {
@@ -209,16 +222,24 @@ impl Drop for SocketFile {
     }
 }
 
+fn is_taken(error: &DoorsError) -> bool {
+    matches!(error, DoorsError::Taken { .. })
+}
+
 /// What a killed daemon left is nobody's; what somebody answers at is not ours to remove.
-fn remove_leftover(path: &Path) -> Result<(), DoorsError> {
+fn remove_leftover(path: &Path, said: &'static str) -> Result<(), DoorsError> {
     let Ok(found) = fs::symlink_metadata(path) else {
         return Ok(());
     };
     if !found.file_type().is_socket() {
-        return Err(DoorsError::NotASocket(path.to_owned()));
+        let path = path.to_owned();
+        return Err(DoorsError::NotASocket { path, said });
     }
-    match UnixStream::connect(path) {
-        Ok(_) => Err(DoorsError::Taken(path.to_owned())),
+    match call(path) {
+        Ok(()) => Err(DoorsError::Taken {
+            path: path.to_owned(),
+            said,
+        }),
         Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
             fs::remove_file(path).map_err(|source| DoorsError::Refused {
                 place: path.display().to_string(),
@@ -229,6 +250,16 @@ fn remove_leftover(path: &Path) -> Result<(), DoorsError> {
             place: path.display().to_string(),
             source,
         }),
+    }
+}
+
+/// Whether somebody listens. Who has too many callers already does, too.
+fn call(path: &Path) -> io::Result<()> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    match rustix::net::connect(&socket, &SocketAddrUnix::new(path)?) {
+        Ok(()) | Err(Errno::AGAIN) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -297,14 +328,17 @@ mod tests {
     fn a_socket_is_its_owners_and_leftovers_are_replaced() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("sub/admin.sock");
-        let first = SocketFile::bind(&path).expect("bound");
+        let first = SocketFile::bind(&path, "--admin PATH").expect("bound");
         let mode = fs::metadata(&path).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        assert!(matches!(SocketFile::bind(&path), Err(DoorsError::Taken(_))));
+        assert!(matches!(
+            SocketFile::bind(&path, "--admin PATH"),
+            Err(DoorsError::Taken { .. })
+        ));
         // Killed: the file stays, nobody listens.
         let SocketFile { listener, .. } = &first;
         rustix::net::shutdown(listener, rustix::net::Shutdown::Both).expect("shut");
-        let second = SocketFile::bind(&path).expect("bound anew");
+        let second = SocketFile::bind(&path, "--admin PATH").expect("bound anew");
         drop(first);
         assert!(
             path.exists(),
@@ -320,8 +354,8 @@ mod tests {
         let path = folder.path().join("precious");
         fs::write(&path, "text").expect("written");
         assert!(matches!(
-            SocketFile::bind(&path),
-            Err(DoorsError::NotASocket(_))
+            SocketFile::bind(&path, "--admin PATH"),
+            Err(DoorsError::NotASocket { .. })
         ));
         assert_eq!(fs::read_to_string(&path).expect("there"), "text");
     }

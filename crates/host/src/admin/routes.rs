@@ -176,7 +176,9 @@ fn of_disk(error: &DiskError) -> (StatusCode, String) {
         DiskError::Exists(_)
         | DiskError::Busy(_)
         | DiskError::OfAnother { .. }
-        | DiskError::Backing(BackingError::InUse(_)) => (StatusCode::CONFLICT, String::new()),
+        | DiskError::Backing(BackingError::InUse(_) | BackingError::Shared { .. }) => {
+            (StatusCode::CONFLICT, String::new())
+        }
         DiskError::NotAllowed { .. } => (
             StatusCode::FORBIDDEN,
             "add its folder there in the config file, or name the disk in the file, and restart"

@@ -18,6 +18,7 @@ use sublet_types::{
 
 use super::DiskError;
 use super::backed::Backed;
+use super::backing::BackingError;
 use super::open::{OpenDisk, Opening, undo};
 use super::places::{Parting, Places};
 use super::stage::{KeeperError, Kept, Stage};
@@ -124,7 +125,8 @@ impl Disks {
                 is_own: said.backing.is_none(),
                 history,
             },
-        )?;
+        )
+        .map_err(|error| self.say_whose(error))?;
         let disk = Arc::clone(&running.disk);
         match self.serve(&disk, &settings) {
             Ok(listen) => settings.listen = listen,
@@ -176,6 +178,20 @@ impl Disks {
             settings.backing = Some(file.display().to_string());
         }
         Ok(settings)
+    }
+
+    /// Names the disk that uses a backing, if it is one of ours.
+    fn say_whose(&self, error: DiskError) -> DiskError {
+        let DiskError::Backing(BackingError::InUse(path)) = error else {
+            return error;
+        };
+        let open = self.open.lock();
+        let has_it = |shelved: &&Arc<Shelved>| shelved.disk.backing.is_at(&path);
+        let whose = open.values().find(has_it);
+        DiskError::Backing(match whose.map(|shelved| shelved.settings.name.clone()) {
+            Some(disk) => BackingError::Shared { path, disk },
+            None => BackingError::InUse(path),
+        })
     }
 
     /// The file that a swap disk is given where nobody named one.

@@ -276,6 +276,7 @@ fn given_back(took: Option<Took>) -> Bytes {
 fn add(sum: &mut Released, more: &Released) {
     sum.bytes += more.bytes;
     sum.items_lost += more.items_lost;
+    sum.pages_lost.0 += more.pages_lost.0;
     sum.bytes_lost += more.bytes_lost;
     sum.bytes_kept += more.bytes_kept;
 }

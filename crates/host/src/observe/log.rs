@@ -3,28 +3,31 @@
 use std::io::{self, IsTerminal};
 
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::ParseError;
 
 use crate::config::LogFormat;
 
 /// Why a filter was refused.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "--log {filter:?} is no filter ({source}); write error, warn, info, debug, trace, or such as \"info,sublet_host=debug\""
+    "--log {filter:?} is no filter ({why}); write error, warn, info, debug, trace, or such as \"info,sublet_host=debug\""
 )]
 pub struct LogError {
     filter: String,
-    source: ParseError,
+    why: String,
 }
 
 /// Begins to log. Once a process.
 pub fn start(filter: &str, format: LogFormat) -> Result<(), LogError> {
+    let refused = |why: String| LogError {
+        filter: filter.to_owned(),
+        why,
+    };
+    if let Some(vague) = filter.split(',').find(|part| part.trim().ends_with('=')) {
+        return Err(refused(format!("{vague:?} names no level")));
+    }
     let filter = EnvFilter::builder()
         .parse(filter)
-        .map_err(|source| LogError {
-            filter: filter.to_owned(),
-            source,
-        })?;
+        .map_err(|error| refused(error.to_string()))?;
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(io::stderr().is_terminal())

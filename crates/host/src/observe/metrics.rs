@@ -187,6 +187,12 @@ const DAEMON: &[Figure<Status>] = &[
         |s| Some(s.headroom.items_lost as f64),
     ),
     counter(
+        "sublet_release_lost_pages",
+        None,
+        "Pages lost by releases",
+        |s| Some(s.headroom.pages_lost as f64),
+    ),
+    counter(
         "sublet_release_time",
         SECONDS,
         "Time that releases took",

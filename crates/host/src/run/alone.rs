@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
+use crate::patience::patiently;
+
 /// Held by the daemon that sizes itself.
 #[derive(Debug)]
 pub struct Alone(#[expect(dead_code, reason = "the lock lives as long as the file is open")] File);
@@ -38,7 +40,8 @@ impl Alone {
     pub fn claim(folder: &Path) -> Result<Alone, NotAlone> {
         let shared = Path::new(SHARED);
         let folder = if shared.is_dir() { shared } else { folder };
-        Alone::claim_at(&folder.join("sublet.lock"))
+        let is_others = |error: &NotAlone| matches!(error, NotAlone::Other(_));
+        patiently(is_others, || Alone::claim_at(&folder.join("sublet.lock")))
     }
 
     fn claim_at(path: &Path) -> Result<Alone, NotAlone> {

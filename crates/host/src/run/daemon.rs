@@ -313,6 +313,7 @@ impl Daemon {
             released: took.released.bytes,
             micros: took.time.as_micros() as u64,
             items_lost: took.released.items_lost,
+            pages_lost: took.released.pages_lost.0,
             bytes_lost: took.released.bytes_lost,
             bytes_kept: took.released.bytes_kept,
             held: self.premises.store.held(),
@@ -409,6 +410,7 @@ impl Daemon {
             releases_fast: releases.fast,
             released: releases.sum.bytes,
             items_lost: releases.sum.items_lost,
+            pages_lost: releases.sum.pages_lost.0,
             release_micros: releases.time.as_micros() as u64,
             last_release: figures.last_release.map(|took| LastRelease {
                 mode: took.mode,

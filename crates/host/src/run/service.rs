@@ -79,12 +79,14 @@ pub enum ServiceError {
     },
 }
 
+const ELSEWHERE: &str = "; choose another: `listen` in the config, or, where that names no tenant, sublet serve --listen tcp:127.0.0.1:11212";
+
 /// What to type against a place that is taken.
 fn hint(error: &ListenError) -> &'static str {
     match error {
-        ListenError::Taken(_) => "; choose another: sublet serve --listen tcp:127.0.0.1:11212",
+        ListenError::Taken(_) => ELSEWHERE,
         ListenError::Refused { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => {
-            "; choose another: sublet serve --listen tcp:127.0.0.1:11212"
+            ELSEWHERE
         }
         _ => "",
     }

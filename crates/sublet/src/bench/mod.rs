@@ -34,6 +34,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use crate::exit::Exit;
+use crate::plot_file::plot_file;
 use load::LoadError;
 use machine::Machine;
 pub(crate) use pressure::Chore;
@@ -50,7 +51,7 @@ pub(crate) struct Args {
     #[arg(long, global = true)]
     json: bool,
     /// Draw the rows and curves into this file.
-    #[arg(long, global = true, value_name = "FILE.svg")]
+    #[arg(long, global = true, value_name = "FILE.svg", value_parser = plot_file)]
     plot: Option<PathBuf>,
     /// End with exit code 1 if a goal does not hold.
     #[arg(long, global = true)]

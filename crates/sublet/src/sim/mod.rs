@@ -27,6 +27,7 @@ use sublet_sim::traces::{FormatError, TraceError};
 use sublet_types::Shrinking;
 
 use crate::exit::Exit;
+use crate::plot_file::plot_file;
 use progress::Progress;
 
 /// Runs virtual machines in virtual time over the real store and policies (docs/simulator.md).
@@ -48,7 +49,7 @@ struct How {
     #[arg(long, global = true)]
     json: bool,
     /// Draw the outcome into this file.
-    #[arg(long, global = true, value_name = "FILE.svg")]
+    #[arg(long, global = true, value_name = "FILE.svg", value_parser = plot_file)]
     plot: Option<PathBuf>,
     /// Let no judge watch the store: faster, and with less memory.
     #[arg(long, global = true)]

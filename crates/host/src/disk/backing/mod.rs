@@ -16,7 +16,7 @@ use rustix::fs::{FallocateFlags, OFlags, XattrFlags, fallocate};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 use sublet_frontends::block::{Buffer, Extent, SECTOR_BYTES};
-use sublet_types::{Bytes, PAGE_BYTES};
+use sublet_types::{Bytes, DiskName, PAGE_BYTES};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::engine::{Deed, Engine, Haste};
@@ -24,9 +24,17 @@ use super::engine::{Deed, Engine, Haste};
 /// Why a backing cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BackingError {
-    /// It cannot be opened, made or measured.
+    /// It cannot be opened or measured.
     #[error("cannot open the backing {path}: {source}")]
     Open {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// There is none, and none can be made.
+    #[error("cannot make the backing {path}: {source}")]
+    Make {
         /// The file.
         path: PathBuf,
         /// Why.
@@ -62,6 +70,16 @@ pub enum BackingError {
         "the backing {0} is in use by another process (QEMU, or another sublet): stop that first, or give both `--read-only`"
     )]
     InUse(PathBuf),
+    /// Another disk of this daemon has it.
+    #[error(
+        "the backing {path} is that of disk {disk} already: two disks share a backing only if both are `--read-only`"
+    )]
+    Shared {
+        /// The file.
+        path: PathBuf,
+        /// Whose it is.
+        disk: DiskName,
+    },
     /// Its size is none that a disk has.
     #[error(
         "the backing {path} has {bytes} bytes; a disk has a multiple of 512, and at least one page"
@@ -88,6 +106,14 @@ pub enum BackingError {
 }
 
 impl BackingError {
+    /// Why making one failed.
+    fn making(path: &Path, source: io::Error) -> BackingError {
+        match BackingError::opening(path, source) {
+            BackingError::Open { path, source } => BackingError::Make { path, source },
+            denied => denied,
+        }
+    }
+
     /// Why opening one failed.
     fn opening(path: &Path, source: io::Error) -> BackingError {
         let path = path.to_owned();
@@ -170,7 +196,7 @@ impl Backing {
     /// Makes a file of that size, if there is none, and opens it. Its blocks are given to it at once, so that a page
     /// that memory has no place for always finds its own.
     pub(super) fn make(path: &Path, size: Bytes) -> Result<Backing, BackingError> {
-        let failed = |source| BackingError::opening(path, source);
+        let failed = |source| BackingError::making(path, source);
         let is_new = !path.exists();
         if is_new {
             let file = options(false)
@@ -203,6 +229,18 @@ impl Backing {
     /// Where it is.
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether that is a path of it.
+    pub(super) fn is_at(&self, path: &Path) -> bool {
+        let (own, other) = (self.plain.metadata(), std::fs::metadata(path));
+        let Ok((own, other)) = own.and_then(|own| Ok((own, other?))) else {
+            return false;
+        };
+        match self.is_device {
+            true => own.rdev() == other.rdev(),
+            false => (own.dev(), own.ino()) == (other.dev(), other.ino()),
+        }
     }
 
     /// What tells it from others for as long as the host runs: the file and when it was made, or the device. A file
