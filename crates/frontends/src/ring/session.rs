@@ -2,7 +2,9 @@
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::Duration;
 
+use rustix::time::{ClockId, Timespec, clock_gettime};
 use sublet_client::ring::layout::{Completion, Outcome, Submission};
 use sublet_client::ring::{
     Bell, DaemonEnd, Fault, Garbage, Get, PageSlot, Put, Refusal, SlotRun, hello,
@@ -19,6 +21,9 @@ use super::wire::{self, PageRun, Request};
 /// What one turn of a connection may cost before others get theirs, but for the batch that exceeds it: an entry, and each
 /// of its pages. What may take its time costs a whole turn.
 const TURN_COST_MAX: u32 = 256;
+
+/// How long a turn may take, but for the batch that exceeds it: a get may have to wait for the disk that its page went to.
+const TURN_TIME_MAX: Duration = Duration::from_millis(4);
 
 /// Pages after which a batch ends: enough for the store to go through them together.
 const BATCH_PAGES: u32 = 32;
@@ -42,6 +47,29 @@ pub(super) enum Turn {
 enum Pause {
     Turn(Turn),
     Slow(Submission, Slow),
+}
+
+/// What a turn has cost.
+struct Spent {
+    cost: u32,
+    since: Timespec,
+}
+
+impl Default for Spent {
+    fn default() -> Spent {
+        Spent {
+            cost: 0,
+            since: clock_gettime(ClockId::MonotonicCoarse),
+        }
+    }
+}
+
+impl Spent {
+    fn is_all(&self) -> bool {
+        let time = clock_gettime(ClockId::MonotonicCoarse) - self.since;
+        self.cost >= TURN_COST_MAX
+            || Duration::try_from(time).is_ok_and(|time| time > TURN_TIME_MAX)
+    }
 }
 
 /// A request that may take its time.
@@ -133,13 +161,13 @@ impl Session {
         &mut self,
         place: &Place<'_, P, S>,
     ) -> Result<Turn, Garbage> {
-        let mut cost = 0;
+        let mut spent = Spent::default();
         let turned = loop {
-            let paused = place.pages.pinned(|| self.run(place, &mut cost));
+            let paused = place.pages.pinned(|| self.run(place, &mut spent));
             match paused {
                 Ok(Pause::Turn(turn)) => break Ok(turn),
                 Ok(Pause::Slow(submission, slow)) => {
-                    cost += TURN_COST_MAX;
+                    spent.cost += TURN_COST_MAX;
                     let completion = self.take_time(place, &submission, slow);
                     self.complete(place, &completion);
                 }
@@ -166,11 +194,11 @@ impl Session {
     fn run<P: Pages, S: AsFd>(
         &mut self,
         place: &Place<'_, P, S>,
-        cost: &mut u32,
+        spent: &mut Spent,
     ) -> Result<Pause, Garbage> {
         let mut batch = std::mem::take(&mut self.batch);
         let paused = loop {
-            if *cost >= TURN_COST_MAX {
+            if spent.is_all() {
                 break Ok(Pause::Turn(Turn::Again));
             }
             batch.clear();
@@ -184,9 +212,9 @@ impl Session {
             for requests in batch.chunk_by(goes_with) {
                 self.answer(place, requests);
             }
-            *cost += batch.iter().map(|asked| 1 + pages_of(asked)).sum::<u32>();
+            spent.cost += batch.iter().map(|asked| 1 + pages_of(asked)).sum::<u32>();
             if let Some((submission, slow)) = slow {
-                *cost += 1;
+                spent.cost += 1;
                 break Ok(Pause::Slow(submission, slow));
             }
         };

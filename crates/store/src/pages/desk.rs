@@ -13,7 +13,7 @@ use crate::api::{Get, PageKey, Put, PutRefused};
 use crate::arena::{PageKind, claim};
 use crate::tenants::Tenant;
 
-/// Pages of an object that are flushed in one go.
+/// Pages that are flushed in one go, while their shard stays locked.
 pub(super) const FLUSHED_AT_ONCE: usize = 4096;
 
 /// Pages of a run that are copied while their shard stays locked, at the most: some microseconds for who waits.
@@ -48,11 +48,15 @@ pub(crate) enum Tried<'a, F> {
     Done(Put),
     /// No frame is free and none may be displaced yet: whoever is charged needs a block.
     NeedsBlock(&'a Tenant, PageKind, F),
+    /// There is no frame in its shard, and no other may be asked.
+    Elsewhere(F),
 }
 
 /// Whether a put that finds no free frame may displace a page at once.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Displacing {
+    /// Only where nobody else could give way, and only in its own shard.
+    Here,
     /// Only where nobody else could give way.
     IfBound,
     /// It has been found out that nobody else should.
@@ -149,6 +153,7 @@ impl<'a> Desk<'a> {
                     told(*n, put);
                 }
                 Tried::NeedsBlock(owner, kind, _) => needs = Some((owner, kind)),
+                Tried::Elsewhere(_) => {}
             }
             needs.is_some()
         });
@@ -251,26 +256,25 @@ impl Desk<'_> {
             let keys = self
                 .pages
                 .keys_of(self.tenant, number, |key| key.pool == pool.base);
-            let Some(first) = keys.first() else {
-                continue;
-            };
-            let mut open = Opened {
-                pages: self.pages,
-                owner: self.tenant,
-                holdings,
-                id: None,
-                pool,
-                object: 0,
-                key: *first,
-                shard: shard.lock(),
-                now: self.now,
-                luck: self.luck,
-                worker: self.worker,
-            };
-            for key in keys {
-                open.key = key;
-                open.object = self.pages.seed.object(key.pool, key.object);
-                open.flush();
+            for keys in keys.chunks(FLUSHED_AT_ONCE) {
+                let mut open = Opened {
+                    pages: self.pages,
+                    owner: self.tenant,
+                    holdings,
+                    id: None,
+                    pool,
+                    object: 0,
+                    key: keys[0],
+                    shard: shard.lock(),
+                    now: self.now,
+                    luck: self.luck,
+                    worker: self.worker,
+                };
+                for key in keys {
+                    open.key = *key;
+                    open.object = self.pages.seed.object(key.pool, key.object);
+                    open.flush();
+                }
             }
         }
     }

@@ -13,9 +13,10 @@
 //!  link    the facts of those beside it in its queue
 //! ```
 //!
-//! Whoever holds the lock of one shard waits for no other's. So pages whose shards somebody else holds come later, and so do
-//! all that follow them there: what happens to one page keeps its order. A page that may have to wait for something goes
-//! by itself: of a pool that is shared, one that is on disk only, one that needs a block.
+//! Whoever has a group waits for no lock while it has one. So pages whose shards somebody else holds come later, and so do
+//! all that follow them there: what happens to one page keeps its order. A page that needs more than what is in its
+//! shard goes by itself, when no shard is locked for others: of a pool that is shared, one that is on disk only, one
+//! for which there is no frame here (those of its siblings may be in shards that its own group holds), one that needs a block.
 
 use parking_lot::{Mutex, MutexGuard};
 use sublet_types::PoolId;
@@ -55,34 +56,64 @@ pub(crate) enum PageVerb {
     Put,
 }
 
-/// Pages of one call that have yet to be put or got, by their places in it: a bit each.
-#[derive(Clone, Copy)]
-pub(crate) struct Left(u32);
+/// Some pages of a part of a call, by their places in it: a bit each.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Places(u32);
 
-impl Left {
-    /// Places that it tells of, at the most.
+impl Places {
+    /// Pages of a part, at the most.
     pub(crate) const MAX: usize = u32::BITS as usize;
 
-    /// All of the first `count` places.
-    pub(crate) fn all(count: usize) -> Left {
-        Left(u32::MAX >> (Left::MAX - count))
+    fn add(&mut self, n: usize) {
+        self.0 |= 1 << n;
     }
 
-    pub(crate) fn first(self) -> Option<usize> {
-        (self.0 != 0).then_some(self.0.trailing_zeros() as usize)
-    }
-
-    pub(crate) fn strike(&mut self, n: usize) {
+    fn strike(&mut self, n: usize) {
         self.0 &= !(1 << n);
     }
 
-    fn places(mut self) -> impl Iterator<Item = usize> {
+    fn first(self) -> Option<usize> {
+        (self.0 != 0).then_some(self.0.trailing_zeros() as usize)
+    }
+
+    /// In order.
+    fn iter(mut self) -> impl Iterator<Item = usize> {
         std::iter::from_fn(move || {
             let first = self.first()?;
             self.strike(first);
             Some(first)
         })
     }
+}
+
+/// The pages of a part of a call that have yet to be put or got.
+#[derive(Default)]
+pub(crate) struct Left {
+    /// They may go with others.
+    together: Places,
+    /// They go by themselves, before others go on.
+    alone: Places,
+}
+
+impl Left {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.together.0 == 0 && self.alone.0 == 0
+    }
+
+    /// Those that go by themselves, who are done with now.
+    pub(crate) fn take_alone(&mut self) -> impl Iterator<Item = usize> + use<> {
+        std::mem::take(&mut self.alone).iter()
+    }
+}
+
+/// How it went with a page in a group.
+enum Went {
+    /// It is done.
+    Done,
+    /// It has to go by itself.
+    Alone,
+    /// It has to go by itself, and before others.
+    First,
 }
 
 /// Some pages whose shards are locked.
@@ -113,9 +144,9 @@ struct Member {
     is_there: bool,
 }
 
-/// Shards that were seen. What somebody else has is none.
+/// Shards that were seen. One that somebody else has is none, and so is one from which a page has to go by itself.
 struct Shards<'a> {
-    seen: [Option<Held<'a>>; Left::MAX],
+    seen: [Option<Held<'a>>; Places::MAX],
     count: usize,
     /// The first that somebody else holds.
     busy: Option<&'a Mutex<Shard>>,
@@ -125,16 +156,18 @@ struct Shards<'a> {
 
 struct Held<'a> {
     shard: MutexGuard<'a, Shard>,
+    /// Whether pages of the group are in it.
+    is_wanted: bool,
     /// The frame that the last page seen here will probably get.
     next: Option<FrameId>,
 }
 
 impl<'a> Shards<'a> {
-    /// Locks a shard, unless somebody else holds it. Says its place, and whether it is the first time.
-    fn lock(&mut self, holdings: &'a Holdings, number: usize) -> Option<(usize, bool)> {
+    /// Locks a shard, unless somebody else holds it. Says its place.
+    fn lock(&mut self, holdings: &'a Holdings, number: usize) -> Option<usize> {
         let known = usize::from(self.place_of[number]);
         if let Some(seen) = self.seen.get(known) {
-            return seen.is_some().then_some((known, false));
+            return seen.is_some().then_some(known);
         }
         let place = self.count;
         self.place_of[number] = place as u8;
@@ -144,25 +177,46 @@ impl<'a> Shards<'a> {
             self.busy.get_or_insert(shard);
             return None;
         };
-        self.seen[place] = Some(Held { shard, next: None });
-        Some((place, true))
+        self.seen[place] = Some(Held {
+            shard,
+            is_wanted: false,
+            next: None,
+        });
+        Some(place)
     }
 }
 
 impl<'a> Desk<'a> {
+    /// Tells which pages may go with others.
+    pub(crate) fn sort(&self, keys: &[PageKey]) -> Left {
+        let mut left = Left::default();
+        for (n, key) in keys.iter().enumerate() {
+            let pool = self.pages.pools.check(key.pool, self.tenant.id);
+            match pool.is_some_and(|pool| self.may_go_together(&pool)) {
+                true => left.together.add(n),
+                false => left.alone.add(n),
+            }
+        }
+        left
+    }
+
+    fn may_go_together(&self, pool: &Pool) -> bool {
+        pool.owner == self.tenant.id && !pool.flags.shared
+    }
+
     /// Locks the shards of some of the pages that are left, and has what they will touch fetched.
-    pub(crate) fn gather(&'a self, verb: PageVerb, keys: &[PageKey], left: Left) -> Group<'a> {
+    pub(crate) fn gather(&'a self, verb: PageVerb, keys: &[PageKey], left: &Left) -> Group<'a> {
         let mut group = Group {
             desk: self,
             shards: Shards {
-                seen: [const { None }; Left::MAX],
+                seen: [const { None }; Places::MAX],
                 count: 0,
                 busy: None,
                 place_of: [UNSEEN; SHARDS_MAX],
             },
             members: [const { None }; GROUP],
         };
-        let mut places = left.places();
+        let mut places = left.together.iter();
         let mut joining =
             std::iter::from_fn(|| places.find_map(|n| group.shards.join(self, verb, n, keys[n])));
         for member in &mut group.members {
@@ -180,13 +234,14 @@ impl<'a> Shards<'a> {
     fn join(&mut self, desk: &Desk<'a>, verb: PageVerb, n: usize, key: PageKey) -> Option<Member> {
         let (pages, tenant) = (desk.pages, desk.tenant);
         let pool = pages.pools.check(key.pool, tenant.id)?;
-        if pool.owner != tenant.id || pool.flags.shared {
-            return None;
-        }
         let object = pages.seed.object(pool.base, key.object);
         let holdings = pages.holdings(tenant);
-        let (shard, is_first) = self.lock(holdings, holdings.shard_number(object))?;
-        pages.pools.is_alive(key.pool).then_some(Member {
+        let shard = self.lock(holdings, holdings.shard_number(object))?;
+        let held = self.seen[shard].as_mut()?;
+        if !pages.pools.is_alive(key.pool) {
+            return None;
+        }
+        Some(Member {
             n,
             id: key.pool,
             pool,
@@ -198,7 +253,7 @@ impl<'a> Shards<'a> {
                 index: key.index,
             },
             shard,
-            is_first,
+            is_first: !std::mem::replace(&mut held.is_wanted, true),
             led: None,
             frame: None,
             is_there: false,
@@ -221,62 +276,63 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Puts its pages, and strikes them. Says which page must go by itself before others go on, and who needs a block of
-    /// which kind for it.
+    /// Puts its pages, and strikes them. Says which page must go by itself before any other goes on, and who needs a block
+    /// of which kind for it.
     pub(crate) fn put(
         self,
         left: &mut Left,
         mut fill: impl FnMut(usize, &mut [u8]),
         mut told: impl FnMut(usize, Put),
-    ) -> Option<(usize, Option<(&'a Tenant, PageKind)>)> {
+    ) -> Option<(usize, &'a Tenant, PageKind)> {
         let mut needs = None;
-        let alone = self.each(left, |n, open| {
-            match open.put(Displacing::IfBound, |page| fill(n, page)) {
+        self.each(left, |n, open| {
+            match open.put(Displacing::Here, |page| fill(n, page)) {
                 Tried::Done(put) => {
                     open.count_put(put);
                     told(n, put);
+                    Went::Done
                 }
-                Tried::NeedsBlock(owner, kind, _) => needs = Some((owner, kind)),
+                Tried::Elsewhere(_) => Went::Alone,
+                Tried::NeedsBlock(owner, kind, _) => {
+                    needs = Some((n, owner, kind));
+                    Went::First
+                }
             }
-            needs.is_none()
         });
-        alone.map(|n| (n, needs))
+        needs
     }
 
-    /// Gets its pages, and strikes them. Says which page must go by itself before others go on.
+    /// Gets its pages, and strikes them.
     pub(crate) fn get(
         self,
         left: &mut Left,
         mut visit: impl FnMut(usize, &[u8]),
         mut told: impl FnMut(usize, Get),
-    ) -> Option<usize> {
+    ) {
         self.each(left, |n, open| {
             if open.is_on_disk() {
-                return false;
+                return Went::Alone;
             }
             told(n, open.get(|page| visit(n, page)));
-            true
-        })
+            Went::Done
+        });
     }
 
-    /// Opens one member after the other, up to one that is not `done`.
-    fn each(
-        mut self,
-        left: &mut Left,
-        mut done: impl FnMut(usize, &mut Opened<'a>) -> bool,
-    ) -> Option<usize> {
+    /// Opens one member after the other. From where one goes by itself no other is opened: what comes after it there may
+    /// be the same page.
+    fn each(mut self, left: &mut Left, mut open_one: impl FnMut(usize, &mut Opened<'a>) -> Went) {
         let desk = self.desk;
-        let holdings = desk.pages.holdings(desk.tenant);
         if self.members[0].is_none() {
-            if let Some(shard) = self.shards.busy {
-                await_unlock(shard);
-            }
-            return left.first();
+            return self.give_way(left);
         }
+        let holdings = desk.pages.holdings(desk.tenant);
+        let mut alone = Places::default();
         for member in self.members.iter().flatten() {
             let n = member.n;
             let seen = &mut self.shards.seen[member.shard];
-            let held = seen.take()?;
+            let Some(held) = seen.take() else {
+                continue;
+            };
             let mut open = Opened {
                 pages: desk.pages,
                 owner: desk.tenant,
@@ -290,16 +346,36 @@ impl<'a> Group<'a> {
                 luck: desk.luck.wrapping_add(n as u64),
                 worker: desk.worker,
             };
-            if !done(n, &mut open) {
-                return Some(n);
+            let went = open_one(n, &mut open);
+            left.together.strike(n);
+            match went {
+                Went::Done => {}
+                Went::Alone => {
+                    alone.add(n);
+                    continue;
+                }
+                Went::First => break,
             }
             *seen = Some(Held {
                 shard: open.shard,
+                is_wanted: true,
                 next: None,
             });
-            left.strike(n);
         }
-        None
+        left.alone.0 |= alone.0;
+    }
+
+    /// Where no page could join: has the first go by itself, once nobody else has its shard, or for a while at the most.
+    fn give_way(self, left: &mut Left) {
+        let busy = self.shards.busy;
+        drop(self);
+        if let Some(shard) = busy {
+            await_unlock(shard);
+        }
+        if let Some(first) = left.together.first() {
+            left.together.strike(first);
+            left.alone.add(first);
+        }
     }
 }
 

@@ -37,8 +37,9 @@ pub(crate) use desk::{Desk, Displacing, Found, Tried};
 #[cfg(test)]
 pub(crate) use evict::WINDOW_PAGES;
 pub(crate) use frame::{FrameId, Frames, HITS_MAX, Queue, QueueId};
-pub(crate) use group::{Left, PageVerb};
+pub(crate) use group::{PageVerb, Places};
 pub(crate) use holdings::Holdings;
+use holdings::SHARDS_MAX;
 pub(crate) use key::{Seed, Seeded};
 pub(crate) use pools::{Pools, Space};
 pub(crate) use save::{Head, Loader, Renumbered, check as check_save};
@@ -47,9 +48,6 @@ pub use shard::{PageTally, SAMPLE_ONE_IN, SampledUse};
 pub use shared::SHARERS_MAX;
 use shared::SharedPools;
 pub(crate) use shrink::{Aside, Clearing, PageLoss, Spilling};
-
-/// The most shards of a tenant.
-const SHARDS_MAX: usize = 256;
 
 /// The engine: pools, frames, and what sweeping needs.
 pub(crate) struct Pages {

@@ -7,7 +7,7 @@ use sublet_types::{PageIndex, PoolId, Second};
 
 use super::desk::{Displacing, FLUSHED_AT_ONCE, NO_POOL, Tried};
 use super::directory::{Standing, Whereabouts, has_room};
-use super::evict::evict;
+use super::evict::{Patience, evict};
 use super::frame::{FrameId, QueueId};
 use super::holdings::Holdings;
 use super::key::{EXTENT_PAGES, Key};
@@ -25,6 +25,8 @@ enum Found {
     /// Another page of the tenant went for it. Its block counts it as taken still.
     Displaced(FrameId),
     NeedsBlock,
+    /// Other shards may have one.
+    Elsewhere,
     Nowhere,
 }
 
@@ -130,6 +132,7 @@ impl Opened<'_> {
                     None => Tried::Done(NO_POOL),
                 };
             }
+            Found::Elsewhere => return Tried::Elsewhere(fill),
             Found::Nowhere => {
                 // R-P3: the old page must not outlive a put that failed.
                 self.flush();
@@ -235,13 +238,17 @@ impl Opened<'_> {
     /// A frame for a new page.
     fn frame(&mut self, displacing: Displacing) -> Found {
         let kind = self.pool.kind();
-        if let Some(frame) = self.free_frame(kind) {
+        let mut patience = Patience::default();
+        if let Some(frame) = self.free_frame(kind, &mut patience) {
             return Found::Free(frame);
         }
         let arena = &self.pages.arena;
         let bound = self.owner.is_at_limit(1, arena.block_bytes());
         if kind == PageKind::Persistent {
-            return match self.siblings_frame(kind) {
+            if displacing == Displacing::Here {
+                return Found::Elsewhere;
+            }
+            return match self.siblings_frame(kind, &mut patience) {
                 Some(found) => found,
                 None if bound || displacing == Displacing::Always => Found::Nowhere,
                 None => Found::NeedsBlock,
@@ -249,25 +256,32 @@ impl Opened<'_> {
         }
         let may_give = arena.ready() as usize > arena.reserve() || arena.may_grow();
         let asks = !bound && (may_give || self.holdings.displaces());
-        if asks && displacing == Displacing::IfBound {
+        if asks && displacing != Displacing::Always {
             return Found::NeedsBlock;
         }
-        if let Some(frame) = self.victim() {
+        if let Some(frame) = self.victim(&mut patience) {
             return Found::Displaced(frame);
         }
-        match self.siblings_frame(kind) {
+        if displacing == Displacing::Here {
+            return Found::Elsewhere;
+        }
+        match self.siblings_frame(kind, &mut patience) {
             Some(found) => found,
             None if bound && displacing == Displacing::IfBound => Found::NeedsBlock,
             None => Found::Nowhere,
         }
     }
 
-    fn free_frame(&mut self, kind: PageKind) -> Option<FrameId> {
+    fn free_frame(&mut self, kind: PageKind, patience: &mut Patience) -> Option<FrameId> {
         let frames = &self.pages.frames;
-        loop {
+        while !patience.is_over() {
             while let Some(frame) = self.shard.free[kind as usize].pop_newest(frames) {
                 if self.is_valid(frame) && !self.pages.is_leaving(frame) {
                     return Some(frame);
+                }
+                patience.wear();
+                if patience.is_over() {
+                    return None;
                 }
             }
             let mut came = false;
@@ -280,15 +294,16 @@ impl Opened<'_> {
                 return None;
             }
         }
+        None
     }
 
     /// Evicts one of this shard's pages, for its frame.
-    fn victim(&mut self) -> Option<FrameId> {
-        evict(self.pages, self.owner, &mut self.shard, self.now)
+    fn victim(&mut self, patience: &mut Patience) -> Option<FrameId> {
+        evict(self.pages, self.owner, &mut self.shard, self.now, patience)
     }
 
     /// A frame of another shard of the tenant: free, or of an ephemeral page that goes. Locks only who is not locked.
-    fn siblings_frame(&mut self, kind: PageKind) -> Option<Found> {
+    fn siblings_frame(&mut self, kind: PageKind, patience: &mut Patience) -> Option<Found> {
         let frames = &self.pages.frames;
         for sibling in self.holdings.shards() {
             let Some(mut sibling) = sibling.try_lock() else {
@@ -299,7 +314,7 @@ impl Opened<'_> {
             let found = match free.filter(usable) {
                 Some(frame) => Some((frame, Found::Free(frame))),
                 None if kind == PageKind::Persistent => None,
-                None => evict(self.pages, self.owner, &mut sibling, self.now)
+                None => evict(self.pages, self.owner, &mut sibling, self.now, patience)
                     .map(|frame| (frame, Found::Displaced(frame))),
             };
             if let Some((frame, found)) = found {

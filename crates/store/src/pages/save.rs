@@ -456,7 +456,7 @@ impl Pages {
     }
 
     /// The keys of a shard for which `is_wanted`.
-    pub(super) fn keys_of(
+    pub(crate) fn keys_of(
         &self,
         tenant: &Tenant,
         shard: usize,

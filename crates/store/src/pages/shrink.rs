@@ -9,7 +9,7 @@ use sublet_types::{ReleaseMode, Second};
 use super::Pages;
 use super::directory::Whereabouts;
 use super::disk::Written;
-use super::evict::evict;
+use super::evict::{Patience, evict};
 use super::frame::{FrameId, QueueId};
 use super::holdings::Holdings;
 use super::shard::Shard;
@@ -164,7 +164,8 @@ impl Clearing<'_> {
                 (Some(free), _) => Some(free),
                 (None, Emptying::Moving) => return Emptied::No,
                 (None, Emptying::Evicting) => {
-                    let evicted = evict(pages, self.tenant, &mut shard, self.now);
+                    let patience = &mut Patience::endless();
+                    let evicted = evict(pages, self.tenant, &mut shard, self.now, patience);
                     evicted.inspect(|frame| pages.lose(*frame))
                 }
             };
@@ -336,7 +337,7 @@ impl Pages {
     /// Gives up a block if every page was got out of it; else its frames are used again.
     fn give_up(&self, tenant: &Tenant, block: BlockId, kind: PageKind) -> Emptied {
         let holdings = self.holdings(tenant);
-        // With all shards locked nobody comes in or is on its way.
+        // With all shards locked nobody comes in or is on its way. Whoever has one waits for no other, so that this ends.
         let mut shards: Vec<MutexGuard<'_, Shard>> =
             holdings.shards().iter().map(|shard| shard.lock()).collect();
         let facts = self.arena.block(block);

@@ -3,7 +3,7 @@
 use sublet_types::{ObjectId, PageIndex, PoolId, Second, TenantId};
 
 use crate::api::*;
-use crate::pages::{Desk, Displacing, Left, PageVerb, Tried};
+use crate::pages::{Desk, Displacing, PageVerb, Places, Tried};
 use crate::store::{Pin, Worker};
 
 /// Attempts at a block before a put is refused: others may take what was freed for it.
@@ -41,11 +41,15 @@ impl Worker {
                     displacing = self.page_block(owner, kind, desk.now);
                     fill = again;
                 }
+                Tried::Elsewhere(again) => {
+                    displacing = Displacing::IfBound;
+                    fill = again;
+                }
             }
         }
         match desk.try_put(key, Displacing::Always, fill) {
             Tried::Done(put) => put,
-            Tried::NeedsBlock(..) => Put::Refused(PutRefused::NoMemory),
+            Tried::NeedsBlock(..) | Tried::Elsewhere(_) => Put::Refused(PutRefused::NoMemory),
         }
     }
 
@@ -76,22 +80,22 @@ impl Worker {
         let Some(tenant) = self.items().tenants.get(tenant) else {
             return (0..keys.len()).for_each(|n| told(n, Put::Refused(PutRefused::NoPool)));
         };
-        let _pin = Pin::new(self);
         for (begin, keys) in parts(keys) {
+            let _pin = Pin::new(self);
             let mut fill = |n, page: &mut [u8]| self.lending(|| fill(begin + n, page));
             let mut told = |n, put| told(begin + n, put);
-            let mut left = Left::all(keys.len());
-            while left.first().is_some() {
+            let mut left = self.desk(tenant, now).sort(keys);
+            while !left.is_empty() {
                 let desk = self.desk(tenant, now);
-                let group = desk.gather(PageVerb::Put, keys, left);
-                if let Some((n, needs)) = group.put(&mut left, &mut fill, &mut told) {
-                    let displacing = match needs {
-                        Some((owner, kind)) => self.page_block(owner, kind, now),
-                        None => Displacing::IfBound,
-                    };
+                for n in left.take_alone() {
+                    let fill = |page: &mut [u8]| fill(n, page);
+                    told(n, self.put_at(&desk, keys[n], Displacing::IfBound, fill));
+                }
+                let group = desk.gather(PageVerb::Put, keys, &left);
+                if let Some((n, owner, kind)) = group.put(&mut left, &mut fill, &mut told) {
+                    let displacing = self.page_block(owner, kind, now);
                     let fill = |page: &mut [u8]| fill(n, page);
                     told(n, self.put_at(&desk, keys[n], displacing, fill));
-                    left.strike(n);
                 }
             }
         }
@@ -110,18 +114,18 @@ impl Worker {
         let Some(tenant) = self.items().tenants.get(tenant) else {
             return (0..keys.len()).for_each(|n| told(n, Get::NoPool));
         };
-        let _pin = Pin::new(self);
         for (begin, keys) in parts(keys) {
+            let _pin = Pin::new(self);
             let mut visit = |n, page: &[u8]| self.lending(|| visit(begin + n, page));
             let mut told = |n, got| told(begin + n, got);
-            let mut left = Left::all(keys.len());
-            while left.first().is_some() {
+            let mut left = self.desk(tenant, now).sort(keys);
+            while !left.is_empty() {
                 let desk = self.desk(tenant, now);
-                let group = desk.gather(PageVerb::Get, keys, left);
-                if let Some(n) = group.get(&mut left, &mut visit, &mut told) {
+                for n in left.take_alone() {
                     told(n, desk.get(keys[n], |page| visit(n, page)));
-                    left.strike(n);
                 }
+                desk.gather(PageVerb::Get, keys, &left)
+                    .get(&mut left, &mut visit, &mut told);
             }
         }
     }
@@ -207,7 +211,7 @@ impl Worker {
 
 /// Keys as many at a time as are told apart, with the place of the first.
 fn parts(keys: &[PageKey]) -> impl Iterator<Item = (usize, &[PageKey])> {
-    (0..).step_by(Left::MAX).zip(keys.chunks(Left::MAX))
+    (0..).step_by(Places::MAX).zip(keys.chunks(Places::MAX))
 }
 
 /// How many of a run's pages have an index.

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use sublet_client::ring::{Get, Key, Page, Put, Refusal};
@@ -35,6 +36,9 @@ pub(super) struct Tenancy {
 
 /// An object whose pages are refused.
 pub(super) const REFUSED: ObjectId = ObjectId(0xdead);
+
+/// An object whose pages are on a slow disk.
+pub(super) const SLOW: ObjectId = ObjectId(0x510);
 
 impl Double {
     pub(super) fn pools(&self) -> HashSet<PoolId> {
@@ -84,6 +88,9 @@ impl Tenancy {
     }
 
     fn get_page(&self, key: PageKey, visit: impl FnOnce(&[u8])) -> Get {
+        if key.object == SLOW {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let mut kept = self.kept.0.lock();
         let Some(flags) = self.flags(&kept, key.pool) else {
             return Get::Refused(Refusal::Failed);

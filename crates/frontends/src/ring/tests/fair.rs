@@ -11,7 +11,7 @@ use sublet_client::ring::{
 };
 use sublet_types::{ObjectId, PageIndex, PoolFlags, PoolId, SharedName};
 
-use super::double::{Daemon, Empty, REFUSED};
+use super::double::{Daemon, Empty, REFUSED, SLOW};
 use crate::ring::{POOLS_MAX, Settings};
 
 const KEEPING: PoolFlags = PoolFlags {
@@ -82,6 +82,33 @@ fn what_is_submitted_together_is_answered_in_its_order() {
     assert_eq!(answers.get(missed), Ok(Get::Miss));
     let together: usize = daemon.kept.take_together().iter().sum();
     assert_eq!(together, 40 + 64 + 2 + 3);
+}
+
+#[test]
+fn others_come_between_gets_that_wait_for_a_disk() {
+    let (daemon, mut client) = pair();
+    let pool = client.create_pool(KEEPING, None).expect("a pool");
+    let mut other = Client::connect(daemon.path()).expect("let in");
+    let pool_of_other = other.create_pool(KEEPING, None).expect("a pool");
+    daemon.kept.take_together();
+    std::thread::scope(|scope| {
+        let slow = scope.spawn(|| {
+            let mut batch = client.batch();
+            for index in 0..96 {
+                batch.get(key(pool, SLOW.0, index)).expect("room");
+            }
+            batch.run().expect("answered");
+        });
+        while !slow.is_finished() {
+            other
+                .get(key(pool_of_other, 1, 1), &mut [0; 4096])
+                .expect("answered");
+        }
+    });
+    let together = daemon.kept.take_together();
+    let slow: Vec<usize> = (0..together.len()).filter(|n| together[*n] == 32).collect();
+    assert_eq!(slow.len(), 3, "{together:?}");
+    assert!(slow[2] - slow[0] > 2, "{together:?}");
 }
 
 #[test]

@@ -5,6 +5,8 @@ mod rules;
 mod saved;
 mod shared;
 mod spilled;
+mod together;
+mod torn;
 mod windows;
 
 use std::cell::Cell;

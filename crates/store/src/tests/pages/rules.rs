@@ -1,6 +1,6 @@
 //! One test a rule. The rules are transcendent memory's, as Xen, Linux and the papers state them.
 //!
-//! The others are in `shared`, `spilled` and `saved`, and T8 beside the daemon's log. No test have: G6, a hint that is not given;
+//! The others are in `shared`, `spilled`, `saved` and, G5, `torn`, and T8 beside the daemon's log. No test have: G6, a hint that is not given;
 //! E5, for nothing is compressed; the ancestors' bug B4, for delivering a page cannot fail here; B7 and B9, for no page leaves
 //! its host yet.
 
@@ -537,121 +537,38 @@ fn r_e4_a_put_at_capacity_does_a_bounded_work() {
     }
 }
 
-/// Whoever holds more than its share gives way to who puts pages together as to who puts them one by one.
+/// E4: nor does it clear away all that dropped blocks left.
 #[test]
-fn pages_that_are_put_together_are_worth_a_share() {
-    let used = |together: bool| {
-        let (store, _) = store(32, 4);
-        let tenants = [tenant(&store, "ann", 100), tenant(&store, "ben", 100)];
-        let [ann, ben] = tenants.map(|tenant| Client::new(&store, tenant, EPHEMERAL));
-        (0..600).for_each(|n| _ = ann.put(n % 20, n as u32 / 20, 1));
-        let keys: Vec<_> = (0..3000).map(|n| ben.key(n % 20, n as u32 / 20)).collect();
-        match together {
-            true => keys.chunks(32).for_each(|keys| _ = ben.put_pages(keys, 1)),
-            false => keys
-                .iter()
-                .for_each(|key| _ = ben.put(key.object.0, key.index.0, 1)),
-        }
-        ben.figures().used.0
+fn r_e4_a_put_after_a_fast_release_does_a_bounded_work() {
+    let (client, _) = alone(EPHEMERAL, 400);
+    let store = Arc::clone(client.worker.store());
+    (0..6000).for_each(|index| _ = client.put(1, index, 5));
+    let release = Release {
+        amount: Bytes((390 * BLOCK) as u64),
+        mode: ReleaseMode::Fast,
+        tenant: None,
     };
-    let (one_by_one, together) = (used(false), used(true));
+    store.set_limit(Bytes((8 * BLOCK) as u64));
+    client.worker.release(release, NOW);
+    let left = || {
+        let tenant = store.pages.tenants.get(client.tenant).expect("there");
+        let shards = store.pages.holdings(tenant).shards().len();
+        let of_shard = |n| store.pages.keys_of(tenant, n, |_| true).len();
+        (0..shards).map(of_shard).sum::<usize>()
+    };
+    let mut before = left();
+    assert!(before > 5000, "{before}");
+    let mut stored = 0;
+    for index in 6000..6400 {
+        stored += u32::from(client.put(1, index, 5).is_stored());
+        let after = left();
+        assert!(before < after + 600, "{} at once", before - after);
+        before = after;
+    }
     assert!(
-        one_by_one > 150 && together > 150,
-        "{one_by_one}, {together}"
+        stored > 350 && before < 200,
+        "{stored} stored, {before} left"
     );
-}
-
-/// G5: a get returns the bytes of exactly one put, whole, while others put, flush, release and end pools.
-#[test]
-fn r_g5_no_page_is_torn_or_anothers() {
-    let (store, _) = store(48, 4);
-    let tenants = [tenant(&store, "ann", 100), tenant(&store, "ben", 200)];
-    let clients = [EPHEMERAL, KEEPING, PERSISTENT, EPHEMERAL];
-    std::thread::scope(|scope| {
-        for (n, flags) in clients.into_iter().enumerate() {
-            let owner = tenants[n % 2];
-            let pool = Client::new(&store, owner, flags).pool;
-            for thread in 0..2u64 {
-                let store = &store;
-                scope.spawn(move || hammer(&Client::of(store, owner, pool), n as u64, thread));
-            }
-        }
-        scope.spawn(|| disturb(&store));
-    });
-}
-
-/// Self-describing pages: pool and place in the high bits, a sequence in the low ones.
-fn hammer(client: &Client, pool: u64, thread: u64) {
-    let mut luck = pool * 2 + thread + 1;
-    for sequence in 0..6000u64 {
-        luck = luck.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-        let (object, index) = (luck >> 60, (luck >> 40) as u32 % 50);
-        let place = pool << 56 | object << 48 | u64::from(index) << 40;
-        match luck >> 33 & 7 {
-            0..=2 => {
-                client.put(object, index, place | sequence << 16);
-            }
-            3 => put_beside(client, pool, luck, sequence),
-            4 => get_beside(client, pool, luck),
-            5..=6 => {
-                if let Some(content) = client.get(object, index) {
-                    assert_eq!(content >> 40 << 40, place, "another page");
-                }
-            }
-            _ if sequence % 97 == 0 => assert!(client.flush_object(object)),
-            _ => assert!(client.flush(object, index)),
-        }
-    }
-}
-
-/// Places all over a pool's objects, and what its pages tell there.
-fn places(pool: u64, luck: u64) -> impl Iterator<Item = (u64, u32, u64)> {
-    let lots = (0..24u64).map(move |n| {
-        luck.rotate_left(n as u32 * 2)
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    });
-    lots.map(move |lot| {
-        let (object, index) = (lot >> 60, (lot >> 40) as u32 % 50);
-        let place = pool << 56 | object << 48 | u64::from(index) << 40;
-        (object, index, place)
-    })
-}
-
-fn put_beside(client: &Client, pool: u64, luck: u64, sequence: u64) {
-    let (keys, contents): (Vec<_>, Vec<_>) = places(pool, luck)
-        .map(|(object, index, place)| (client.key(object, index), place | sequence << 16))
-        .unzip();
-    let fill = |n: usize, page: &mut [u8]| page.copy_from_slice(&page_of(contents[n]));
-    client
-        .worker
-        .put_pages(client.tenant, &keys, NOW, fill, |_, _| {});
-}
-
-fn get_beside(client: &Client, pool: u64, luck: u64) {
-    let places: Vec<_> = places(pool, luck).collect();
-    let key = |(object, index, _): &(u64, u32, u64)| client.key(*object, *index);
-    let keys: Vec<_> = places.iter().map(key).collect();
-    for ((.., place), got) in places.iter().zip(client.get_pages(&keys)) {
-        assert!(
-            got.is_none_or(|content| content >> 40 << 40 == *place),
-            "another page"
-        );
-    }
-}
-
-fn disturb(store: &Arc<Store>) {
-    let worker = store.worker().expect("a worker");
-    for round in 0..120u32 {
-        let mode = [ReleaseMode::Fast, ReleaseMode::Ordered][round as usize % 2];
-        let release = Release {
-            amount: Bytes(u64::from(1 + round % 5) * BLOCK as u64),
-            mode,
-            tenant: None,
-        };
-        worker.release(release, NOW);
-        worker.upkeep(Second(3 + round));
-        std::thread::yield_now();
-    }
 }
 
 /// What the directory takes a page, for objects of every density.

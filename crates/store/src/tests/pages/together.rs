@@ -1,0 +1,144 @@
+//! Pages that are put together fare as they would one by one.
+
+use sublet_types::{Bytes, TenantSettings, Weight};
+
+use super::*;
+
+/// How pages are put.
+#[derive(Clone, Copy)]
+enum Way {
+    OneByOne,
+    Together,
+}
+
+impl Way {
+    fn put(self, client: &Client, keys: &[PageKey]) -> Vec<Put> {
+        match self {
+            Way::Together => client.put_pages(keys, 5),
+            Way::OneByOne => keys
+                .iter()
+                .map(|key| client.put(key.object.0, key.index.0, 5))
+                .collect(),
+        }
+    }
+}
+
+/// The object whose shard has frames to spare.
+const SPARE: u64 = 7777;
+
+/// Its last page, and pages of so many other objects: a group that holds the shard with the frames, and needs them elsewhere.
+fn scattered(client: &Client, others: u64) -> Vec<PageKey> {
+    let others = (0..others).map(|n| client.key(9000 + n, 0));
+    std::iter::once(client.key(SPARE, 23))
+        .chain(others)
+        .collect()
+}
+
+/// A persistent pool, full but for 23 frames in the shard of one object.
+fn with_frames_to_spare(client: &Client) {
+    (0..24).for_each(|index| assert!(client.put(SPARE, index, 1).is_stored()));
+    let full = |n| !client.put(n, 0, n).is_stored();
+    (0..).find(|n| full(*n));
+    (0..23).for_each(|index| assert!(client.flush(SPARE, index)));
+}
+
+#[test]
+fn at_its_ceiling_a_tenant_uses_its_last_frames() {
+    for way in [Way::OneByOne, Way::Together] {
+        let (store, _) = store(12, 4);
+        let ann = tenant(&store, "ann", 100);
+        let settings = TenantSettings {
+            name: "ann".parse().expect("a name"),
+            weight: Weight(100),
+            floor: None,
+            ceiling: Some(Bytes((4 * BLOCK) as u64)),
+        };
+        store.set_tenant(ann, settings).expect("set");
+        let client = Client::new(&store, ann, PERSISTENT);
+        with_frames_to_spare(&client);
+        let puts = way.put(&client, &scattered(&client, 15));
+        assert!(puts.iter().all(|put| put.is_stored()), "{puts:?}");
+        assert_eq!(client.figures().free.0, 8);
+    }
+}
+
+#[test]
+fn a_page_on_disk_outlives_a_put_beside_others() {
+    let (store, _) = store(6, 4);
+    let client = Client::new(&store, tenant(&store, "ann", 100), PERSISTENT);
+    with_frames_to_spare(&client);
+    let keys = scattered(&client, 15);
+    Way::Together.put(&client, &keys);
+    let got = client.get_pages(&keys);
+    assert!(got.iter().all(Option::is_some), "{got:?}");
+}
+
+#[test]
+fn in_a_full_arena_pages_displace_those_of_other_shards() {
+    for way in [Way::OneByOne, Way::Together] {
+        let (store, _) = store(6, 128);
+        let [ann, ben] =
+            [("ann", 100), ("ben", 1)].map(|(name, weight)| tenant(&store, name, weight));
+        let (client, other) = (
+            Client::new(&store, ann, KEEPING),
+            Client::new(&store, ben, EPHEMERAL),
+        );
+        (0..200).for_each(|index| _ = other.put(1, index, 1));
+        (0..40).for_each(|index| _ = client.put(SPARE, index, 1));
+        for round in 0..50 {
+            let others = (0..15).map(|n| client.key(9000 + n + round * 15, 0));
+            let keys: Vec<_> = std::iter::once(client.key(SPARE, round as u32))
+                .chain(others)
+                .collect();
+            let puts = way.put(&client, &keys);
+            assert!(puts.iter().all(|put| put.is_stored()), "{puts:?}");
+        }
+    }
+}
+
+/// Nobody gives a block for pages that have frames already.
+#[test]
+fn a_neighbour_keeps_its_pages_while_there_are_frames() {
+    let (store, _) = store(12, 4);
+    let [ann, ben] = ["ann", "ben"].map(|name| tenant(&store, name, 100));
+    let (client, other) = (
+        Client::new(&store, ann, PERSISTENT),
+        Client::new(&store, ben, EPHEMERAL),
+    );
+    (0..24).for_each(|index| assert!(client.put(SPARE, index, 1).is_stored()));
+    (0..40).for_each(|n| assert!(client.put(n, 0, n).is_stored()));
+    (0..400).for_each(|n| _ = other.put(n, 0, 1));
+    (0..23).for_each(|index| assert!(client.flush(SPARE, index)));
+    let before = (other.figures().used.0, client.figures().free.0);
+    assert!(before.0 > 50 && before.1 >= 15, "{before:?}");
+    let puts = Way::Together.put(&client, &scattered(&client, 15));
+    assert!(puts.iter().all(|put| put.is_stored()), "{puts:?}");
+    assert_eq!(
+        (other.figures().used.0, client.figures().free.0),
+        (before.0, before.1 - 15)
+    );
+}
+
+/// Whoever holds more than its share gives way to who puts pages together as to who puts them one by one.
+#[test]
+fn pages_that_are_put_together_are_worth_a_share() {
+    let used = |together: bool| {
+        let (store, _) = store(32, 4);
+        let tenants = [tenant(&store, "ann", 100), tenant(&store, "ben", 100)];
+        let [ann, ben] = tenants.map(|tenant| Client::new(&store, tenant, EPHEMERAL));
+        (0..600).for_each(|n| _ = ann.put(n % 20, n as u32 / 20, 1));
+        let keys: Vec<_> = (0..3000).map(|n| ben.key(n % 20, n as u32 / 20)).collect();
+        match together {
+            true => keys.chunks(32).for_each(|keys| _ = ben.put_pages(keys, 1)),
+            false => keys
+                .iter()
+                .for_each(|key| _ = ben.put(key.object.0, key.index.0, 1)),
+        }
+        ben.figures().used.0
+    };
+    let (one_by_one, together) = (used(false), used(true));
+    assert!(
+        one_by_one > 150 && together > 150,
+        "{one_by_one}, {together}"
+    );
+}
