@@ -227,6 +227,11 @@ impl Admin {
         self.long_call::<(), _>(Method::DELETE, &path, None)
     }
 
+    /// Opens a disk that is closed.
+    pub fn open_disk(&self, name: &DiskName) -> Result<DiskStatus, CallError> {
+        self.call::<(), _>(Method::POST, &format!("/v1/disks/{name}/open"), None)
+    }
+
     /// Gives a disk another size.
     pub fn resize_disk(&self, name: &DiskName, size: &ResizeDisk) -> Result<DiskStatus, CallError> {
         self.call(

@@ -188,6 +188,10 @@ fn text(report: &CopyReport) -> String {
     let (pools, time) = (counted(*pools, "pool"), millis(report.micros));
     let pages = counted(*pages, "page");
     match (report.copying, report.frozen) {
+        (Copying::Save, _) if report.pools == 0 => format!(
+            "{tenant}: {file} has its grants only: no program has a persistent pool at its rings, and pages of disks \
+             stay with their backings\n"
+        ),
         (Copying::Save, true) => {
             format!("{tenant}: {pages} of {pools} saved in {file} ({bytes}) in {time}\n")
         }

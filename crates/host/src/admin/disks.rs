@@ -28,6 +28,7 @@ pub(super) fn routes() -> Router<Arc<Daemon>> {
             "/v1/disks/{name}",
             get(show).delete(remove).layer(from_fn(unhurried)),
         )
+        .route("/v1/disks/{name}/open", post(open))
         .route("/v1/disks/{name}/resize", post(resize))
         .route(
             "/v1/disks/{name}/flush",
@@ -68,6 +69,11 @@ async fn remove(
     };
     let (name, Query(how)) = (named(&name)?, how.map_err(wrong)?);
     apart(move || daemon.remove_disk(&name, how)).await
+}
+
+async fn open(State(daemon): Shared, Path(name): Path<String>) -> Result<impl IntoResponse, No> {
+    let name = named(&name)?;
+    apart(move || daemon.open_disk(&name)).await
 }
 
 async fn resize(

@@ -174,11 +174,16 @@ fn of_disk(error: &DiskError) -> (StatusCode, String) {
             "`sublet disk list` shows them all".into(),
         ),
         DiskError::Exists(_)
+        | DiskError::Open(_)
         | DiskError::Busy(_)
         | DiskError::OfAnother { .. }
         | DiskError::Backing(BackingError::InUse(_) | BackingError::Shared { .. }) => {
             (StatusCode::CONFLICT, String::new())
         }
+        DiskError::Closed { name, .. } => (
+            StatusCode::UNPROCESSABLE_ENTITY,
+            format!("mend that, then: sublet disk open {name}"),
+        ),
         DiskError::NotAllowed { .. } => (
             StatusCode::FORBIDDEN,
             "add its folder there in the config file, or name the disk in the file, and restart"

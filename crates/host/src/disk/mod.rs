@@ -54,6 +54,9 @@ pub enum DiskError {
         /// Why.
         why: String,
     },
+    /// It is served already.
+    #[error("disk {0} is open; only a closed one is opened")]
+    Open(DiskName),
     /// There is one already.
     #[error("a disk is called {0} already; choose another name, or remove that one")]
     Exists(DiskName),

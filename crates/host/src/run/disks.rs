@@ -158,6 +158,26 @@ impl Shelf {
         Ok(())
     }
 
+    /// Opens a disk that is closed.
+    fn reopen(&self, said: DiskSettings) -> Result<(), DiskError> {
+        let opened = self.disks.add(&said, History::Served);
+        let closed = opened.as_ref().err().map(DiskError::to_string);
+        let name = said.name.clone();
+        self.named.lock().insert(name, Named { said, closed });
+        opened
+    }
+
+    /// What was said of a closed disk.
+    fn closed(&self, name: &DiskName) -> Result<DiskSettings, DiskError> {
+        let named = self.named.lock();
+        let of_name = named.get(name);
+        let of_name = of_name.ok_or_else(|| DiskError::NoDisk(name.clone()))?;
+        match of_name.closed {
+            Some(_) => Ok(of_name.said.clone()),
+            None => Err(DiskError::Open(name.clone())),
+        }
+    }
+
     /// Ends a disk that was added just now and is not to be.
     fn retract(&self, name: &DiskName) -> Result<(), DiskError> {
         self.disks.retract(name)?;
@@ -387,6 +407,23 @@ impl Daemon {
             tracing::error!(disk = %name, %error, "a disk that could not be written down is served until it is removed or the daemon ends");
         }
         Ok(kept?)
+    }
+
+    /// Opens a disk that could not be opened at the start.
+    pub fn open_disk(&self, name: &DiskName) -> Result<DiskStatus, Declined> {
+        let _turn = self.shelf.turn(name)?;
+        let said = self.shelf.closed(name)?;
+        let was_added = self
+            .live
+            .lock()
+            .disk(name)
+            .is_some_and(DiskChange::is_added);
+        if was_added {
+            check_reachable(&said, &self.config.disk.allow)?;
+        }
+        self.shelf.reopen(said)?;
+        tracing::info!(disk = %name, "disk opened by its owner");
+        self.disk(name)
     }
 
     /// Gives a disk another size, and writes it down where it lasts.

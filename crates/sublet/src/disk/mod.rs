@@ -44,6 +44,13 @@ enum Verb {
         #[command(flatten)]
         reach: Reach,
     },
+    /// Open a disk that was closed at the start, once what was in the way is mended
+    Open {
+        /// Which one
+        name: DiskName,
+        #[command(flatten)]
+        reach: Reach,
+    },
     /// End a disk, when its backing has everything; the backing stays
     Remove {
         /// Which one
@@ -105,6 +112,10 @@ fn said(verb: &Verb) -> Result<String, Exit> {
             })
         }
         Verb::Show { name, json, reach } => show(name, *json, reach),
+        Verb::Open { name, reach } => {
+            let disk = reach.ask(|admin| admin.open_disk(name))?;
+            Ok(format!("{}\n", page::line(&disk)))
+        }
         Verb::Remove {
             name,
             force,

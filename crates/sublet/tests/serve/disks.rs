@@ -243,6 +243,21 @@ fn a_disk_that_was_added_and_may_not_be_opened_any_more_is_shown_closed() {
         serde_json::from_str(&folder.ask(&["disk", "show", "db", "--json"])).expect("JSON");
     assert_eq!(shown.state, DiskState::Closed);
     assert!(shown.why.contains("`disk.allow`"), "{}", shown.why);
+    let refused = folder.sublet(&["disk", "open", "db"]);
+    assert!(
+        text(&refused.stderr).contains("`disk.allow`"),
+        "{refused:?}"
+    );
+    std::fs::remove_file(folder.path("vm/db.img")).expect("removed");
+    image(&folder, "vm/db.img");
+    let opened = folder.ask(&["disk", "open", "db"]);
+    assert!(opened.starts_with("db: disk of"), "{opened}");
+    assert!(opened.trim_end().ends_with("serving"), "{opened}");
+    let refused = folder.sublet(&["disk", "open", "db"]);
+    assert!(
+        text(&refused.stderr).contains("disk db is open"),
+        "{refused:?}"
+    );
     folder.ask(&["disk", "remove", "db"]);
     assert_eq!(names(&folder), Vec::<String>::new());
 }
