@@ -48,8 +48,16 @@ pub(crate) enum Tried<'a, F> {
     Done(Put),
     /// No frame is free and none may be displaced yet: whoever is charged needs a block.
     NeedsBlock(&'a Tenant, PageKind, F),
-    /// There is no frame in its shard, and no other may be asked.
+    /// There is no frame but in shards that somebody holds, or that may not be asked.
     Elsewhere(F),
+}
+
+/// What keeps a page from going on with others of its run.
+pub(crate) enum Lack<'a> {
+    /// Whoever is charged needs a block.
+    Block(&'a Tenant, PageKind),
+    /// It has to ask other shards.
+    Frame,
 }
 
 /// Whether a put that finds no free frame may displace a page at once.
@@ -127,22 +135,35 @@ impl<'a> Desk<'a> {
         }
     }
 
+    /// Waits until whoever holds a shard of a key's account now has let go of it. Nothing is locked meanwhile.
+    pub(crate) fn await_others(&self, key: PageKey) {
+        let (pages, own) = (self.pages, self.tenant.id);
+        let pool = pages.pools.check(key.pool, own);
+        let owner = pool.and_then(|pool| pages.tenants.get(pool.owner));
+        for shard in owner
+            .into_iter()
+            .flat_map(|owner| pages.holdings(owner).shards())
+        {
+            drop(shard.lock());
+        }
+    }
+
     /// Puts a part of a run of an object's pages under one lock, as far as frames can be had there; `told` hears what
-    /// became of each. Says how far it came, and who needs a block of which kind before it can go on.
+    /// became of each. Says how far it came, and what the next page lacks.
     pub(crate) fn put_part(
         &self,
         key: PageKey,
         part: Range<u32>,
         fill: &mut impl FnMut(u32, &mut [u8]),
         told: &mut impl FnMut(u32, Put),
-    ) -> (u32, Option<(&'a Tenant, PageKind)>) {
+    ) -> (u32, Option<Lack<'a>>) {
         let part = part.start..part.end.min(part.start + LOCKED_RUN);
         let Some(mut open) = self.open(key.pool, key.object, key.index) else {
             part.clone().for_each(|n| told(n, NO_POOL));
             return (part.end, None);
         };
         let pool = open.pool;
-        let (mut stored, mut needs) = (false, None);
+        let (mut stored, mut lack) = (false, None);
         let stopped = part.clone().find(|n| {
             open.turn_to(key.index.0 + n);
             open.expect_put();
@@ -152,16 +173,16 @@ impl<'a> Desk<'a> {
                     stored |= put.is_stored();
                     told(*n, put);
                 }
-                Tried::NeedsBlock(owner, kind, _) => needs = Some((owner, kind)),
-                Tried::Elsewhere(_) => {}
+                Tried::NeedsBlock(owner, kind, _) => lack = Some(Lack::Block(owner, kind)),
+                Tried::Elsewhere(_) => lack = Some(Lack::Frame),
             }
-            needs.is_some()
+            lack.is_some()
         });
         drop(open);
         if stored {
             self.note_toucher(key, pool);
         }
-        (stopped.unwrap_or(part.end), needs)
+        (stopped.unwrap_or(part.end), lack)
     }
 
     /// Gets a page.

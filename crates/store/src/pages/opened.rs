@@ -25,7 +25,7 @@ enum Found {
     /// Another page of the tenant went for it. Its block counts it as taken still.
     Displaced(FrameId),
     NeedsBlock,
-    /// Other shards may have one.
+    /// Shards that somebody holds may have one.
     Elsewhere,
     Nowhere,
 }
@@ -245,13 +245,9 @@ impl Opened<'_> {
         let arena = &self.pages.arena;
         let bound = self.owner.is_at_limit(1, arena.block_bytes());
         if kind == PageKind::Persistent {
-            if displacing == Displacing::Here {
-                return Found::Elsewhere;
-            }
-            return match self.siblings_frame(kind, &mut patience) {
-                Some(found) => found,
-                None if bound || displacing == Displacing::Always => Found::Nowhere,
-                None => Found::NeedsBlock,
+            return match self.siblings_frame(kind, displacing, &mut patience) {
+                Found::Nowhere if !bound && displacing != Displacing::Always => Found::NeedsBlock,
+                found => found,
             };
         }
         let may_give = arena.ready() as usize > arena.reserve() || arena.may_grow();
@@ -262,13 +258,9 @@ impl Opened<'_> {
         if let Some(frame) = self.victim(&mut patience) {
             return Found::Displaced(frame);
         }
-        if displacing == Displacing::Here {
-            return Found::Elsewhere;
-        }
-        match self.siblings_frame(kind, &mut patience) {
-            Some(found) => found,
-            None if bound && displacing == Displacing::IfBound => Found::NeedsBlock,
-            None => Found::Nowhere,
+        match self.siblings_frame(kind, displacing, &mut patience) {
+            Found::Nowhere if bound && displacing != Displacing::Always => Found::NeedsBlock,
+            found => found,
         }
     }
 
@@ -303,10 +295,23 @@ impl Opened<'_> {
     }
 
     /// A frame of another shard of the tenant: free, or of an ephemeral page that goes. Locks only who is not locked.
-    fn siblings_frame(&mut self, kind: PageKind, patience: &mut Patience) -> Option<Found> {
+    fn siblings_frame(
+        &mut self,
+        kind: PageKind,
+        displacing: Displacing,
+        patience: &mut Patience,
+    ) -> Found {
+        if displacing == Displacing::Here {
+            return Found::Elsewhere;
+        }
         let frames = &self.pages.frames;
-        for sibling in self.holdings.shards() {
+        let own = self.shard.number();
+        let mut nowhere = Found::Nowhere;
+        for (number, sibling) in self.holdings.shards().iter().enumerate() {
             let Some(mut sibling) = sibling.try_lock() else {
+                if number != usize::from(own) {
+                    nowhere = Found::Elsewhere;
+                }
                 continue;
             };
             let free = sibling.free[kind as usize].pop_newest(frames);
@@ -318,11 +323,14 @@ impl Opened<'_> {
                     .map(|frame| (frame, Found::Displaced(frame))),
             };
             if let Some((frame, found)) = found {
-                frames.get(frame).set_shard(self.shard.number());
-                return Some(found);
+                frames.get(frame).set_shard(own);
+                return found;
             }
         }
-        None
+        match patience.is_over() {
+            true => Found::Nowhere,
+            false => nowhere,
+        }
     }
 
     /// Goes on to another page of the object.

@@ -3,7 +3,7 @@
 use sublet_types::{ObjectId, PageIndex, PoolId, Second, TenantId};
 
 use crate::api::*;
-use crate::pages::{Desk, Displacing, PageVerb, Places, Tried};
+use crate::pages::{Desk, Displacing, Lack, PageVerb, Places, Tried};
 use crate::store::{Pin, Worker};
 
 /// Attempts at a block before a put is refused: others may take what was freed for it.
@@ -42,14 +42,17 @@ impl Worker {
                     fill = again;
                 }
                 Tried::Elsewhere(again) => {
-                    displacing = Displacing::IfBound;
+                    desk.await_others(key);
                     fill = again;
                 }
             }
         }
         match desk.try_put(key, Displacing::Always, fill) {
             Tried::Done(put) => put,
-            Tried::NeedsBlock(..) | Tried::Elsewhere(_) => Put::Refused(PutRefused::NoMemory),
+            Tried::NeedsBlock(..) | Tried::Elsewhere(_) => {
+                desk.flush_page(key); // R-P3: the old page must not outlive a put that failed
+                Put::Refused(PutRefused::NoMemory)
+            }
         }
     }
 
@@ -155,10 +158,13 @@ impl Worker {
         let mut next = 0;
         while next < within {
             let desk = self.desk(charged, now);
-            let (came_to, needs) = desk.put_part(key, next..within, &mut fill, &mut told);
+            let (came_to, lack) = desk.put_part(key, next..within, &mut fill, &mut told);
             next = came_to;
-            if let Some((owner, kind)) = needs {
-                let displacing = self.page_block(owner, kind, now);
+            if let Some(lack) = lack {
+                let displacing = match lack {
+                    Lack::Block(owner, kind) => self.page_block(owner, kind, now),
+                    Lack::Frame => Displacing::IfBound,
+                };
                 let put = self.put_at(&desk, at(key, next), displacing, |page| fill(next, page));
                 told(next, put);
                 next += 1;

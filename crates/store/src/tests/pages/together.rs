@@ -1,5 +1,7 @@
 //! Pages that are put together fare as they would one by one.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use sublet_types::{Bytes, TenantSettings, Weight};
 
 use super::*;
@@ -42,24 +44,65 @@ fn with_frames_to_spare(client: &Client) {
     (0..23).for_each(|index| assert!(client.flush(SPARE, index)));
 }
 
+/// A store, and a client whose tenant may have four of its blocks.
+fn below_a_ceiling() -> (Arc<Store>, Client) {
+    let (store, _) = store(12, 4);
+    let ann = tenant(&store, "ann", 100);
+    let settings = TenantSettings {
+        name: "ann".parse().expect("a name"),
+        weight: Weight(100),
+        floor: None,
+        ceiling: Some(Bytes((4 * BLOCK) as u64)),
+    };
+    store.set_tenant(ann, settings).expect("set");
+    let client = Client::new(&store, ann, PERSISTENT);
+    (store, client)
+}
+
 #[test]
 fn at_its_ceiling_a_tenant_uses_its_last_frames() {
     for way in [Way::OneByOne, Way::Together] {
-        let (store, _) = store(12, 4);
-        let ann = tenant(&store, "ann", 100);
-        let settings = TenantSettings {
-            name: "ann".parse().expect("a name"),
-            weight: Weight(100),
-            floor: None,
-            ceiling: Some(Bytes((4 * BLOCK) as u64)),
-        };
-        store.set_tenant(ann, settings).expect("set");
-        let client = Client::new(&store, ann, PERSISTENT);
+        let (_store, client) = below_a_ceiling();
         with_frames_to_spare(&client);
         let puts = way.put(&client, &scattered(&client, 15));
         assert!(puts.iter().all(|put| put.is_stored()), "{puts:?}");
         assert_eq!(client.figures().free.0, 8);
     }
+}
+
+/// The only frames are in a shard that somebody else has again and again.
+#[test]
+fn nobody_is_refused_for_what_others_hold_for_a_moment() {
+    let (store, client) = below_a_ceiling();
+    with_frames_to_spare(&client);
+    let tenant = store.pages.tenants.get(client.tenant).expect("there");
+    let shards = store.pages.holdings(tenant).shards();
+    let spare = |n: &usize| {
+        let keys = store.pages.keys_of(tenant, *n, |key| key.object.0 == SPARE);
+        !keys.is_empty()
+    };
+    let shard = &shards[(0..shards.len()).find(spare).expect("one has it")];
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                let held = shard.lock();
+                (0..1000).for_each(|_| std::hint::spin_loop());
+                drop(held);
+                (0..1000).for_each(|_| std::hint::spin_loop());
+            }
+        });
+        // The frames go to other shards, and come back.
+        let refused = (0..500).find(|_| {
+            let away = (0..20).all(|n| client.put(9000 + n, 0, 1).is_stored());
+            (0..20).for_each(|n| _ = client.flush(9000 + n, 0));
+            let back = (0..20).all(|index| client.put(SPARE, index, 1).is_stored());
+            (0..20).for_each(|index| _ = client.flush(SPARE, index));
+            !away || !back
+        });
+        is_over.store(true, Ordering::Relaxed);
+        assert_eq!(refused, None);
+    });
 }
 
 #[test]
