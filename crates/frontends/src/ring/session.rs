@@ -1,8 +1,10 @@
 //! One connection's requests: out of its ring, into a tenancy, and the answers back.
 
+use std::iter::Take;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
+use std::vec::Drain;
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use sublet_client::ring::layout::{Completion, Outcome, Submission};
@@ -271,19 +273,31 @@ impl Session {
         let fill = |n: usize, page: &mut [u8]| self.end.read_page(slots[n], page);
         puts.resize(keys.len(), Put::Refused(Refusal::Failed));
         place.pages.put_pages(keys, fill, |n, put| puts[n] = put);
-        let mut puts = together.puts.drain(..);
+        self.tell(place, requests, puts, |session, submission, puts| {
+            session.tell_puts(submission, puts)
+        });
+        self.together = together;
+    }
+
+    /// Answers requests, each with what became of its pages.
+    fn tell<P, S: AsFd, T>(
+        &mut self,
+        place: &Place<'_, P, S>,
+        requests: &[Asked],
+        became: &mut Vec<T>,
+        said: impl Fn(&mut Session, &Submission, Take<&mut Drain<'_, T>>) -> Completion,
+    ) {
+        let mut became = became.drain(..);
         for (submission, request) in requests {
-            let Ok(Paged::Put(run, _)) = request else {
+            let Ok(Paged::Put(run, _) | Paged::Get(run, _)) = request else {
                 continue;
             };
             let completion = match self.pools.check(run.pool()) {
-                Ok(()) => self.tell_puts(submission, puts.by_ref().take(run.count() as usize)),
+                Ok(()) => said(self, submission, became.by_ref().take(run.count() as usize)),
                 Err(fault) => wire::completion(submission, Outcome::Faulty(fault)),
             };
             self.complete(place, &completion);
         }
-        drop(puts);
-        self.together = together;
     }
 
     fn tell_puts(
@@ -325,18 +339,9 @@ impl Session {
         let visit = |n: usize, page: &[u8]| self.end.write_page(slots[n], page);
         gets.resize(keys.len(), Get::Refused(Refusal::Failed));
         place.pages.get_pages(keys, visit, |n, got| gets[n] = got);
-        let mut gets = together.gets.drain(..);
-        for (submission, request) in requests {
-            let Ok(Paged::Get(run, _)) = request else {
-                continue;
-            };
-            let completion = match self.pools.check(run.pool()) {
-                Ok(()) => self.tell_gets(submission, gets.by_ref().take(run.count() as usize)),
-                Err(fault) => wire::completion(submission, Outcome::Faulty(fault)),
-            };
-            self.complete(place, &completion);
-        }
-        drop(gets);
+        self.tell(place, requests, gets, |session, submission, gets| {
+            session.tell_gets(submission, gets)
+        });
         self.together = together;
     }
 
