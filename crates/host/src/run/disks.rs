@@ -149,13 +149,16 @@ impl Shelf {
         self.disks.add(said, History::Unknown)?;
         let (said, closed) = (said.clone(), None);
         let name = said.name.clone();
-        let left = self.disks.stranded(&name)?;
-        if left > Pages(0) {
-            self.disks.retract(&name)?;
-            return Err(DiskError::Stranded { name, left });
+        self.named
+            .lock()
+            .insert(name.clone(), Named { said, closed });
+        match self.disks.stranded(&name)? {
+            Pages(0) => Ok(()),
+            left => {
+                self.retract(&name)?;
+                Err(DiskError::Stranded { name, left })
+            }
         }
-        self.named.lock().insert(name, Named { said, closed });
-        Ok(())
     }
 
     /// Opens a disk that is closed.
