@@ -101,7 +101,10 @@ fn disk_line(disk: &DiskStatus) -> String {
         ..
     } = &disk.settings;
     if disk.state == DiskState::Closed {
-        return format!("{name}: closed, {}", disk.why);
+        return format!(
+            "{name}: closed, {}; mend that, then: sublet disk open {name}",
+            disk.why
+        );
     }
     let places: Vec<String> = listen.iter().map(DiskListen::to_string).collect();
     let (size, places) = (disk.size, places.join(", "));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use sublet_client::messages::{DiskStatus, LeftBehind};
+use sublet_client::messages::{DiskState, DiskStatus, LeftBehind};
 use sublet_types::{Bytes, DiskSettings, Pages};
 
 use super::{left, paste};
@@ -48,9 +48,13 @@ pub(super) fn page(disk: &DiskStatus, left: Option<&LeftBehind>) -> String {
 
 fn facts(disk: &DiskStatus) -> Vec<(&'static str, String)> {
     let settings = &disk.settings;
-    let state = match disk.why.as_str() {
-        "" => disk.state.name().to_owned(),
-        why => format!("{}: {why}", disk.state.name()),
+    let state = match (disk.state, disk.why.as_str()) {
+        (state, "") => state.name().to_owned(),
+        (DiskState::Closed, why) => format!(
+            "closed: {why}; mend that, then: sublet disk open {0}; or have it forgotten: sublet disk remove {0}",
+            settings.name
+        ),
+        (state, why) => format!("{}: {why}", state.name()),
     };
     let rate = disk.hit_rate();
     let rate = rate.map_or(String::new(), |rate| {
