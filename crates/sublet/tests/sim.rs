@@ -126,6 +126,10 @@ fn what_makes_no_sense_is_told_with_place_and_remedy() {
             "did you mean greedy?",
         ),
         (vec!["compare", "--evictions", "mru"], "mru"),
+        (
+            vec!["run", "mixed", "--plot", "/nonesuch/a.svg"],
+            "nothing can be written to /nonesuch",
+        ),
         (vec!["compare", "--trace", &picture], "(--format)"),
         (
             vec!["compare", "--trace", &picture, "--client", "0"],
@@ -178,10 +182,7 @@ fn what_cannot_be_done_is_a_failure_of_its_own() {
         (vec!["compare", "--trace", "/"], "is a directory"),
         (vec!["compare", "--trace", &empty], "holds no access"),
         (vec!["run", &follows], "cannot open gone.lis"),
-        (
-            vec!["run", &small, "--plot", "/nonesuch/a.svg"],
-            "--plot wants",
-        ),
+        (vec!["run", &small, "--plot", "/dev/full"], "--plot wants"),
     ] {
         let output = sublet(&arguments);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
