@@ -1,6 +1,9 @@
 //! Requests that their disk has and has not answered.
 
+use std::sync::Arc;
+
 use super::wire::requests::Ask;
+use crate::block::Disk;
 
 /// A request in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +20,18 @@ pub(super) struct Flight {
     pub(super) len: u32,
     /// Bytes of its buffer.
     pub(super) held: usize,
+    /// Who answers it.
+    pub(super) disk: DiskId,
+}
+
+/// A disk, for as long as it is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DiskId(usize);
+
+impl DiskId {
+    pub(super) fn of(disk: &Arc<dyn Disk>) -> DiskId {
+        DiskId(Arc::as_ptr(disk).cast::<()>().addr())
+    }
 }
 
 /// A connection of a worker, by its place and by a number that no other in that place ever has.
@@ -83,6 +98,7 @@ mod tests {
             at: 0,
             len: 1,
             held: 1,
+            disk: DiskId(0),
         }
     }
 

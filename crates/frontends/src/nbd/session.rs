@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::flights::{Flight, Whose};
+use super::flights::{DiskId, Flight, Whose};
 use super::map::Exports;
 use super::metrics::Tally;
 use super::negotiate::{self, Haggling, Tls};
@@ -251,18 +251,21 @@ impl Session {
             workplace,
         };
         asking.answer(&flight, &outcome);
-        asking.workplace.take_back(outcome.buffer, flight.held);
+        asking
+            .workplace
+            .take_back(flight.disk, outcome.buffer, flight.held);
     }
 
     /// Gives back what a conversation that ends still holds; what is in flight comes back by itself.
     pub(super) fn end(self, workplace: &mut Workplace) {
         if let Stage::Serving(Serving {
             payload: Some(Payload::Kept { buffer, .. }),
+            disk,
             ..
         }) = self.stage
         {
             let held = buffer.len();
-            workplace.take_back(buffer, held);
+            workplace.take_back(DiskId::of(&disk), buffer, held);
         }
     }
 }
@@ -313,14 +316,19 @@ impl Asking<'_> {
         }
     }
 
+    fn disk(&self) -> DiskId {
+        DiskId::of(&self.serving.disk)
+    }
+
     /// Why a request that may need `len` bytes cannot be heard yet.
     fn must_wait(&self, len: usize) -> Option<Next> {
         let is_full =
             *self.in_flight >= IN_FLIGHT_MAX || *self.in_flight_bytes + len > IN_FLIGHT_BYTES_MAX;
+        let has_room = self.workplace.has_room(self.disk(), len);
         match *self.in_flight {
-            0 if self.workplace.has_room(len) => None,
+            0 if has_room => None,
             0 => Some(Next::Park),
-            _ if is_full || !self.workplace.has_room(len) => Some(Next::Hold),
+            _ if is_full || !has_room => Some(Next::Hold),
             _ => None,
         }
     }
@@ -352,7 +360,7 @@ impl Asking<'_> {
         self.serving.payload = Some(Payload::Kept {
             head,
             lasting,
-            buffer: self.workplace.buffer(len),
+            buffer: self.workplace.buffer(self.disk(), len),
             got: 0,
         });
         Step::Took(HEAD_BYTES)
@@ -406,7 +414,7 @@ impl Asking<'_> {
             self.done_at_once(head.cookie);
             return;
         }
-        let mut buffer = self.workplace.buffer(payload.len());
+        let mut buffer = self.workplace.buffer(self.disk(), payload.len());
         buffer.copy_from_slice(payload);
         self.depart(head, Ask::Write { lasting }, buffer);
     }
@@ -415,7 +423,7 @@ impl Asking<'_> {
         self.count_write(buffer.len());
         if self.serving.desk.write(head.at, &buffer, lasting) {
             let held = buffer.len();
-            self.workplace.take_back(buffer, held);
+            self.workplace.take_back(self.disk(), buffer, held);
             self.done_at_once(head.cookie);
             return;
         }
@@ -460,7 +468,7 @@ impl Asking<'_> {
             return;
         }
         self.out.give_back(len);
-        let buffer = self.workplace.buffer(head.len as usize);
+        let buffer = self.workplace.buffer(self.disk(), head.len as usize);
         self.depart(head, Ask::Read, buffer);
     }
 
@@ -512,6 +520,7 @@ impl Asking<'_> {
             at: head.at,
             len: head.len,
             held: buffer.len(),
+            disk: self.disk(),
         };
         self.send(flight, buffer);
     }

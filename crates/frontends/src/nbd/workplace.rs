@@ -5,10 +5,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::HELD_MAX;
-use super::flights::{Flight, Flights};
+use super::flights::{DiskId, Flight, Flights};
 use super::queue::Queue;
 use crate::block::{Buffer, Desk, Disk, Outcomes, Request, Verb};
 use crate::tenancy::Doorman;
+
+/// What one disk's requests may hold of [`HELD_MAX`]: while it does not answer, others' go on. One alone may have more.
+const HELD_BY_DISK_MAX: usize = HELD_MAX / 4;
 
 /// Buffers that a worker keeps for reuse, and the largest of them, bytes.
 const SPARE_BUFFERS_MAX: usize = 64;
@@ -28,6 +31,10 @@ pub(super) struct Workplace {
     rooms: Vec<Vec<u8>>,
     /// What flights, payloads on their way in and queues hold, bytes.
     pub(super) held: usize,
+    /// What each disk's requests hold of it; none whose hold nothing.
+    held_by_disk: Vec<(DiskId, usize)>,
+    /// Whether memory was given back since somebody last looked.
+    pub(super) was_freed: bool,
     /// Connections that read where their replies lie.
     pub(super) lent: usize,
 }
@@ -43,6 +50,8 @@ impl Workplace {
             buffers: Vec::with_capacity(SPARE_BUFFERS_MAX),
             rooms: Vec::with_capacity(SPARE_ROOMS_MAX),
             held: 0,
+            held_by_disk: Vec::new(),
+            was_freed: false,
             lent: 0,
         }
     }
@@ -63,29 +72,53 @@ impl Workplace {
         self.desks.retain(|(disk, _)| disk.name() != name);
     }
 
-    /// Whether a connection that has nothing in flight may hold `len` bytes more.
-    pub(super) fn has_room(&self, len: usize) -> bool {
-        self.held == 0 || self.held + len <= HELD_MAX
+    /// Whether a request to a disk may hold `len` bytes more.
+    pub(super) fn has_room(&self, disk: DiskId, len: usize) -> bool {
+        let by_disk = self.held_by_disk.iter().find(|(known, _)| *known == disk);
+        let is_fair = by_disk.is_none_or(|(_, held)| held + len <= HELD_BY_DISK_MAX);
+        is_fair && (self.held == 0 || self.held + len <= HELD_MAX)
     }
 
-    /// A buffer of `len` bytes, whatever they are.
-    pub(super) fn buffer(&mut self, len: usize) -> Buffer {
+    /// A buffer of `len` bytes, whatever they are, for a request to a disk.
+    pub(super) fn buffer(&mut self, disk: DiskId, len: usize) -> Buffer {
         let mut buffer = match len {
             0 => return Buffer::default(),
             _ => self.buffers.pop().unwrap_or_default(),
         };
         buffer.resize(len);
         self.held += len;
+        match self
+            .held_by_disk
+            .iter_mut()
+            .find(|(known, _)| *known == disk)
+        {
+            Some((_, held)) => *held += len,
+            None => self.held_by_disk.push((disk, len)),
+        }
         buffer
     }
 
     /// Takes a buffer back, of which `held` bytes were counted.
-    pub(super) fn take_back(&mut self, buffer: Buffer, held: usize) {
-        self.held -= held;
+    pub(super) fn take_back(&mut self, disk: DiskId, buffer: Buffer, held: usize) {
+        self.recount(held, 0);
+        if let Some((_, of_disk)) = self
+            .held_by_disk
+            .iter_mut()
+            .find(|(known, _)| *known == disk)
+        {
+            *of_disk -= held;
+        }
+        self.held_by_disk.retain(|(_, held)| *held > 0);
         let fits = (1..=SPARE_BUFFER_BYTES_MAX).contains(&buffer.capacity());
         if fits && self.buffers.len() < SPARE_BUFFERS_MAX {
             self.buffers.push(buffer);
         }
+    }
+
+    /// What was `before` is `now`.
+    pub(super) fn recount(&mut self, before: usize, now: usize) {
+        self.held = self.held - before + now;
+        self.was_freed |= now < before;
     }
 
     /// A queue with room in it.

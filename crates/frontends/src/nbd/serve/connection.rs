@@ -234,7 +234,7 @@ impl Connection {
             }
         }
         let held = self.inbox.held() + self.outbox.held();
-        workplace.held = workplace.held - self.held_counted + held;
+        workplace.recount(self.held_counted, held);
         self.held_counted = held;
         turn
     }
@@ -254,7 +254,7 @@ impl Connection {
 
     /// Gives back what it holds of its workplace.
     pub(super) fn end(self, workplace: &mut Workplace) {
-        workplace.held -= self.held_counted;
+        workplace.recount(self.held_counted, 0);
         workplace.lent -= usize::from(self.outbox.is_lent());
         self.session.end(workplace);
     }

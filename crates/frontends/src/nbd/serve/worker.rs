@@ -253,7 +253,9 @@ impl Worker {
         let Whose { place, serial } = flight.whose;
         let connection = self.connections.get_mut(place);
         match connection.filter(|connection| connection.serial() == serial) {
-            None => self.workplace.take_back(outcome.buffer, flight.held),
+            None => self
+                .workplace
+                .take_back(flight.disk, outcome.buffer, flight.held),
             Some(connection) => {
                 connection.hear(flight, outcome, &mut self.workplace);
                 self.owe_turn(place);
@@ -315,7 +317,9 @@ impl Worker {
     /// Those that wait for memory go on once there is enough for any request.
     fn unpark(&mut self) {
         const ENOUGH_FREE: usize = HELD_MAX - REQUEST_BYTES_MAX as usize;
-        if self.parked.is_empty() || self.workplace.held > ENOUGH_FREE {
+        let may_be_enough =
+            std::mem::take(&mut self.workplace.was_freed) && self.workplace.held <= ENOUGH_FREE;
+        if self.parked.is_empty() || !may_be_enough {
             return;
         }
         for place in std::mem::take(&mut self.parked) {

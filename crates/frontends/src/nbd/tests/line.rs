@@ -6,9 +6,9 @@ use parking_lot::Mutex;
 use sublet_store::{PageSettings, Store, StoreSettings};
 use sublet_types::Bytes;
 
-use crate::block::{Outcome, Outcomes};
+use crate::block::{Disk, Outcome, Outcomes};
 use crate::nbd::Exports;
-use crate::nbd::flights::Whose;
+use crate::nbd::flights::{DiskId, Whose};
 use crate::nbd::negotiate::Tls;
 use crate::nbd::queue::Queue;
 use crate::nbd::session::{Next, Session};
@@ -87,6 +87,16 @@ impl Line {
     /// Others hold so many bytes from now on.
     pub(super) fn others_hold(&mut self, bytes: usize) {
         self.workplace.held = bytes;
+    }
+
+    /// Others' requests to a disk hold so many bytes more from now on.
+    pub(super) fn others_ask(&mut self, disk: &Arc<dyn Disk>, bytes: usize) {
+        self.workplace.buffer(DiskId::of(disk), bytes);
+    }
+
+    /// The disk of that name.
+    pub(super) fn disk(&self, name: &str) -> Arc<dyn Disk> {
+        self.exports.find(name).expect("there")
     }
 
     /// TLS is spoken from now on.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::fake_disk::{CHUNK_BYTES, FakeDisk, Mood};
 use super::line::{Line, contexts, option, request, wish};
-use crate::block::{REQUEST_BYTES_MAX, Shape};
+use crate::block::{Disk, REQUEST_BYTES_MAX, Shape};
 use crate::nbd::negotiate::Tls;
 use crate::nbd::session::Next;
 use crate::nbd::{Exports, HELD_MAX};
@@ -202,6 +202,19 @@ fn who_wants_more_memory_than_there_is_waits() {
     );
     line.others_hold(0);
     assert_eq!(errno(&mut line, 0, 0, 0, REQUEST_BYTES_MAX / 2), 0);
+}
+
+/// A backing that hangs holds what its own clients asked for, and no more.
+#[test]
+fn a_disk_that_does_not_answer_leaves_room_for_others() {
+    let mut line = line(false, false);
+    let shape = line.disk("a").shape();
+    let other: Arc<dyn Disk> = FakeDisk::shaped("b", shape, Mood::Prompt, None);
+    line.others_ask(&other, HELD_MAX / 2);
+    assert_eq!(errno(&mut line, 0, 0, 0, REQUEST_BYTES_MAX / 2), 0);
+    line.others_ask(&line.disk("a"), HELD_MAX / 4);
+    line.say(&request(0, 0, 5, 0, 4096));
+    assert_eq!((line.next, line.heard.len()), (Next::Park, 0));
 }
 
 #[test]
