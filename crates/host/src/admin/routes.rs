@@ -206,7 +206,7 @@ fn of_disk(error: &DiskError) -> (StatusCode, String) {
         DiskError::LeftBehind { name, .. } => (
             StatusCode::CONFLICT,
             format!(
-                "add it again with the same name and backing and they are written; or give them up: sublet disk remove {name} --force"
+                "add it again with the same name, tenant and backing and they are written; or give them up: sublet disk remove {name} --force"
             ),
         ),
         _ => (StatusCode::UNPROCESSABLE_ENTITY, String::new()),

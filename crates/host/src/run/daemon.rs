@@ -384,6 +384,10 @@ impl Daemon {
     }
 
     fn process(&self) -> DaemonStatus {
+        let resident = process::resident().unwrap_or_default();
+        let allocated = heap::allocated() + lent_bytes() + self.shelf.stage_bytes();
+        // Who was given memory may not have touched it yet.
+        let most = resident - self.premises.store.held();
         DaemonStatus {
             release: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
@@ -391,8 +395,8 @@ impl Daemon {
             threads: self.config.threads,
             config: self.file.as_ref().map(|file| file.display().to_string()),
             admin: self.config.admin.socket.display().to_string(),
-            resident: process::resident().unwrap_or_default(),
-            overhead: self.fixed + heap::allocated() + lent_bytes() + self.shelf.stage_bytes(),
+            resident,
+            overhead: (self.fixed + allocated).min(most),
             ending: self.is_ending(),
         }
     }

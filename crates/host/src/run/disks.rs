@@ -146,7 +146,9 @@ impl Shelf {
         if self.named.lock().contains_key(&said.name) {
             return Err(DiskError::Exists(said.name.clone()));
         }
-        self.disks.add(said, History::Unknown)?;
+        self.disks
+            .add(said, History::Unknown)
+            .map_err(|error| self.without_loss(error, &said.name))?;
         let (said, closed) = (said.clone(), None);
         let name = said.name.clone();
         self.named
@@ -158,6 +160,17 @@ impl Shelf {
                 self.retract(&name)?;
                 Err(DiskError::Stranded { name, left })
             }
+        }
+    }
+
+    /// Whoever is told to delete another tenant's file has to know that pages for it are left.
+    fn without_loss(&self, error: DiskError, name: &DiskName) -> DiskError {
+        match (error, self.disks.left_of(name)) {
+            (DiskError::OfAnother { .. }, left) if left > Pages(0) => DiskError::LeftBehind {
+                name: name.clone(),
+                left,
+            },
+            (error, _) => error,
         }
     }
 
