@@ -53,8 +53,7 @@ fn a_keeper_that_is_ended_is_followed_by_another() {
         &place,
     ]);
     let first = keeper_of(&folder).expect("a keeper");
-    let killed = Command::new("kill").args(["-9", &first]).status();
-    assert!(killed.expect("kill runs").success());
+    signal("-9", &first);
     let until = Instant::now() + Duration::from_secs(10);
     let second = loop {
         match keeper_of(&folder).filter(|pid| *pid != first) {
@@ -75,6 +74,44 @@ fn a_keeper_that_is_ended_is_followed_by_another() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert!(ended(), "it ended with the daemon");
+}
+
+/// The kernel hangs up on stopped processes that a killed daemon leaves behind.
+#[test]
+fn a_keeper_that_is_stopped_when_its_daemon_is_killed_has_its_pages_all_the_same() {
+    let folder = Folder::new();
+    let daemon = folder.serve();
+    let place = format!("unix:{}", folder.path("swap.sock").display());
+    folder.ask(&[
+        "disk",
+        "add",
+        "swap",
+        "--tenant",
+        "t",
+        "--kind",
+        "swap",
+        "--size",
+        "1MiB",
+        "--durability",
+        "memory",
+        "--listen",
+        &place,
+    ]);
+    let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
+    assert_eq!(guest.write_page(7, 5), 0);
+    let keeper = keeper_of(&folder).expect("a keeper");
+    signal("-STOP", &keeper);
+    daemon.kill();
+    signal("-CONT", &keeper);
+    let _next = folder.serve();
+    let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
+    assert!(guest.read_page(7) == [5; 4096]);
+    assert_eq!(keeper_of(&folder), Some(keeper));
+}
+
+fn signal(which: &str, pid: &str) {
+    let sent = Command::new("kill").args([which, pid]).status();
+    assert!(sent.expect("kill runs").success());
 }
 
 #[test]

@@ -25,6 +25,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
+use signal_hook::consts::SIGHUP;
 
 use super::{Preface, Stage};
 
@@ -324,6 +325,8 @@ fn answer_of(socket: &Path, child: &mut Child) -> io::Result<Pid> {
 pub fn keep(socket: &Path) -> io::Result<()> {
     // It was started by a name that says nothing (`exe`).
     rustix::thread::set_name(c"sublet-keep")?;
+    // The kernel hangs up on a group that is stopped when its last parent dies: just when it is needed.
+    signal_hook::flag::register(SIGHUP, Arc::default())?;
     let kept = io::stdin().as_fd().try_clone_to_owned()?;
     if fs::symlink_metadata(socket).is_ok_and(|there| there.file_type().is_socket()) {
         fs::remove_file(socket)?;
