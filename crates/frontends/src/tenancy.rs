@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use sublet_store::{
-    Ear, Entry, Get, Item, Lookup, PageKey, PoolError, Put, Reading, Refused, Spill, Store,
+    Blank, Ear, Entry, Get, Item, Lookup, PageKey, PoolError, Put, Reading, Refused, Spill, Store,
     TenantFigures, TooManyWorkers, Worker,
 };
 use sublet_types::{ObjectId, PoolFlags, PoolId, Second, SharedName, TenantId};
@@ -388,7 +388,7 @@ impl Tenancy {
     }
 
     /// Puts a page: `fill` writes all its bytes, once, if it is stored.
-    pub fn put_page(&self, key: PageKey, fill: impl FnOnce(&mut [u8])) -> Put {
+    pub fn put_page(&self, key: PageKey, fill: impl FnOnce(&mut Blank<'_>)) -> Put {
         self.worker.put_page(self.tenant, key, self.now(), fill)
     }
 
@@ -398,7 +398,7 @@ impl Tenancy {
         &self,
         key: PageKey,
         count: u32,
-        fill: impl FnMut(u32, &mut [u8]),
+        fill: impl FnMut(u32, &mut Blank<'_>),
         told: impl FnMut(u32, Put),
     ) {
         self.worker
@@ -409,7 +409,7 @@ impl Tenancy {
     pub fn put_pages(
         &self,
         keys: &[PageKey],
-        fill: impl FnMut(usize, &mut [u8]),
+        fill: impl FnMut(usize, &mut Blank<'_>),
         told: impl FnMut(usize, Put),
     ) {
         self.worker

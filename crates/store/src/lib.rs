@@ -21,7 +21,7 @@ mod tests;
 pub use api::*;
 #[cfg(any(test, feature = "fake"))]
 pub use arena::fake;
-pub use arena::{Exhausted, Mapped, Memory};
+pub use arena::{Blank, Exhausted, Mapped, Memory};
 pub use items::{AUDIENCE_WAITING_MAX, Ear, Entry, Evicted};
 pub use store::{Store, Worker};
 pub use tenants::TENANTS_MAX;

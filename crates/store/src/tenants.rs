@@ -12,6 +12,10 @@ use crate::arena::PageKind;
 use crate::items::{Audience, Segments, Tally};
 use crate::pages::Holdings;
 
+/// Who has fewer blocks of pages than this, 64 MiB, has most of them in the processor's caches: there to look ahead, or to
+/// write past them, costs more than it brings.
+const BEYOND_CACHES: u32 = if cfg!(test) { 1 } else { 32 };
+
 /// The most tenants of a daemon.
 pub const TENANTS_MAX: usize = 1024;
 
@@ -276,6 +280,11 @@ impl Tenant {
         holdings.map_or(0, |holdings| {
             PageKind::ALL.map(|kind| holdings.blocks(kind)).iter().sum()
         })
+    }
+
+    /// Whether it has more pages than the processor's caches hold most of.
+    pub(crate) fn has_more_than_caches(&self) -> bool {
+        self.held_by_pages() >= BEYOND_CACHES
     }
 
     pub(crate) fn gained_block(&self) {

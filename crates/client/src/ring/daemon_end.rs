@@ -3,6 +3,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 use rustix::fs::{MemfdFlags, SealFlags};
@@ -168,6 +169,13 @@ impl DaemonEnd {
         let bytes = page.len().min(SLOT_BYTES);
         let at = self.shape.slot_at(slot.0);
         self.mapped.copy_out(at, &mut page[..bytes]);
+    }
+
+    /// Where a page's bytes lie in its slot, for as long as this end is there; the client may write to them all the
+    /// while.
+    pub fn page_place(&self, slot: PageSlot) -> NonNull<[u8; SLOT_BYTES]> {
+        let at = self.shape.slot_at(slot.0);
+        self.mapped.place(at, SLOT_BYTES).cast()
     }
 
     /// Copies a page into its slot.

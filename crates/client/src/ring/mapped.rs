@@ -125,7 +125,8 @@ impl Mapped {
         first
     }
 
-    fn place(&self, at: usize, bytes: usize) -> NonNull<u8> {
+    /// Where bytes lie, as long as this is there.
+    pub(super) fn place(&self, at: usize, bytes: usize) -> NonNull<u8> {
         let fits = at <= self.bytes && bytes <= self.bytes - at;
         assert!(fits, "{bytes} bytes at {at} are outside of the ring");
         // SAFETY: `at` is within the mapping or one past it, as just checked.

@@ -7,6 +7,7 @@
 mod map;
 pub mod metrics;
 mod pages;
+mod passing;
 pub mod serve;
 mod session;
 #[cfg(test)]

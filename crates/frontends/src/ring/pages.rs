@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sublet_client::ring::{Get, Key, Put, Refusal};
-use sublet_store::{PageKey, PoolError, PutRefused, Spill};
+use sublet_store::{Blank, PageKey, PoolError, PutRefused, Spill};
 use sublet_types::{ObjectId, PoolFlags, PoolId, SharedName, TenantId};
 
 use crate::tenancy::{Doorman, Tenancy};
@@ -29,7 +29,7 @@ pub(crate) trait Pages {
     fn put_pages(
         &self,
         keys: &[PageKey],
-        fill: impl FnMut(usize, &mut [u8]),
+        fill: impl FnMut(usize, &mut Blank<'_>),
         told: impl FnMut(usize, Put),
     );
 
@@ -86,7 +86,7 @@ impl Pages for Tenancy {
     fn put_pages(
         &self,
         keys: &[PageKey],
-        fill: impl FnMut(usize, &mut [u8]),
+        fill: impl FnMut(usize, &mut Blank<'_>),
         mut told: impl FnMut(usize, Put),
     ) {
         use sublet_store::Put as Stored;

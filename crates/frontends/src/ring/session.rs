@@ -11,13 +11,14 @@ use sublet_client::ring::layout::{Completion, Outcome, Submission};
 use sublet_client::ring::{
     Bell, DaemonEnd, Fault, Garbage, Get, PageSlot, Put, Refusal, SlotRun, hello,
 };
-use sublet_store::{PageKey, Spill};
+use sublet_store::{Blank, PageKey, Spill};
 use sublet_types::{PoolFlags, PoolId, SharedName};
 
 use super::Settings;
 use super::map::{Known, Names, Pools, Restored};
 use super::metrics::{Figures, Operation, Tally};
 use super::pages::{Pages, page_key};
+use super::passing::read_page;
 use super::wire::{self, PageRun, Request};
 
 /// What one turn of a connection may cost before others get theirs, but for the batch that exceeds it: an entry, and each
@@ -270,7 +271,7 @@ impl Session {
         let Together {
             keys, slots, puts, ..
         } = &mut together;
-        let fill = |n: usize, page: &mut [u8]| self.end.read_page(slots[n], page);
+        let fill = |n: usize, page: &mut Blank<'_>| read_page(&self.end, slots[n], page);
         puts.resize(keys.len(), Put::Refused(Refusal::Failed));
         place.pages.put_pages(keys, fill, |n, put| puts[n] = put);
         self.tell(place, requests, puts, |session, submission, puts| {

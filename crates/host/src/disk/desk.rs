@@ -53,8 +53,7 @@ impl DiskDesk {
     fn stage(&self, swap: &Swap, page: u64, bytes: &[u8]) -> bool {
         let follow = || {
             let key = key(self.disk.pool, page);
-            self.tenancy
-                .put_page(key, |frame| frame.copy_from_slice(bytes));
+            self.tenancy.put_page(key, |frame| frame.write(bytes));
         };
         swap.put(page, bytes, follow)
     }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use sublet_frontends::block::{Buffer, Extent, Fault};
+use sublet_store::Blank;
 use sublet_store::disk::Coming;
 use sublet_types::{Durability, PAGE_BYTES};
 
@@ -183,8 +184,8 @@ impl Floor {
     /// Puts pages of one object.
     fn put_run(&self, cover: &Cover, pages: Range<u64>, room: &Buffer) {
         let first = pages.start;
-        let fill = |n, frame: &mut [u8]| {
-            frame.copy_from_slice(&room[cover.place(first + u64::from(n))]);
+        let fill = |n, frame: &mut Blank<'_>| {
+            frame.write(&room[cover.place(first + u64::from(n))]);
         };
         let count = (pages.end - first) as u32;
         self.tenancy
@@ -192,9 +193,8 @@ impl Floor {
     }
 
     fn put(&self, page: u64, bytes: &[u8]) {
-        self.tenancy.put_page(key(self.disk.pool, page), |frame| {
-            frame.copy_from_slice(bytes)
-        });
+        self.tenancy
+            .put_page(key(self.disk.pool, page), |frame| frame.write(bytes));
     }
 
     fn forget(&self, pages: Range<u64>) {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sublet_store::{
-    Get as StoreGet, Mapped, PageKey, PageSettings, PoolError, Release, Spill, Store,
+    Blank, Get as StoreGet, Mapped, PageKey, PageSettings, PoolError, Release, Spill, Store,
     StoreSettings, TenantError, TooManyWorkers, Worker,
 };
 use sublet_types::{
@@ -246,7 +246,7 @@ fn limit_of(total: Pages) -> Bytes {
 
 impl Tier for StoreTier {
     fn put(&mut self, page: TierPage, stamp: Stamp, now: Moment) -> Put {
-        let fill = |bytes: &mut [u8]| {
+        let fill = |bytes: &mut Blank<'_>| {
             let (first, second) = bytes.split_at_mut(STAMP);
             first.copy_from_slice(&stamp.0);
             second.copy_from_slice(&stamp.0);

@@ -7,6 +7,7 @@
 
 #![allow(unsafe_code)]
 
+mod blank;
 mod block;
 mod epochs;
 mod memory;
@@ -20,6 +21,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use parking_lot::Mutex;
 use sublet_types::{Bytes, Second};
 
+pub use blank::Blank;
+pub(crate) use blank::settle;
 pub(crate) use block::{Block, BlockId, Claimant, GENERATION_BITS, Lives, PageKind};
 pub(crate) use epochs::PinSlot;
 use epochs::{Epoch, Epochs};

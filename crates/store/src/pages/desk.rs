@@ -4,20 +4,21 @@ use std::ops::Range;
 
 use sublet_types::{ObjectId, PageIndex, PoolId, Second};
 
+use super::arrivals::{Arrivals, TOGETHER_MAX};
 use super::directory::Whereabouts;
 use super::key::{EXTENT_PAGES, Key};
 use super::opened::Opened;
 use super::pools::Pool;
 use super::{Aside, Pages};
 use crate::api::{Get, PageKey, Put, PutRefused};
-use crate::arena::{PageKind, claim};
+use crate::arena::{Blank, PageKind, claim};
 use crate::tenants::Tenant;
 
 /// Pages that are flushed in one go, while their shard stays locked.
 pub(super) const FLUSHED_AT_ONCE: usize = 4096;
 
 /// Pages of a run that are copied while their shard stays locked, at the most: some microseconds for who waits.
-const LOCKED_RUN: u32 = 16;
+const LOCKED_RUN: u32 = TOGETHER_MAX as u32;
 
 pub(super) const NO_POOL: Put = Put::Refused(PutRefused::NoPool);
 
@@ -113,7 +114,7 @@ impl<'a> Desk<'a> {
     }
 
     /// Puts a page, if a frame can be had without leaving the shard.
-    pub(crate) fn try_put<F: FnOnce(&mut [u8])>(
+    pub(crate) fn try_put<F: FnOnce(&mut Blank<'_>)>(
         &self,
         key: PageKey,
         displacing: Displacing,
@@ -123,7 +124,9 @@ impl<'a> Desk<'a> {
             None => Tried::Done(NO_POOL),
             Some(mut open) => {
                 open.expect_put();
-                let tried = open.put(displacing, fill);
+                let mut arrivals = Arrivals::new(self.pages, open.owner);
+                let tried = open.put(displacing, &mut arrivals, fill);
+                arrivals.settle();
                 if let Tried::Done(put) = &tried {
                     open.count_put(*put);
                     if put.is_stored() {
@@ -154,7 +157,7 @@ impl<'a> Desk<'a> {
         &self,
         key: PageKey,
         part: Range<u32>,
-        fill: &mut impl FnMut(u32, &mut [u8]),
+        fill: &mut impl FnMut(u32, &mut Blank<'_>),
         told: &mut impl FnMut(u32, Put),
     ) -> (u32, Option<Lack<'a>>) {
         let part = part.start..part.end.min(part.start + LOCKED_RUN);
@@ -164,10 +167,11 @@ impl<'a> Desk<'a> {
         };
         let pool = open.pool;
         let (mut stored, mut lack) = (false, None);
+        let mut arrivals = Arrivals::new(self.pages, open.owner);
         let stopped = part.clone().find(|n| {
             open.turn_to(key.index.0 + n);
             open.expect_put();
-            match open.put(Displacing::IfBound, |page| fill(*n, page)) {
+            match open.put(Displacing::IfBound, &mut arrivals, |page| fill(*n, page)) {
                 Tried::Done(put) => {
                     open.count_put(put);
                     stored |= put.is_stored();
@@ -178,6 +182,7 @@ impl<'a> Desk<'a> {
             }
             lack.is_some()
         });
+        arrivals.settle();
         drop(open);
         if stored {
             self.note_toucher(key, pool);

@@ -22,6 +22,7 @@ use parking_lot::{Mutex, MutexGuard};
 use sublet_types::PoolId;
 
 use super::Pages;
+use super::arrivals::{Arrivals, TOGETHER_MAX};
 use super::desk::{Desk, Displacing, Tried};
 use super::directory::{Led, Whereabouts};
 use super::frame::{FrameId, Queue};
@@ -31,21 +32,17 @@ use super::opened::Opened;
 use super::pools::Pool;
 use super::shard::Shard;
 use crate::api::{Get, PageKey, Put};
-use crate::arena::{PageKind, Wanted};
+use crate::arena::{Blank, PageKind, Wanted};
 use crate::tenants::Tenant;
 
 /// Pages of a group, at the most: a few microseconds for who waits for one of its shards.
-const GROUP: usize = 16;
+const GROUP: usize = TOGETHER_MAX;
 
 /// Looks at a shard that somebody else holds, before one sleeps until it is unlocked: some ten microseconds.
 const LOOKS: usize = 512;
 
 /// The place of a shard that was not seen.
 const UNSEEN: u8 = u8::MAX;
-
-/// Who has fewer blocks than this, 64 MiB, has most of it in the processor's caches: there a look ahead costs more than
-/// it brings.
-const BLOCKS_MIN: u32 = if cfg!(test) { 1 } else { 32 };
 
 /// What will happen to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,7 +219,7 @@ impl<'a> Desk<'a> {
         for member in &mut group.members {
             *member = joining.next();
         }
-        if self.tenant.held_by_pages() >= BLOCKS_MIN {
+        if self.tenant.has_more_than_caches() {
             group.look_ahead();
         }
         group
@@ -281,12 +278,12 @@ impl<'a> Group<'a> {
     pub(crate) fn put(
         self,
         left: &mut Left,
-        mut fill: impl FnMut(usize, &mut [u8]),
+        mut fill: impl FnMut(usize, &mut Blank<'_>),
         mut told: impl FnMut(usize, Put),
     ) -> Option<(usize, &'a Tenant, PageKind)> {
         let mut needs = None;
-        self.each(left, |n, open| {
-            match open.put(Displacing::Here, |page| fill(n, page)) {
+        self.each(left, |n, open, arrivals| {
+            match open.put(Displacing::Here, arrivals, |page| fill(n, page)) {
                 Tried::Done(put) => {
                     open.count_put(put);
                     told(n, put);
@@ -309,7 +306,7 @@ impl<'a> Group<'a> {
         mut visit: impl FnMut(usize, &[u8]),
         mut told: impl FnMut(usize, Get),
     ) {
-        self.each(left, |n, open| {
+        self.each(left, |n, open, _| {
             if open.is_on_disk() {
                 return Went::Alone;
             }
@@ -320,13 +317,18 @@ impl<'a> Group<'a> {
 
     /// Opens one member after the other. From where one goes by itself no other is opened: what comes after it there may
     /// be the same page.
-    fn each(mut self, left: &mut Left, mut open_one: impl FnMut(usize, &mut Opened<'a>) -> Went) {
+    fn each(
+        mut self,
+        left: &mut Left,
+        mut open_one: impl FnMut(usize, &mut Opened<'a>, &mut Arrivals<'a>) -> Went,
+    ) {
         let desk = self.desk;
         if self.members[0].is_none() {
             return self.give_way(left);
         }
         let holdings = desk.pages.holdings(desk.tenant);
         let mut alone = Places::default();
+        let mut arrivals = Arrivals::new(desk.pages, desk.tenant);
         for member in self.members.iter().flatten() {
             let n = member.n;
             let seen = &mut self.shards.seen[member.shard];
@@ -346,15 +348,19 @@ impl<'a> Group<'a> {
                 luck: desk.luck.wrapping_add(n as u64),
                 worker: desk.worker,
             };
-            let went = open_one(n, &mut open);
+            let went = open_one(n, &mut open, &mut arrivals);
             left.together.strike(n);
             match went {
                 Went::Done => {}
                 Went::Alone => {
                     alone.add(n);
+                    arrivals.settle();
                     continue;
                 }
-                Went::First => break,
+                Went::First => {
+                    arrivals.settle();
+                    break;
+                }
             }
             *seen = Some(Held {
                 shard: open.shard,
@@ -362,6 +368,7 @@ impl<'a> Group<'a> {
                 next: None,
             });
         }
+        arrivals.settle();
         left.alone.0 |= alone.0;
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use parking_lot::MutexGuard;
 use sublet_types::{PageIndex, PoolId, Second};
 
+use super::arrivals::Arrivals;
 use super::desk::{Displacing, FLUSHED_AT_ONCE, NO_POOL, Tried};
 use super::directory::{Standing, Whereabouts, has_room};
 use super::evict::{Patience, evict};
@@ -15,7 +16,7 @@ use super::pools::{Pool, Space};
 use super::shard::{SampledUse, Shard};
 use super::{Aside, Pages};
 use crate::api::{Get, Put, PutRefused};
-use crate::arena::{Block, PageKind};
+use crate::arena::{Blank, Block, PageKind};
 use crate::eviction::Page;
 use crate::tenants::Tenant;
 
@@ -98,9 +99,11 @@ impl Opened<'_> {
         self.shard.sample(hash, SampledUse::Put);
     }
 
-    pub(super) fn put<'b, F: FnOnce(&mut [u8])>(
+    /// Puts the page. Whoever unlocks its shard has what came settled first.
+    pub(super) fn put<'b, F: FnOnce(&mut Blank<'_>)>(
         &mut self,
         displacing: Displacing,
+        arrivals: &mut Arrivals<'_>,
         fill: F,
     ) -> Tried<'b, F>
     where
@@ -109,7 +112,7 @@ impl Opened<'_> {
         let mut standing = self.look();
         if let Standing::Here(frame) = standing {
             if self.is_valid(frame) {
-                return Tried::Done(self.replace(frame, fill));
+                return Tried::Done(self.replace(frame, arrivals, fill));
             }
             self.flush_quietly();
             standing = self.look();
@@ -119,11 +122,8 @@ impl Opened<'_> {
             return Tried::Done(Put::Refused(PutRefused::Frozen));
         }
         let age = self.shard.directory.age();
-        let (frame, done) = match self.frame(displacing) {
-            Found::Free(frame) => {
-                self.block(frame).gain_page();
-                (frame, Put::Stored)
-            }
+        let (frame, done) = match self.frame(displacing, arrivals) {
+            Found::Free(frame) => (frame, Put::Stored),
             Found::Displaced(frame) => (frame, Put::Displaced),
             Found::NeedsBlock => {
                 let owner = self.pages.tenants.get(self.owner.id);
@@ -142,17 +142,23 @@ impl Opened<'_> {
         if self.shard.directory.age() != age {
             standing = self.look();
         }
-        let done = match self.store(frame, standing, fill) {
-            Ok(()) if is_known => Put::Replaced,
-            Ok(()) => done,
-            Err(refused) => Put::Refused(refused),
-        };
-        Tried::Done(done)
+        if let Err(refused) = self.store(frame, standing, arrivals, fill) {
+            return Tried::Done(Put::Refused(refused));
+        }
+        if done == Put::Stored {
+            arrivals.count(frame);
+        }
+        Tried::Done(if is_known { Put::Replaced } else { done })
     }
 
     /// Writes over a page that is there.
-    fn replace(&mut self, frame: FrameId, fill: impl FnOnce(&mut [u8])) -> Put {
-        self.pages.write(frame, fill);
+    fn replace(
+        &mut self,
+        frame: FrameId,
+        arrivals: &mut Arrivals<'_>,
+        fill: impl FnOnce(&mut Blank<'_>),
+    ) -> Put {
+        arrivals.write(frame, fill);
         match self.pool.kind() {
             PageKind::Ephemeral => {
                 let page = page(self.pages, frame, self.hash(), self.now);
@@ -168,18 +174,19 @@ impl Opened<'_> {
         Put::Replaced
     }
 
-    /// Puts a new page, or one that was on disk only, into a frame that its block counts already.
+    /// Puts a new page, or one that was on disk only, into a frame.
     fn store(
         &mut self,
         frame: FrameId,
         standing: Standing,
-        fill: impl FnOnce(&mut [u8]),
+        arrivals: &mut Arrivals<'_>,
+        fill: impl FnOnce(&mut Blank<'_>),
     ) -> Result<(), PutRefused> {
         let kind = self.pool.kind();
         if kind == PageKind::Persistent {
             self.keep(frame, standing)?;
         }
-        self.pages.write(frame, fill);
+        arrivals.write(frame, fill);
         // Entered last: what was written is on its way to memory meanwhile, and whoever unlocks has to wait for that.
         if kind == PageKind::Ephemeral {
             self.enter(frame, standing);
@@ -207,7 +214,6 @@ impl Opened<'_> {
             _ => {
                 let slot = self.space().and_then(|space| space.take());
                 let Some(slot) = slot else {
-                    self.block(frame).lose_page();
                     self.shard.free[PageKind::Persistent as usize].push(frames, frame);
                     return Err(PutRefused::SpillFull);
                 };
@@ -236,12 +242,13 @@ impl Opened<'_> {
     }
 
     /// A frame for a new page.
-    fn frame(&mut self, displacing: Displacing) -> Found {
+    fn frame(&mut self, displacing: Displacing, arrivals: &mut Arrivals<'_>) -> Found {
         let kind = self.pool.kind();
         let mut patience = Patience::default();
         if let Some(frame) = self.free_frame(kind, &mut patience) {
             return Found::Free(frame);
         }
+        arrivals.count_all();
         let arena = &self.pages.arena;
         let bound = self.owner.is_at_limit(1, arena.block_bytes());
         if kind == PageKind::Persistent {

@@ -111,7 +111,7 @@ impl Worker {
         let tenant = self.items().tenants.get(id);
         let tenant = tenant.ok_or(RestoreError::Pool(PoolError::NoTenant))?;
         for _ in 0..LOAD_ATTEMPTS_MAX {
-            let refused = match self.put_page(id, key, now, |page| page.copy_from_slice(bytes)) {
+            let refused = match self.put_page(id, key, now, |page| page.write(bytes)) {
                 Put::Refused(refused) => refused,
                 Put::Stored | Put::Displaced => return Ok(true),
                 Put::Replaced => return Ok(false),

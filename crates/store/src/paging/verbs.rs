@@ -3,6 +3,7 @@
 use sublet_types::{ObjectId, PageIndex, PoolId, Second, TenantId};
 
 use crate::api::*;
+use crate::arena::Blank;
 use crate::pages::{Desk, Displacing, Lack, PageVerb, Places, Tried};
 use crate::store::{Pin, Worker};
 
@@ -16,18 +17,18 @@ impl Worker {
         tenant: TenantId,
         key: PageKey,
         now: Second,
-        fill: impl FnOnce(&mut [u8]),
+        fill: impl FnOnce(&mut Blank<'_>),
     ) -> Put {
         let Some(tenant) = self.items().tenants.get(tenant) else {
             return Put::Refused(PutRefused::NoPool);
         };
         let _pin = Pin::new(self);
-        let fill = |page: &mut [u8]| self.lending(|| fill(page));
+        let fill = |page: &mut Blank<'_>| self.lending(|| fill(page));
         self.put_at(&self.desk(tenant, now), key, Displacing::IfBound, fill)
     }
 
     /// Puts a page, with blocks found for it where that is needed.
-    fn put_at<F: FnOnce(&mut [u8])>(
+    fn put_at<F: FnOnce(&mut Blank<'_>)>(
         &self,
         desk: &Desk<'_>,
         key: PageKey,
@@ -77,7 +78,7 @@ impl Worker {
         tenant: TenantId,
         keys: &[PageKey],
         now: Second,
-        mut fill: impl FnMut(usize, &mut [u8]),
+        mut fill: impl FnMut(usize, &mut Blank<'_>),
         mut told: impl FnMut(usize, Put),
     ) {
         let Some(tenant) = self.items().tenants.get(tenant) else {
@@ -85,19 +86,19 @@ impl Worker {
         };
         for (begin, keys) in parts(keys) {
             let _pin = Pin::new(self);
-            let mut fill = |n, page: &mut [u8]| self.lending(|| fill(begin + n, page));
+            let mut fill = |n, page: &mut Blank<'_>| self.lending(|| fill(begin + n, page));
             let mut told = |n, put| told(begin + n, put);
             let mut left = self.desk(tenant, now).sort(keys);
             while !left.is_empty() {
                 let desk = self.desk(tenant, now);
                 for n in left.take_alone() {
-                    let fill = |page: &mut [u8]| fill(n, page);
+                    let fill = |page: &mut Blank<'_>| fill(n, page);
                     told(n, self.put_at(&desk, keys[n], Displacing::IfBound, fill));
                 }
                 let group = desk.gather(PageVerb::Put, keys, &left);
                 if let Some((n, owner, kind)) = group.put(&mut left, &mut fill, &mut told) {
                     let displacing = self.page_block(owner, kind, now);
-                    let fill = |page: &mut [u8]| fill(n, page);
+                    let fill = |page: &mut Blank<'_>| fill(n, page);
                     told(n, self.put_at(&desk, keys[n], displacing, fill));
                 }
             }
@@ -146,7 +147,7 @@ impl Worker {
         key: PageKey,
         count: u32,
         now: Second,
-        mut fill: impl FnMut(u32, &mut [u8]),
+        mut fill: impl FnMut(u32, &mut Blank<'_>),
         mut told: impl FnMut(u32, Put),
     ) {
         let Some(charged) = self.items().tenants.get(tenant) else {
@@ -154,7 +155,7 @@ impl Worker {
         };
         let within = run_len(key, count);
         let _pin = Pin::new(self);
-        let mut fill = |n, page: &mut [u8]| self.lending(|| fill(n, page));
+        let mut fill = |n, page: &mut Blank<'_>| self.lending(|| fill(n, page));
         let mut next = 0;
         while next < within {
             let desk = self.desk(charged, now);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use memmap2::MmapMut;
-use sublet_store::{Get, PageKey, PageSettings, Put, Store, StoreSettings, Worker};
+use sublet_store::{Blank, Get, PageKey, PageSettings, Put, Store, StoreSettings, Worker};
 use sublet_types::{
     Bytes, ObjectId, PAGE_BYTES, PageIndex, PoolFlags, PoolId, Second, TenantId, TenantSettings,
     Weight,
@@ -183,7 +183,7 @@ impl Client {
     fn put(&self, number: u32, generation: u64, buffer: &[u8]) -> Put {
         let key = self.key(number, generation);
         self.worker
-            .put_page(self.tenant, key, NOW, |page| page.copy_from_slice(buffer))
+            .put_page(self.tenant, key, NOW, |page| page.write(buffer))
     }
 
     /// Some keys, at most [`TOGETHER`], in `room`.
@@ -208,7 +208,7 @@ impl Client {
         }
         let mut room = [self.key(0, 0); TOGETHER];
         let keys = self.keys(numbers, generation, &mut room);
-        let fill = |_, page: &mut [u8]| page.copy_from_slice(buffer);
+        let fill = |_, page: &mut Blank<'_>| page.write(buffer);
         self.worker
             .put_pages(self.tenant, keys, NOW, fill, |_, _| {});
     }

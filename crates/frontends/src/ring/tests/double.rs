@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use sublet_client::ring::{Get, Key, Page, Put, Refusal};
-use sublet_store::{PageKey, Spill};
+use sublet_store::{Blank, PageKey, Spill};
 use sublet_types::{ObjectId, PoolFlags, PoolId, SharedName, TenantId};
 
 use crate::ring::pages::{Desk, Pages, page_key};
@@ -70,7 +70,7 @@ impl Tenancy {
         (*tenant == self.tenant).then_some(*flags)
     }
 
-    fn put_page(&self, key: PageKey, fill: impl FnOnce(&mut [u8])) -> Put {
+    fn put_page(&self, key: PageKey, fill: impl FnOnce(&mut Blank<'_>)) -> Put {
         let mut kept = self.kept.0.lock();
         if self.flags(&kept, key.pool).is_none() {
             return Put::Refused(Refusal::Failed);
@@ -80,7 +80,7 @@ impl Tenancy {
             return Put::Refused(Refusal::AtTarget);
         }
         let mut page = [0; 4096];
-        fill(&mut page);
+        fill(&mut Blank::from(&mut page[..]));
         match kept.pages.insert(key, page) {
             Some(_) => Put::Replaced,
             None => Put::Stored,
@@ -147,7 +147,7 @@ impl Pages for Tenancy {
     fn put_pages(
         &self,
         keys: &[PageKey],
-        mut fill: impl FnMut(usize, &mut [u8]),
+        mut fill: impl FnMut(usize, &mut Blank<'_>),
         mut told: impl FnMut(usize, Put),
     ) {
         self.kept.0.lock().together.push(keys.len());

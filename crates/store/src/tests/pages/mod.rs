@@ -19,6 +19,7 @@ use sublet_types::{
     Bytes, ObjectId, PageIndex, PoolFlags, PoolId, Second, TenantId, TenantSettings, Weight,
 };
 
+use crate::Blank;
 use crate::api::*;
 use crate::arena::fake::{Heap, Levers};
 use crate::store::{Store, Worker};
@@ -168,9 +169,8 @@ impl Client {
 
     pub(super) fn put(&self, object: u64, index: u32, content: u64) -> Put {
         let key = self.key(object, index);
-        self.worker.put_page(self.tenant, key, NOW, |page| {
-            page.copy_from_slice(&page_of(content))
-        })
+        self.worker
+            .put_page(self.tenant, key, NOW, |page| page.write(&page_of(content)))
     }
 
     pub(super) fn get(&self, object: u64, index: u32) -> Option<u64> {
@@ -186,8 +186,8 @@ impl Client {
     /// Puts a run of pages, with contents from `content` on, each a thousand after the last.
     pub(super) fn put_run(&self, object: u64, index: u32, count: u32, content: u64) -> Vec<Put> {
         let mut puts = Vec::new();
-        let fill = |n: u32, page: &mut [u8]| {
-            page.copy_from_slice(&page_of(content + 1000 * u64::from(n)));
+        let fill = |n: u32, page: &mut Blank<'_>| {
+            page.write(&page_of(content + 1000 * u64::from(n)));
         };
         let told = |n, put| {
             assert_eq!(n as usize, puts.len(), "told in order, and once");
@@ -215,8 +215,8 @@ impl Client {
     /// Puts pages together, with contents from `content` on, each a thousand after the last.
     pub(super) fn put_pages(&self, keys: &[PageKey], content: u64) -> Vec<Put> {
         let mut puts = vec![None; keys.len()];
-        let fill = |n: usize, page: &mut [u8]| {
-            page.copy_from_slice(&page_of(content + 1000 * n as u64));
+        let fill = |n: usize, page: &mut Blank<'_>| {
+            page.write(&page_of(content + 1000 * n as u64));
         };
         let told = |n: usize, put| assert_eq!(puts[n].replace(put), None, "told once");
         self.worker.put_pages(self.tenant, keys, NOW, fill, told);

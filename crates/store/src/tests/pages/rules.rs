@@ -22,9 +22,9 @@ fn r_p1_a_put_copies() {
     let (client, _) = alone(EPHEMERAL, 8);
     let mut buffer = page_of(5);
     let key = client.key(1, 1);
-    client.worker.put_page(client.tenant, key, NOW, |page| {
-        page.copy_from_slice(&buffer)
-    });
+    client
+        .worker
+        .put_page(client.tenant, key, NOW, |page| page.write(&buffer));
     buffer.fill(0);
     assert_eq!(client.get(1, 1), Some(5));
 }

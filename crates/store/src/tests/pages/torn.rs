@@ -64,7 +64,7 @@ fn put_beside(client: &Client, pool: u64, luck: u64, sequence: u64) {
     let (keys, contents): (Vec<_>, Vec<_>) = places(pool, luck)
         .map(|(object, index, place)| (client.key(object, index), place | sequence << 16))
         .unzip();
-    let fill = |n: usize, page: &mut [u8]| page.copy_from_slice(&page_of(contents[n]));
+    let fill = |n: usize, page: &mut Blank<'_>| page.write(&page_of(contents[n]));
     client
         .worker
         .put_pages(client.tenant, &keys, NOW, fill, |_, _| {});

@@ -1,0 +1,201 @@
+//! A page that is being put.
+
+use std::ops::{Deref, DerefMut};
+
+/// The bytes of a page that is put, all of which are to be written. It reads as a slice; written in one go, by
+/// [`write`](Blank::write), a page of which there are many goes past the processor's caches, where it would take the
+/// place of what the next pages need.
+#[derive(Debug)]
+pub struct Blank<'a> {
+    bytes: &'a mut [u8],
+    streams: bool,
+}
+
+/// Bytes that are carried at a time past the caches.
+const STRIDE: usize = 128;
+
+/// What the first of them has to be aligned to.
+const ALIGN: usize = 32;
+
+impl<'a> From<&'a mut [u8]> for Blank<'a> {
+    /// One that is written like any other memory.
+    fn from(bytes: &'a mut [u8]) -> Blank<'a> {
+        Blank {
+            bytes,
+            streams: false,
+        }
+    }
+}
+
+impl<'a> Blank<'a> {
+    /// One that is written past the caches, if that can be: whoever makes it calls [`settle`] before anybody else may
+    /// look.
+    pub(crate) fn streaming(bytes: &'a mut [u8]) -> Blank<'a> {
+        let fits =
+            bytes.len().is_multiple_of(STRIDE) && bytes.as_ptr().addr().is_multiple_of(ALIGN);
+        Blank {
+            streams: fits && can_stream(),
+            bytes,
+        }
+    }
+
+    /// Writes the whole page.
+    ///
+    /// # Panics
+    ///
+    /// `page` is longer or shorter than it.
+    #[inline]
+    pub fn write(&mut self, page: &[u8]) {
+        assert_eq!(page.len(), self.bytes.len(), "a whole page");
+        match self.streams {
+            // SAFETY: both are borrowed for as many bytes, one of them alone; `streaming` saw that the page fits and
+            // who made it fences.
+            true => unsafe { stream(page.as_ptr(), self.bytes.as_mut_ptr(), page.len()) },
+            false => self.bytes.copy_from_slice(page),
+        }
+    }
+
+    /// Writes the whole page from memory that others may write to meanwhile: such bytes come as they were, as they are,
+    /// or mixed. Says whether it did; if not, another way has to be found.
+    ///
+    /// # Safety
+    ///
+    /// From `page` on there are as many bytes to read as the page has, none of them in it.
+    #[inline]
+    pub unsafe fn write_racing(&mut self, page: *const u8) -> bool {
+        if self.streams {
+            // SAFETY: the caller vouches for the source, and as in `write`; the compiler knows nothing of how they are
+            // read.
+            unsafe { stream(page, self.bytes.as_mut_ptr(), self.bytes.len()) };
+        }
+        self.streams
+    }
+}
+
+impl Deref for Blank<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.bytes
+    }
+}
+
+impl DerefMut for Blank<'_> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.bytes
+    }
+}
+
+#[inline]
+fn can_stream() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("avx");
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
+/// Has all that went past the caches seen by others before anything that is written later.
+#[inline]
+pub(crate) fn settle() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 has it.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
+}
+
+/// Copies past the caches.
+///
+/// # Safety
+///
+/// `from` and `to` are valid for `len` bytes, which do not overlap; `to` is aligned to [`ALIGN`], `len` a multiple of
+/// [`STRIDE`], and the processor can stream.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+unsafe fn stream(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: it reads and writes exactly the bytes that the caller vouches for, and no stack.
+    unsafe {
+        std::arch::asm!(
+            "2:",
+            "vmovdqu ymm0, [{from} + {at}]",
+            "vmovdqu ymm1, [{from} + {at} + 32]",
+            "vmovdqu ymm2, [{from} + {at} + 64]",
+            "vmovdqu ymm3, [{from} + {at} + 96]",
+            "vmovntdq [{to} + {at}], ymm0",
+            "vmovntdq [{to} + {at} + 32], ymm1",
+            "vmovntdq [{to} + {at} + 64], ymm2",
+            "vmovntdq [{to} + {at} + 96], ymm3",
+            "add {at}, {stride}",
+            "cmp {at}, {len}",
+            "jb 2b",
+            "vzeroupper",
+            from = in(reg) from,
+            to = in(reg) to,
+            len = in(reg) len,
+            at = inout(reg) 0usize => _,
+            stride = const STRIDE,
+            out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+            options(nostack),
+        );
+    }
+}
+
+/// Never asked for: nothing streams here.
+///
+/// # Safety
+///
+/// As on x86-64.
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn stream(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller vouches for both.
+    unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[repr(align(64))]
+    struct Page([u8; 4096]);
+
+    fn counted() -> Vec<u8> {
+        (0..4096 + 8).map(|n| (n % 251) as u8).collect()
+    }
+
+    #[test]
+    fn a_page_is_written_whole_whichever_way() {
+        let from = counted();
+        for begin in 0..8 {
+            let page = &from[begin..begin + 4096];
+            let (mut plain, mut streamed, mut racing) =
+                (Page([1; 4096]), Page([2; 4096]), Page([3; 4096]));
+            Blank::from(&mut plain.0[..]).write(page);
+            Blank::streaming(&mut streamed.0[..]).write(page);
+            let mut blank = Blank::streaming(&mut racing.0[..]);
+            // SAFETY: `page` has as many bytes.
+            if !unsafe { blank.write_racing(page.as_ptr()) } {
+                blank.copy_from_slice(page);
+            }
+            settle();
+            assert!(plain.0 == *page && streamed.0 == *page && racing.0 == *page);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_written_all_the_same() {
+        let from = counted();
+        let mut page = Page([0; 4096]);
+        for range in [0..16, 0..4000, 1..129, 32..160, 8..4096] {
+            let len = range.len();
+            Blank::streaming(&mut page.0[range.clone()]).write(&from[..len]);
+            settle();
+            assert_eq!(page.0[range], from[..len]);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "a whole page")]
+    fn half_a_page_is_none() {
+        Blank::from(&mut [0; 64][..]).write(&[0; 32]);
+    }
+}
