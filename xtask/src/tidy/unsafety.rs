@@ -13,6 +13,7 @@ const ADDRESSES: [&str; 11] = [
     "crates/client/src/ring/mapped.rs",
     "crates/client/src/ffi",
     "crates/frontends/src/nbd/lent.rs",
+    "crates/frontends/src/ring/passing.rs",
     "crates/frontends/src/vhost_user/unlocked.rs",
     "crates/host/src/disk/engine/uring.rs",
     "crates/host/src/heap.rs",
