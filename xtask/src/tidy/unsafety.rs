@@ -4,7 +4,7 @@ use super::Complaint;
 use super::source::Source;
 
 /// Files and folders where `unsafe` may stand.
-const ADDRESSES: [&str; 11] = [
+const ADDRESSES: [&str; 12] = [
     "crates/store/src/arena",
     "crates/store/src/arena.rs",
     "crates/store/src/items/table",
