@@ -24,7 +24,7 @@ use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 use crate::door::Door;
 use crate::messages::{
     AddDisk, AddTenant, ChangePolicy, ChangeTenant, CopyReport, DiskStatus, Disks, Explained,
-    Freeze, Health, Lasts, Policies, Refusal, ReleaseReport, ReleaseRequest, RemoveDisk,
+    Freeze, Health, Lasts, OpenDisk, Policies, Refusal, ReleaseReport, ReleaseRequest, RemoveDisk,
     RemovedDisk, ResizeDisk, RestoreFile, SaveFile, Settings, Status, TenantStatus, Tenants,
 };
 
@@ -228,8 +228,9 @@ impl Admin {
     }
 
     /// Opens a disk that is closed.
-    pub fn open_disk(&self, name: &DiskName) -> Result<DiskStatus, CallError> {
-        self.call::<(), _>(Method::POST, &format!("/v1/disks/{name}/open"), None)
+    pub fn open_disk(&self, name: &DiskName, how: OpenDisk) -> Result<DiskStatus, CallError> {
+        let path = format!("/v1/disks/{name}/open?force={}", how.force);
+        self.call::<(), _>(Method::POST, &path, None)
     }
 
     /// Gives a disk another size.

@@ -146,6 +146,15 @@ pub struct AddDisk {
     pub said: BTreeMap<String, serde_json::Value>,
 }
 
+/// How a closed disk is opened (the query of `POST /v1/disks/NAME/open`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OpenDisk {
+    /// It opens although pages are lost that its backing did not have: the guest that wrote them is gone.
+    #[serde(default)]
+    pub force: bool,
+}
+
 /// How a disk is removed (the query of `DELETE /v1/disks/NAME`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sublet_types::{Bytes, ReleaseMode, TenantName, Weight};
 
 pub use self::disks::{
-    AddDisk, Deserted, DiskState, DiskStatus, Disks, LeftBehind, RemoveDisk, RemovedDisk,
+    AddDisk, Deserted, DiskState, DiskStatus, Disks, LeftBehind, OpenDisk, RemoveDisk, RemovedDisk,
     ResizeDisk,
 };
 pub use self::rings::RingStatus;

@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Json};
 use axum::routing::{get, post};
-use sublet_client::messages::{AddDisk, RemoveDisk, ResizeDisk};
+use sublet_client::messages::{AddDisk, OpenDisk, RemoveDisk, ResizeDisk};
 use sublet_types::DiskName;
 
 use super::long_calls::unhurried;
@@ -71,9 +71,17 @@ async fn remove(
     apart(move || daemon.remove_disk(&name, how)).await
 }
 
-async fn open(State(daemon): Shared, Path(name): Path<String>) -> Result<impl IntoResponse, No> {
-    let name = named(&name)?;
-    apart(move || daemon.open_disk(&name)).await
+async fn open(
+    State(daemon): Shared,
+    Path(name): Path<String>,
+    how: Result<Query<OpenDisk>, QueryRejection>,
+) -> Result<impl IntoResponse, No> {
+    let wrong = |rejection: QueryRejection| {
+        let hint = "say ?force=true to open it although pages of it are lost, or nothing";
+        No::new(StatusCode::BAD_REQUEST, rejection.body_text(), hint)
+    };
+    let (name, Query(how)) = (named(&name)?, how.map_err(wrong)?);
+    apart(move || daemon.open_disk(&name, how)).await
 }
 
 async fn resize(

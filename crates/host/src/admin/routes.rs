@@ -180,6 +180,12 @@ fn of_disk(error: &DiskError) -> (StatusCode, String) {
         | DiskError::Backing(BackingError::InUse(_) | BackingError::Shared { .. }) => {
             (StatusCode::CONFLICT, String::new())
         }
+        DiskError::Lost(name) => (
+            StatusCode::CONFLICT,
+            format!(
+                "sublet disk open {name} --force; or, where `sublet disk list` does not show it: sublet disk remove {name}, and add it"
+            ),
+        ),
         DiskError::Closed { name, .. } => (
             StatusCode::UNPROCESSABLE_ENTITY,
             format!("mend that, then: sublet disk open {name}"),

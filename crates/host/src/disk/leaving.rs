@@ -14,7 +14,7 @@ use sublet_types::{DiskName, Pages};
 use super::DiskError;
 use super::open::undo;
 use super::shelf::{Disks, Shelved, Staging};
-use super::stage::Stage;
+use super::stage::{Pledges, Stage};
 
 /// How often it is looked whether everything is written.
 const LOOK: Duration = Duration::from_millis(5);
@@ -118,6 +118,7 @@ impl Disks {
             Unwritten::GivenUp => self.forget(name),
         };
         leaving.end_within(LAST_CHANCE);
+        self.redeem(name);
         Ok(given_up)
     }
 
@@ -150,6 +151,7 @@ impl Disks {
         if pages.0 > 0 {
             tracing::warn!(disk = %name, given_up = %pages, "what no backing has was given up with its disk");
         }
+        self.pledges.forget(name);
         pages
     }
 
@@ -176,7 +178,7 @@ impl Disks {
         self.open.lock().clear();
         let staging = self.staging.lock().take();
         if let Some(staging) = staging {
-            staging.end();
+            staging.end(&self.pledges);
         }
     }
 }
@@ -281,12 +283,13 @@ impl Shelved {
 
 impl Staging {
     /// What could not be written is kept for the next daemon.
-    fn end(self) {
+    fn end(self, pledges: &Pledges) {
         let left = self.stage.disks();
         for (disk, pages) in &left {
             tracing::error!(%disk, pages, "pages of swap have no copy on their backing: they are kept in memory for the next start");
         }
         if left.is_empty() {
+            pledges.forget_all(self.stage.id());
             self.kept.end();
         }
     }

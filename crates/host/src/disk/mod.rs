@@ -54,6 +54,12 @@ pub enum DiskError {
         /// Why.
         why: String,
     },
+    /// What its backing did not have yet is lost, and its guest does not know.
+    #[error(
+        "`sublet keep` ended while no daemon ran, and with it what the backing of disk {0} did not have yet: its guest \
+         would read older pages than it wrote. End that guest, and have the disk opened with --force"
+    )]
+    Lost(DiskName),
     /// It is served already.
     #[error("disk {0} is open; only a closed one is opened")]
     Open(DiskName),
@@ -206,8 +212,12 @@ pub enum DiskError {
 }
 
 impl DiskError {
-    /// Whether the backing looks like an image of another format.
-    pub fn is_of_format(&self) -> bool {
-        matches!(self, DiskError::Backing(BackingError::Format { .. }))
+    /// Whether it concerns the disk's own guest only, so that a daemon starts without the disk: the backing looks like an
+    /// image of another format, or lacks pages.
+    pub fn is_its_guests(&self) -> bool {
+        matches!(
+            self,
+            DiskError::Backing(BackingError::Format { .. }) | DiskError::Lost(_)
+        )
     }
 }

@@ -13,7 +13,8 @@ use sublet_frontends::block::Disk;
 use sublet_frontends::memcached::serve::Premises;
 use sublet_store::TenantError;
 use sublet_types::{
-    Bytes, DiskKind, DiskListen, DiskName, DiskSettings, PAGE_BYTES, Pages, PoolId, TenantId,
+    Bytes, DiskKind, DiskListen, DiskName, DiskSettings, Durability, PAGE_BYTES, Pages, PoolId,
+    TenantId,
 };
 
 use super::DiskError;
@@ -21,7 +22,7 @@ use super::backed::Backed;
 use super::backing::BackingError;
 use super::open::{OpenDisk, Opening, undo};
 use super::places::{Parting, Places};
-use super::stage::{KeeperError, Kept, Stage};
+use super::stage::{KeeperError, Kept, Pledges, Stage};
 use super::swap::Swap;
 use crate::{headroom, locked};
 
@@ -57,6 +58,7 @@ pub struct Disks {
     pub(super) staging: Mutex<Option<Staging>>,
     /// Who begins or ends a stage and its keeper: that may take its time.
     staging_changes: Mutex<()>,
+    pub(super) pledges: Pledges,
     pub(super) open: Mutex<BTreeMap<DiskName, Arc<Shelved>>>,
 }
 
@@ -97,6 +99,7 @@ impl Disks {
     pub fn open(premises: &Premises, ground: DiskGround) -> Disks {
         Disks {
             premises: premises.clone(),
+            pledges: Pledges::of(ground.folder.as_deref()),
             ground,
             places: Mutex::default(),
             staging: Mutex::default(),
@@ -116,23 +119,31 @@ impl Disks {
         }
         let mut settings = self.with_backing(said)?;
         let in_use = self.stage_for(&settings)?;
+        let stage = in_use.as_ref().map(|in_use| Arc::clone(&in_use.stage));
+        if let Some(stage) = &stage {
+            self.check_pledge(&said.name, stage)?;
+        }
         let running = OpenDisk::start(
             &settings,
             &Opening {
                 premises: &self.premises,
                 tenant: self.tenant(&settings)?,
-                stage: in_use.as_ref().map(|in_use| Arc::clone(&in_use.stage)),
+                stage: stage.clone(),
                 is_own: said.backing.is_none(),
                 history,
             },
         )
         .map_err(|error| self.say_whose(error))?;
         let disk = Arc::clone(&running.disk);
+        if let Some(stage) = &stage {
+            self.pledge(&settings, stage);
+        }
         match self.serve(&disk, &settings) {
             Ok(listen) => settings.listen = listen,
             Err(error) => {
                 self.let_go(&said.name);
                 running.end();
+                self.redeem(&said.name);
                 if disk.backing.is_new() {
                     undo(disk.backing.path());
                 }
@@ -248,8 +259,44 @@ impl Disks {
         let is_idle = |staging: &mut Staging| staging.opening == 0 && staging.stage.is_idle();
         let idle = self.staging.lock().take_if(is_idle);
         if let Some(idle) = idle {
+            self.pledges.forget_all(idle.stage.id());
             idle.kept.end();
         }
+    }
+
+    /// That a disk lost no page with a stage that is gone.
+    fn check_pledge(&self, name: &DiskName, stage: &Stage) -> Result<(), DiskError> {
+        match self.pledges.is_broken(name, stage.id()) {
+            true => Err(DiskError::Lost(name.clone())),
+            false => Ok(()),
+        }
+    }
+
+    /// Notes that a disk may have pages on the stage only.
+    fn pledge(&self, settings: &DiskSettings, stage: &Stage) {
+        if settings.durability() == Durability::WriteThrough {
+            return;
+        }
+        if let Err(error) = self.pledges.make(&settings.name, stage.id()) {
+            tracing::warn!(disk = %settings.name, %error, "nobody will see it if its pages get lost with `sublet keep`");
+        }
+    }
+
+    /// A disk has nothing on the stage any more, if that is so.
+    pub(super) fn redeem(&self, name: &DiskName) {
+        if self.left_of(name) == Pages(0) {
+            self.pledges.forget(name);
+        }
+    }
+
+    /// A disk's owner does without what was lost of it.
+    pub fn forget_pledge(&self, name: &DiskName) {
+        self.pledges.forget(name);
+    }
+
+    /// Whether a disk may have pages on a stage only, or had some on one that is gone.
+    pub fn is_pledged(&self, name: &DiskName) -> bool {
+        self.pledges.has(name)
     }
 
     fn stage_of(&self, kept: Kept) -> Result<Staging, DiskError> {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rustix::fs::OFlags;
 use sublet_client::messages::{
-    self, AddDisk, Difference, DiskState, DiskStatus, Lasts, LeftBehind, ResizeDisk,
+    self, AddDisk, Difference, DiskState, DiskStatus, Lasts, LeftBehind, OpenDisk, ResizeDisk,
 };
 use sublet_frontends::memcached::serve::Premises;
 use sublet_store::TenantError;
@@ -75,8 +75,9 @@ impl Shelf {
             };
             let closed = match opened {
                 Ok(()) => None,
-                // A guest that writes another format's mark into its first sector harms itself only.
-                Err(error) if was_added || error.is_of_format() => {
+                // A guest that writes another format's mark into its first sector harms itself only, and one whose pages
+                // are lost is harmed already.
+                Err(error) if was_added || error.is_its_guests() => {
                     tracing::error!(disk = %name, %error, "a disk stays closed");
                     Some(error.to_string())
                 }
@@ -174,8 +175,11 @@ impl Shelf {
         }
     }
 
-    /// Opens a disk that is closed.
-    fn reopen(&self, said: DiskSettings) -> Result<(), DiskError> {
+    /// Opens a disk that is closed; if its owner says so, with pages that are older than its guest may think.
+    fn reopen(&self, said: DiskSettings, force: bool) -> Result<(), DiskError> {
+        if force {
+            self.disks.forget_pledge(&said.name);
+        }
         let opened = self.disks.add(&said, History::Served);
         let closed = opened.as_ref().err().map(DiskError::to_string);
         let name = said.name.clone();
@@ -426,7 +430,7 @@ impl Daemon {
     }
 
     /// Opens a disk that could not be opened at the start.
-    pub fn open_disk(&self, name: &DiskName) -> Result<DiskStatus, Declined> {
+    pub fn open_disk(&self, name: &DiskName, how: OpenDisk) -> Result<DiskStatus, Declined> {
         let _turn = self.shelf.turn(name)?;
         let said = self.shelf.closed(name)?;
         let was_added = self
@@ -437,7 +441,7 @@ impl Daemon {
         if was_added {
             check_reachable(&said, &self.config.disk.allow)?;
         }
-        self.shelf.reopen(said)?;
+        self.shelf.reopen(said, how.force)?;
         tracing::info!(disk = %name, "disk opened by its owner");
         self.disk(name)
     }

@@ -72,7 +72,7 @@ impl Shelf {
     /// Of a disk that left pages behind only the file is known that may have been made for it.
     fn behind_left(&self, name: &DiskName) -> Result<Behind, DiskError> {
         match self.disks.left_of(name) {
-            Pages(0) => Err(DiskError::NoDisk(name.clone())),
+            Pages(0) if !self.disks.is_pledged(name) => Err(DiskError::NoDisk(name.clone())),
             _ => Ok(Behind {
                 path: self.disks.own_file(name).filter(|file| file.exists()),
                 is_ours: true,

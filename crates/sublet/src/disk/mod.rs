@@ -7,7 +7,7 @@ mod paste;
 
 use std::io::{self, Write};
 
-use sublet_client::messages::{Disks, RemoveDisk, RemovedDisk, ResizeDisk};
+use sublet_client::messages::{Disks, OpenDisk, RemoveDisk, RemovedDisk, ResizeDisk};
 use sublet_types::{Bytes, DiskName, Pages};
 
 use crate::exit::Exit;
@@ -48,6 +48,9 @@ enum Verb {
     Open {
         /// Which one
         name: DiskName,
+        /// Open it although pages were lost that its backing did not have: the guest that wrote them is gone
+        #[arg(long)]
+        force: bool,
         #[command(flatten)]
         reach: Reach,
     },
@@ -112,8 +115,9 @@ fn said(verb: &Verb) -> Result<String, Exit> {
             })
         }
         Verb::Show { name, json, reach } => show(name, *json, reach),
-        Verb::Open { name, reach } => {
-            let disk = reach.ask(|admin| admin.open_disk(name))?;
+        Verb::Open { name, force, reach } => {
+            let how = OpenDisk { force: *force };
+            let disk = reach.ask(|admin| admin.open_disk(name, how))?;
             Ok(format!("{}\n", page::line(&disk)))
         }
         Verb::Remove {

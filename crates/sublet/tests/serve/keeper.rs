@@ -109,7 +109,7 @@ fn a_keeper_that_is_stopped_when_its_daemon_is_killed_has_its_pages_all_the_same
     assert_eq!(keeper_of(&folder), Some(keeper));
 }
 
-fn signal(which: &str, pid: &str) {
+pub(crate) fn signal(which: &str, pid: &str) {
     let sent = Command::new("kill").args([which, pid]).status();
     assert!(sent.expect("kill runs").success());
 }
@@ -147,7 +147,7 @@ fn a_swap_disk_that_cannot_be_added_leaves_no_keeper() {
 }
 
 /// The process that keeps the pages of a folder's daemon, and runs.
-fn keeper_of(folder: &Folder) -> Option<String> {
+pub(crate) fn keeper_of(folder: &Folder) -> Option<String> {
     let stage = folder.path("admin.stage");
     let processes = fs::read_dir("/proc").expect("a Linux");
     let pids = processes.filter_map(|process| process.ok()?.file_name().into_string().ok());

@@ -11,6 +11,7 @@ mod keeper;
 mod left_behind;
 mod life;
 mod locked;
+mod lost;
 mod metrics;
 mod packaging;
 mod policy;

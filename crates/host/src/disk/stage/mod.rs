@@ -6,11 +6,12 @@
 
 mod head;
 mod keeper;
+mod pledge;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
 use memmap2::{MmapOptions, MmapRaw};
 use parking_lot::Mutex;
@@ -20,6 +21,7 @@ pub(super) use self::head::Preface;
 use self::head::{HEAD_BYTES, Head, PREFACE_BYTES};
 pub(super) use self::keeper::Kept;
 pub use self::keeper::{KeeperError, keep};
+pub(super) use self::pledge::{Pledges, StageId};
 
 /// A disk that is not alone has at most so many pages for each slot that is free: one that takes all it can leaves a fifth,
 /// of which the next leaves a fifth again.
@@ -42,6 +44,7 @@ pub(super) struct Full;
 
 /// The stage.
 pub(super) struct Stage {
+    id: StageId,
     file: File,
     slots: u32,
     index: Mutex<Index>,
@@ -94,6 +97,7 @@ impl Stage {
     pub(super) fn open(file: File) -> io::Result<Stage> {
         let slots = Preface::read(&file)?.slots;
         let stage = Stage {
+            id: StageId::new(file.metadata()?.ino())?,
             slots,
             index: Mutex::new(Index {
                 disks: BTreeMap::new(),
@@ -396,6 +400,11 @@ impl Stage {
     /// Whether all of it is in memory, taken or not.
     pub(super) fn is_locked(&self) -> bool {
         self.locked.is_some()
+    }
+
+    /// Which one it is.
+    pub(super) fn id(&self) -> &StageId {
+        &self.id
     }
 
     /// What it takes of the host's memory.

@@ -1,0 +1,173 @@
+//! Notes of disks whose newest pages may be on a stage and nowhere else.
+//!
+//! A killed daemon leaves them in the state folder. The next one finds that stage, or that it is gone with its keeper:
+//! then what a guest reads may be older than what it wrote, and nobody is to read it unawares. Of a host that was
+//! started anew since, no guest is left that could.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sublet_types::DiskName;
+
+/// A stage, told from every other: the host's start, and the memfd's number since then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) struct StageId {
+    boot: String,
+    number: u64,
+}
+
+impl StageId {
+    pub(super) fn new(number: u64) -> io::Result<StageId> {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+        Ok(StageId {
+            boot: boot.trim().to_owned(),
+            number,
+        })
+    }
+
+    fn parsed(note: &str) -> Option<StageId> {
+        let (boot, number) = note.trim().split_once(' ')?;
+        Some(StageId {
+            boot: boot.to_owned(),
+            number: number.parse().ok()?,
+        })
+    }
+}
+
+/// The notes. Without a state folder there are none.
+pub(in super::super) struct Pledges {
+    folder: Option<PathBuf>,
+}
+
+impl Pledges {
+    /// Those in a state folder.
+    pub(in super::super) fn of(state: Option<&Path>) -> Pledges {
+        Pledges {
+            folder: state.map(|state| state.join("disks")),
+        }
+    }
+
+    fn path(&self, name: &DiskName) -> Option<PathBuf> {
+        let folder = self.folder.as_ref()?;
+        Some(folder.join(format!("{name}.stage")))
+    }
+
+    fn noted(&self, name: &DiskName) -> Option<StageId> {
+        let note = fs::read_to_string(self.path(name)?).ok()?;
+        StageId::parsed(&note)
+    }
+
+    /// Whether a disk relied on a stage that is not this one, nor any that can still be found.
+    pub(in super::super) fn is_broken(&self, name: &DiskName, stage: &StageId) -> bool {
+        let noted = self.noted(name);
+        noted.is_some_and(|noted| noted != *stage && noted.boot == stage.boot)
+    }
+
+    /// Whether a disk relied on some stage.
+    pub(in super::super) fn has(&self, name: &DiskName) -> bool {
+        self.noted(name).is_some()
+    }
+
+    /// Notes that a disk relies on a stage from now on.
+    pub(in super::super) fn make(&self, name: &DiskName, stage: &StageId) -> io::Result<()> {
+        let (Some(folder), Some(path)) = (&self.folder, self.path(name)) else {
+            return Ok(());
+        };
+        fs::create_dir_all(folder)?;
+        fs::write(path, format!("{} {}\n", stage.boot, stage.number))
+    }
+
+    /// A disk relies on no stage any more.
+    pub(in super::super) fn forget(&self, name: &DiskName) {
+        let removed = self.path(name).map_or(Ok(()), fs::remove_file);
+        if let Err(error) = removed
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(disk = %name, %error, "the note that its pages were staged stays");
+        }
+    }
+
+    /// A stage ends with nothing on it.
+    pub(in super::super) fn forget_all(&self, stage: &StageId) {
+        let Some(folder) = &self.folder else {
+            return;
+        };
+        let notes = fs::read_dir(folder).into_iter().flatten().flatten();
+        for path in notes.map(|entry| entry.path()) {
+            let name = path.extension().is_some_and(|end| end == "stage");
+            let name = path
+                .file_stem()
+                .filter(|_| name)
+                .and_then(|name| name.to_str());
+            let name = name.and_then(|name| name.parse::<DiskName>().ok());
+            if let Some(name) = name
+                && self.noted(&name).as_ref() == Some(stage)
+            {
+                self.forget(&name);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(name: &str) -> DiskName {
+        name.parse().expect("a name")
+    }
+
+    #[test]
+    fn a_note_is_broken_by_another_stage_of_the_same_start_only() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pledges = Pledges::of(Some(folder.path()));
+        let stage = StageId::new(7).expect("a start");
+        let later = StageId::new(8).expect("a start");
+        let swap = name("swap");
+        assert!(!pledges.is_broken(&swap, &stage), "nothing was noted");
+        pledges.make(&swap, &stage).expect("noted");
+        assert!(!pledges.is_broken(&swap, &stage));
+        assert!(pledges.is_broken(&swap, &later));
+        let rebooted = StageId {
+            boot: "another start".to_owned(),
+            number: 8,
+        };
+        assert!(!pledges.is_broken(&swap, &rebooted), "its guest is gone");
+        pledges.forget(&swap);
+        assert!(!pledges.is_broken(&swap, &later) && !pledges.has(&swap));
+        pledges.forget(&swap);
+    }
+
+    #[test]
+    fn a_stage_that_ends_takes_its_own_notes_along() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pledges = Pledges::of(Some(folder.path()));
+        let (one, two) = (
+            StageId::new(1).expect("a start"),
+            StageId::new(2).expect("a start"),
+        );
+        pledges.make(&name("a"), &one).expect("noted");
+        pledges.make(&name("b"), &two).expect("noted");
+        fs::write(folder.path().join("disks/a.swap"), b"").expect("written");
+        pledges.forget_all(&one);
+        assert!(!pledges.is_broken(&name("a"), &two));
+        assert!(pledges.is_broken(&name("b"), &one));
+        assert!(folder.path().join("disks/a.swap").exists());
+    }
+
+    #[test]
+    fn half_a_note_is_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pledges = Pledges::of(Some(folder.path()));
+        fs::create_dir(folder.path().join("disks")).expect("made");
+        for note in ["", "x", "x y"] {
+            fs::write(folder.path().join("disks/swap.stage"), note).expect("written");
+            let stage = StageId::new(1).expect("a start");
+            assert!(!pledges.is_broken(&name("swap"), &stage));
+        }
+        let nowhere = Pledges::of(None);
+        let stage = StageId::new(1).expect("a start");
+        nowhere.make(&name("swap"), &stage).expect("nothing to do");
+    }
+}

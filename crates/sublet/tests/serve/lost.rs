@@ -1,0 +1,124 @@
+//! Swap disks whose newest pages went with the process that kept them.
+
+use crate::daemon::{Daemon, Folder, text};
+use crate::guest::Guest;
+use crate::keeper::{keeper_of, signal};
+
+fn serve(folder: &Folder, durability: &str) -> Daemon {
+    folder.serve_config(&format!(
+        "[disks.swap]\ntenant = \"guests\"\nkind = \"swap\"\nsize = \"1MiB\"\ndurability = \"{durability}\"\nlisten = [\"unix:{}\"]\n",
+        folder.path("swap.sock").display()
+    ))
+}
+
+fn guest(folder: &Folder) -> Guest {
+    Guest::of(&folder.path("swap.sock"), "swap")
+}
+
+/// A daemon whose swap disk a guest wrote to was killed, and then who keeps its pages.
+fn lose(folder: &Folder, durability: &str) {
+    let daemon = serve(folder, durability);
+    assert_eq!(guest(folder).write_page(7, 5), 0);
+    daemon.kill();
+    signal("-9", &keeper_of(folder).expect("a keeper"));
+}
+
+#[test]
+fn a_disk_whose_newest_pages_are_lost_is_opened_by_that_word_only() {
+    let folder = Folder::new();
+    lose(&folder, "memory");
+    let daemon = serve(&folder, "memory");
+    assert!(
+        daemon.greeting.contains("swap: closed"),
+        "{}",
+        daemon.greeting
+    );
+    let page = folder.ask(&["disk", "show", "swap"]);
+    assert!(
+        page.contains("would read older pages than it wrote"),
+        "{page}"
+    );
+    let refused = folder.sublet(&["disk", "open", "swap"]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(
+        text(&refused.stderr).contains("sublet disk open swap --force"),
+        "{refused:?}"
+    );
+    // Another start changes nothing.
+    assert_eq!(daemon.end().0, Some(0));
+    let daemon = serve(&folder, "memory");
+    assert!(
+        daemon.greeting.contains("swap: closed"),
+        "{}",
+        daemon.greeting
+    );
+    folder.ask(&["disk", "open", "swap", "--force"]);
+    assert_eq!(guest(&folder).write_page(7, 6), 0);
+    daemon.kill();
+    let _next = serve(&folder, "memory");
+    assert!(guest(&folder).read_page(7) == [6; 4096]);
+}
+
+#[test]
+fn a_disk_whose_newest_pages_are_lost_can_be_removed_and_added() {
+    let folder = Folder::new();
+    let place = format!("unix:{}", folder.path("swap.sock").display());
+    let add = [
+        "disk",
+        "add",
+        "swap",
+        "--tenant",
+        "guests",
+        "--kind",
+        "swap",
+        "--size",
+        "1MiB",
+        "--listen",
+        &place,
+        "--temporary",
+    ];
+    let daemon = folder.serve();
+    folder.ask(&add);
+    assert_eq!(guest(&folder).write_page(7, 5), 0);
+    daemon.kill();
+    signal("-9", &keeper_of(&folder).expect("a keeper"));
+    let _next = folder.serve();
+    let refused = folder.sublet(&add);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(
+        text(&refused.stderr).contains("sublet disk remove swap"),
+        "{refused:?}"
+    );
+    assert!(
+        !folder.path("admin.stage").exists(),
+        "no keeper for nothing"
+    );
+    folder.ask(&["disk", "remove", "swap"]);
+    folder.ask(&add);
+}
+
+#[test]
+fn nothing_is_lost_of_a_disk_that_ended_well_or_writes_through() {
+    let folder = Folder::new();
+    assert_eq!(serve(&folder, "write-behind").end().0, Some(0));
+    lose(&folder, "write-through");
+    let daemon = serve(&folder, "write-behind");
+    assert!(guest(&folder).read_page(7) == [5; 4096]);
+    drop(daemon);
+    let daemon = serve(&folder, "write-behind");
+    assert!(guest(&folder).read_page(7) == [5; 4096]);
+    drop(daemon);
+}
+
+/// A host that was started anew has no guests of before.
+#[test]
+fn a_guest_that_died_with_its_host_lost_nothing() {
+    let folder = Folder::new();
+    lose(&folder, "write-behind");
+    let note = folder.path("state/disks/swap.stage");
+    let said = std::fs::read_to_string(&note).expect("a note");
+    let (_, number) = said.split_once(' ').expect("two words");
+    std::fs::write(&note, format!("of-another-start {number}")).expect("written");
+    let _next = serve(&folder, "write-behind");
+    assert_eq!(guest(&folder).write_page(1, 1), 0);
+}
