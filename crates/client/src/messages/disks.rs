@@ -28,6 +28,12 @@ pub struct LeftBehind {
     pub pages: u64,
     /// Why nobody writes them.
     pub why: Deserted,
+    /// Whose disk it was, where that is known: the daemon before noted it in its state folder.
+    #[serde(default)]
+    pub tenant: Option<String>,
+    /// What was behind it, where that is known.
+    #[serde(default)]
+    pub backing: Option<String>,
 }
 
 /// Why nobody writes what was left behind.

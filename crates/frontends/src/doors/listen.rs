@@ -84,8 +84,10 @@ pub enum ListenError {
     /// The path is taken by something that is no socket.
     #[error("cannot listen at {0}: the path exists and is no socket; remove it or choose another")]
     NotASocket(Endpoint),
-    /// Another process listens there.
-    #[error("cannot listen at {0}: another process listens there")]
+    /// Somebody listens there, if only a part of this process.
+    #[error(
+        "cannot listen at {0}: somebody listens there already, another process or a part of this one"
+    )]
     Taken(Endpoint),
 }
 

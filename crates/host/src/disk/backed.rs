@@ -35,6 +35,8 @@ pub(super) struct Backed {
     pub(super) bytes: AtomicU64,
     /// By what it does with its backing.
     pub(super) ailments: [Ailment; 3],
+    /// Why the backing has not the blocks for all pages, if it has not.
+    pub(super) short_of: Option<String>,
 }
 
 /// What a disk does with its backing.

@@ -198,8 +198,8 @@ pub enum DiskError {
         /// What has no copy on that backing.
         left: Pages,
     },
-    /// It cannot go: no disk of that name is served, and only memory has what was swapped to it.
-    #[error("disk {name} is served no more; {left} that only memory has would be lost")]
+    /// No disk of that name is served, and only memory has what was swapped to it.
+    #[error("disk {name} is served no more, and only memory has {left} of it")]
     LeftBehind {
         /// Which disk.
         name: DiskName,

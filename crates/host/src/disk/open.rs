@@ -125,6 +125,7 @@ pub(super) fn assemble(
     // It may have been larger for a while.
     let bytes = settings.size.map_or(has, |said| said.0.min(has));
     let mark = backing.mark().map_err(DiskError::System)?;
+    let short_of = reserve(&backing, &settings);
     let bell = Arc::new(Bell::new().map_err(DiskError::System)?);
     let pool = store.create_pool(tenant, pool_flags(&settings), None)?;
     store.set_windows(pool, settings.windows.unwrap_or_default());
@@ -148,6 +149,7 @@ pub(super) fn assemble(
         tallies: Tallies::default(),
         bytes: AtomicU64::new(bytes),
         ailments: Default::default(),
+        short_of,
         backing,
         bell,
         swap,
@@ -167,19 +169,18 @@ fn open_backing(settings: &DiskSettings, opening: &Opening<'_>) -> Result<Backin
         path: path.clone(),
         source,
     })?;
-    let backing = fit(backing, has, settings, opening)?;
-    if settings.kind == DiskKind::Swap && !settings.read_only {
-        reserve(&backing, settings);
-    }
-    Ok(backing)
+    fit(backing, has, settings, opening)
 }
 
-/// A page of swap that memory has no place for always finds its own, so the whole of a file is given its blocks. Where the
-/// file system has not so many, that is told of.
-fn reserve(backing: &Backing, settings: &DiskSettings) {
-    if let Err(error) = backing.reserve() {
-        tracing::warn!(disk = %settings.name, %error, "the backing has not the blocks for all pages of swap");
+/// A page of swap that memory has no place for always finds its own, so the whole of a file is given its blocks. Says what
+/// is wrong where the file system has not so many.
+fn reserve(backing: &Backing, settings: &DiskSettings) -> Option<String> {
+    if settings.kind != DiskKind::Swap || settings.read_only {
+        return None;
     }
+    let error = backing.reserve().err()?;
+    tracing::warn!(disk = %settings.name, %error, "the backing has not the blocks for all pages of swap");
+    Some(error.to_string())
 }
 
 /// A file that nobody named goes on from the disk that left it, but never from another tenant's: its pages were that

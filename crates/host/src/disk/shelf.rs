@@ -22,7 +22,7 @@ use super::backed::Backed;
 use super::backing::BackingError;
 use super::open::{OpenDisk, Opening, undo};
 use super::places::{Parting, Places};
-use super::stage::{KeeperError, Kept, Pledges, Stage};
+use super::stage::{KeeperError, Kept, Pledge, Pledges, Stage};
 use super::swap::Swap;
 use crate::{headroom, locked};
 
@@ -277,7 +277,12 @@ impl Disks {
         if settings.durability() == Durability::WriteThrough {
             return;
         }
-        if let Err(error) = self.pledges.make(&settings.name, stage.id()) {
+        let pledge = Pledge {
+            stage: stage.id().clone(),
+            tenant: settings.tenant.to_string(),
+            backing: settings.backing.clone().unwrap_or_default(),
+        };
+        if let Err(error) = self.pledges.make(&settings.name, &pledge) {
             tracing::warn!(disk = %settings.name, %error, "nobody will see it if its pages get lost with `sublet keep`");
         }
     }
@@ -296,7 +301,7 @@ impl Disks {
 
     /// Whether a disk may have pages on a stage only, or had some on one that is gone.
     pub fn is_pledged(&self, name: &DiskName) -> bool {
-        self.pledges.has(name)
+        self.pledges.noted(name).is_some()
     }
 
     fn stage_of(&self, kept: Kept) -> Result<Staging, DiskError> {
@@ -366,7 +371,18 @@ impl Disks {
                 true => Deserted::OtherBacking,
                 false => Deserted::NoDisk,
             };
-            LeftBehind { name, pages, why }
+            let noted = self
+                .pledges
+                .noted(&name)
+                .filter(|_| why == Deserted::NoDisk);
+            let (tenant, backing) = noted.map(|pledge| (pledge.tenant, pledge.backing)).unzip();
+            LeftBehind {
+                name,
+                pages,
+                why,
+                tenant,
+                backing,
+            }
         });
         left.collect()
     }
@@ -401,7 +417,12 @@ impl Disks {
                 DiskState::Leaving,
                 format!("{} are on the way to its backing", Pages(dirty)),
             ),
-            (None, false) => (DiskState::Serving, String::new()),
+            (None, false) => (
+                DiskState::Serving,
+                disk.short_of.as_ref().map_or(String::new(), |why| {
+                    format!("but its backing has not the blocks for all of its pages, and writes may fail: {why}")
+                }),
+            ),
         };
         DiskStatus {
             state,

@@ -15,7 +15,7 @@ use sublet_frontends::memcached::serve::Premises;
 use sublet_frontends::nbd::lent_bytes;
 use sublet_policy::headroom::{Bound, Decision};
 use sublet_store::{TenantError, TenantFigures};
-use sublet_types::{Bytes, Pages, TenantId, TenantName, TenantSettings};
+use sublet_types::{Bytes, Pages, TenantId, TenantName, TenantSettings, Weight};
 
 use super::disks::Shelf;
 use super::saves::{CopyDesk, SaveError};
@@ -506,10 +506,11 @@ impl Daemon {
                 .tenants
                 .iter()
                 .find(|t| t.settings.name == now.name);
-            let Some(config) = config.map(|tenant| tenant_settings(&tenant.settings)) else {
+            if config.is_none() {
                 all.extend(self.added_tenant(&live, &now.name));
-                continue;
-            };
+            }
+            let config = config.map_or_else(|| unsaid(&now.name), |tenant| tenant.settings.clone());
+            let config = tenant_settings(&config);
             let kept = kept_settings(&now.name, &live.change(&now.name));
             for (key, now) in tenant_settings(&now) {
                 let config = config.get(&key).cloned().unwrap_or_default();
@@ -540,6 +541,16 @@ impl Daemon {
         removed
             .map(|name| tenant_difference(name, "removed", false))
             .collect()
+    }
+}
+
+/// A tenant of whom the config says nothing.
+fn unsaid(name: &TenantName) -> TenantSettings {
+    TenantSettings {
+        name: name.clone(),
+        weight: Weight::default(),
+        floor: None,
+        ceiling: None,
     }
 }
 

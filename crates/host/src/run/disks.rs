@@ -212,7 +212,14 @@ impl Shelf {
                 name: name.clone(),
                 why,
             }),
-            None => Ok(()),
+            None if named.contains_key(name) => Ok(()),
+            None => match self.disks.left_of(name) {
+                Pages(0) => Ok(()),
+                left => Err(DiskError::LeftBehind {
+                    name: name.clone(),
+                    left,
+                }),
+            },
         }
     }
 
@@ -409,7 +416,7 @@ impl Daemon {
             }
             return Err(declined);
         }
-        tracing::info!(disk = %name, "disk added by its owner");
+        tracing::info!(disk = %name, with_tenant = made.is_some(), "disk added by its owner");
         self.disk(&name)
     }
 
@@ -513,10 +520,7 @@ impl Daemon {
             ceiling: change.ceiling.flatten(),
         });
         match added {
-            Ok(id) => {
-                tracing::info!(tenant = %name, "tenant made for a disk");
-                Ok(Some(id))
-            }
+            Ok(id) => Ok(Some(id)),
             Err(TenantError::Exists) => Ok(None),
             Err(source) => Err(Declined::Change {
                 name: name.clone(),

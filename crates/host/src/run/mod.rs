@@ -278,7 +278,7 @@ fn warn_of_orphans(loaded: &Loaded) {
     for key in &loaded.orphans {
         tracing::warn!(
             key,
-            "live.toml changes what the config does not have; ignored"
+            "live.toml changes what is not there; it holds once it is"
         );
     }
 }

@@ -144,7 +144,10 @@ impl Daemon {
             left_behind: self.shelf.disks.left_of(name).0,
             deleted: how.delete && behind.delete(),
             made: behind.is_ours,
-            backing: behind.path.map(|path| path.display().to_string()),
+            backing: behind
+                .path
+                .filter(|path| how.delete || path.exists())
+                .map(|path| path.display().to_string()),
             disks: self.disk_statuses(),
         })
     }

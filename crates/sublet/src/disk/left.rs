@@ -5,12 +5,12 @@ use sublet_types::{DiskName, Pages};
 
 /// What happened, and what can be done.
 pub(crate) fn said(left: &LeftBehind) -> String {
-    let LeftBehind { name, pages, why } = left;
-    let pages = Pages(*pages);
+    let LeftBehind { name, why, .. } = left;
+    let pages = Pages(left.pages);
     let (reason, remedy, toll) = match why {
         Deserted::NoDisk => (
             "no disk of that name is served",
-            "add it again with the same name and backing",
+            "add it again with the same name, tenant and backing",
             "",
         ),
         Deserted::OtherBacking => (
@@ -19,8 +19,12 @@ pub(crate) fn said(left: &LeftBehind) -> String {
             " with the disk",
         ),
     };
+    let tenant = left.tenant.as_ref();
+    let tenant = tenant.map_or(String::new(), |tenant| format!(" of tenant {tenant}"));
+    let backing = left.backing.as_ref();
+    let backing = backing.map_or(String::new(), |backing| format!(" {backing}"));
     format!(
-        "{pages} were left behind that its backing did not take, and {reason}; {remedy} and they are written, \
+        "{pages}{tenant} were left behind that its backing{backing} did not take, and {reason}; {remedy} and they are written, \
          or give them up{toll}: sublet disk remove {name} --force"
     )
 }

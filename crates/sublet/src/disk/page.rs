@@ -12,11 +12,11 @@ pub(super) fn line(disk: &DiskStatus) -> String {
     let DiskSettings {
         name, kind, tenant, ..
     } = &disk.settings;
-    format!(
-        "{name}: {kind} of {} for {tenant}, {}",
-        disk.size,
-        disk.state.name()
-    )
+    let state = match disk.why.as_str() {
+        "" => disk.state.name().to_owned(),
+        why => format!("{}: {why}", disk.state.name()),
+    };
+    format!("{name}: {kind} of {} for {tenant}, {state}", disk.size)
 }
 
 /// Everything, and what to paste.
@@ -75,7 +75,7 @@ fn facts(disk: &DiskStatus) -> Vec<(&'static str, String)> {
         (
             "memory",
             format!(
-                "{} in memory, {} of it dirty; {} read ahead",
+                "{} in memory, {} that its backing does not have; {} read ahead",
                 Pages(disk.pages).bytes(),
                 Pages(disk.dirty).bytes(),
                 Pages(disk.prefetched).bytes()

@@ -26,22 +26,26 @@ fn serve_after(folder: &Folder, backing: &Backing) -> Daemon {
 #[test]
 fn what_a_disk_left_behind_is_shown_until_it_is_given_up() {
     let folder = Folder::new();
-    let daemon = serve_after(&folder, &Backing::new());
+    let backing = Backing::new();
+    let daemon = serve_after(&folder, &backing);
     let greeting = &daemon.greeting;
     assert!(
         greeting.contains("swap: 3 pages (12.0 KiB) were left behind"),
         "{greeting}"
     );
-    let advice = "3 pages (12.0 KiB) were left behind that its backing did not take, \
+    let advice = format!(
+        "3 pages (12.0 KiB) of tenant guests were left behind that its backing {} did not take, \
         and no disk of that name is served; \
-        add it again with the same name and backing and they are written, \
-        or give them up: sublet disk remove swap --force";
+        add it again with the same name, tenant and backing and they are written, \
+        or give them up: sublet disk remove swap --force",
+        backing.path()
+    );
     for page in [
         folder.ask(&["disk", "list"]),
         folder.ask(&["disk", "show", "swap"]),
         folder.ask(&["status"]),
     ] {
-        assert!(page.contains(advice), "{page}");
+        assert!(page.contains(&advice), "{page}");
     }
     let list = folder.ask(&["disk", "list"]);
     assert!(list.contains("swap  swap  –       left behind"), "{list}");
@@ -50,6 +54,8 @@ fn what_a_disk_left_behind_is_shown_until_it_is_given_up() {
         name: "swap".parse().expect("a name"),
         pages: 3,
         why: Deserted::NoDisk,
+        tenant: Some("guests".to_owned()),
+        backing: Some(backing.path()),
     };
     assert_eq!(left, std::slice::from_ref(&expected));
     let metrics = folder.admin().metrics().expect("answered");
@@ -59,10 +65,19 @@ fn what_a_disk_left_behind_is_shown_until_it_is_given_up() {
         serde_json::from_str(&folder.ask(&["disk", "show", "swap", "--json"])).expect("JSON");
     assert_eq!(shown, expected);
 
+    for verb in [
+        ["disk", "flush", "swap"].as_slice(),
+        &["disk", "resize", "swap", "2MiB"],
+    ] {
+        let refused = folder.sublet(verb);
+        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+        let expected = "only memory has 3 pages (12.0 KiB) of it";
+        assert!(text(&refused.stderr).contains(expected), "{refused:?}");
+    }
     let refused = folder.sublet(&["disk", "remove", "swap"]);
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     for expected in [
-        "disk swap is served no more; 3 pages (12.0 KiB) that only memory has would be lost",
+        "disk swap is served no more, and only memory has 3 pages (12.0 KiB) of it",
         "disk remove swap --force",
     ] {
         assert!(text(&refused.stderr).contains(expected), "{refused:?}");

@@ -94,7 +94,10 @@ fn clear_stale(path: &Path) -> io::Result<()> {
     }
     match UnixStream::connect(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
-        _ => Err(taken(path, "another process listens there")),
+        _ => Err(taken(
+            path,
+            "somebody listens there already, another process or a part of this one",
+        )),
     }
 }
 

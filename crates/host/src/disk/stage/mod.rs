@@ -21,7 +21,7 @@ pub(super) use self::head::Preface;
 use self::head::{HEAD_BYTES, Head, PREFACE_BYTES};
 pub(super) use self::keeper::Kept;
 pub use self::keeper::{KeeperError, keep};
-pub(super) use self::pledge::{Pledges, StageId};
+pub(super) use self::pledge::{Pledge, Pledges, StageId};
 
 /// A disk that is not alone has at most so many pages for each slot that is free: one that takes all it can leaves a fifth,
 /// of which the next leaves a fifth again.

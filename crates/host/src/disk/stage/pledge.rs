@@ -26,11 +26,35 @@ impl StageId {
         })
     }
 
-    fn parsed(note: &str) -> Option<StageId> {
-        let (boot, number) = note.trim().split_once(' ')?;
+    fn parsed(line: &str) -> Option<StageId> {
+        let (boot, number) = line.split_once(' ')?;
         Some(StageId {
             boot: boot.to_owned(),
             number: number.parse().ok()?,
+        })
+    }
+}
+
+/// A note: which stage, whose disk, and what is behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) struct Pledge {
+    pub(in super::super) stage: StageId,
+    pub(in super::super) tenant: String,
+    pub(in super::super) backing: String,
+}
+
+impl Pledge {
+    fn text(&self) -> String {
+        let StageId { boot, number } = &self.stage;
+        format!("{boot} {number}\n{}\n{}\n", self.tenant, self.backing)
+    }
+
+    fn parsed(note: &str) -> Option<Pledge> {
+        let mut lines = note.lines();
+        Some(Pledge {
+            stage: StageId::parsed(lines.next()?)?,
+            tenant: lines.next()?.to_owned(),
+            backing: lines.next()?.to_owned(),
         })
     }
 }
@@ -53,29 +77,25 @@ impl Pledges {
         Some(folder.join(format!("{name}.stage")))
     }
 
-    fn noted(&self, name: &DiskName) -> Option<StageId> {
+    /// What was noted of a disk.
+    pub(in super::super) fn noted(&self, name: &DiskName) -> Option<Pledge> {
         let note = fs::read_to_string(self.path(name)?).ok()?;
-        StageId::parsed(&note)
+        Pledge::parsed(&note)
     }
 
     /// Whether a disk relied on a stage that is not this one, nor any that can still be found.
     pub(in super::super) fn is_broken(&self, name: &DiskName, stage: &StageId) -> bool {
-        let noted = self.noted(name);
+        let noted = self.noted(name).map(|pledge| pledge.stage);
         noted.is_some_and(|noted| noted != *stage && noted.boot == stage.boot)
     }
 
-    /// Whether a disk relied on some stage.
-    pub(in super::super) fn has(&self, name: &DiskName) -> bool {
-        self.noted(name).is_some()
-    }
-
     /// Notes that a disk relies on a stage from now on.
-    pub(in super::super) fn make(&self, name: &DiskName, stage: &StageId) -> io::Result<()> {
+    pub(in super::super) fn make(&self, name: &DiskName, pledge: &Pledge) -> io::Result<()> {
         let (Some(folder), Some(path)) = (&self.folder, self.path(name)) else {
             return Ok(());
         };
         fs::create_dir_all(folder)?;
-        fs::write(path, format!("{} {}\n", stage.boot, stage.number))
+        fs::write(path, pledge.text())
     }
 
     /// A disk relies on no stage any more.
@@ -102,7 +122,9 @@ impl Pledges {
                 .and_then(|name| name.to_str());
             let name = name.and_then(|name| name.parse::<DiskName>().ok());
             if let Some(name) = name
-                && self.noted(&name).as_ref() == Some(stage)
+                && self
+                    .noted(&name)
+                    .is_some_and(|pledge| pledge.stage == *stage)
             {
                 self.forget(&name);
             }
@@ -118,6 +140,14 @@ mod tests {
         name.parse().expect("a name")
     }
 
+    fn on(stage: &StageId) -> Pledge {
+        Pledge {
+            stage: stage.clone(),
+            tenant: "guests".to_owned(),
+            backing: "/a folder/swap".to_owned(),
+        }
+    }
+
     #[test]
     fn a_note_is_broken_by_another_stage_of_the_same_start_only() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -126,7 +156,8 @@ mod tests {
         let later = StageId::new(8).expect("a start");
         let swap = name("swap");
         assert!(!pledges.is_broken(&swap, &stage), "nothing was noted");
-        pledges.make(&swap, &stage).expect("noted");
+        pledges.make(&swap, &on(&stage)).expect("noted");
+        assert_eq!(pledges.noted(&swap), Some(on(&stage)));
         assert!(!pledges.is_broken(&swap, &stage));
         assert!(pledges.is_broken(&swap, &later));
         let rebooted = StageId {
@@ -135,7 +166,7 @@ mod tests {
         };
         assert!(!pledges.is_broken(&swap, &rebooted), "its guest is gone");
         pledges.forget(&swap);
-        assert!(!pledges.is_broken(&swap, &later) && !pledges.has(&swap));
+        assert!(!pledges.is_broken(&swap, &later) && pledges.noted(&swap).is_none());
         pledges.forget(&swap);
     }
 
@@ -147,8 +178,8 @@ mod tests {
             StageId::new(1).expect("a start"),
             StageId::new(2).expect("a start"),
         );
-        pledges.make(&name("a"), &one).expect("noted");
-        pledges.make(&name("b"), &two).expect("noted");
+        pledges.make(&name("a"), &on(&one)).expect("noted");
+        pledges.make(&name("b"), &on(&two)).expect("noted");
         fs::write(folder.path().join("disks/a.swap"), b"").expect("written");
         pledges.forget_all(&one);
         assert!(!pledges.is_broken(&name("a"), &two));
@@ -161,13 +192,15 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let pledges = Pledges::of(Some(folder.path()));
         fs::create_dir(folder.path().join("disks")).expect("made");
-        for note in ["", "x", "x y"] {
+        for note in ["", "x", "x y", "x 1\n", "x 1\nguests"] {
             fs::write(folder.path().join("disks/swap.stage"), note).expect("written");
             let stage = StageId::new(1).expect("a start");
             assert!(!pledges.is_broken(&name("swap"), &stage));
         }
         let nowhere = Pledges::of(None);
         let stage = StageId::new(1).expect("a start");
-        nowhere.make(&name("swap"), &stage).expect("nothing to do");
+        nowhere
+            .make(&name("swap"), &on(&stage))
+            .expect("nothing to do");
     }
 }
