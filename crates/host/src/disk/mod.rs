@@ -56,8 +56,9 @@ pub enum DiskError {
     },
     /// What its backing did not have yet is lost, and its guest does not know.
     #[error(
-        "`sublet keep` ended while no daemon ran, and with it what the backing of disk {0} did not have yet: its guest \
-         would read older pages than it wrote. End that guest, and have the disk opened with --force"
+        "what the backing of disk {0} did not have yet is gone: `sublet keep` ended while no daemon ran, or the daemon \
+         before had another --admin. Its guest would read older pages than it wrote: end that guest, and have the disk \
+         opened with --force"
     )]
     Lost(DiskName),
     /// It is served already.

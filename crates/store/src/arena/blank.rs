@@ -31,8 +31,9 @@ impl<'a> Blank<'a> {
     /// One that is written past the caches, if that can be: whoever makes it calls [`settle`] before anybody else may
     /// look.
     pub(crate) fn streaming(bytes: &'a mut [u8]) -> Blank<'a> {
-        let fits =
-            bytes.len().is_multiple_of(STRIDE) && bytes.as_ptr().addr().is_multiple_of(ALIGN);
+        let fits = !bytes.is_empty()
+            && bytes.len().is_multiple_of(STRIDE)
+            && bytes.as_ptr().addr().is_multiple_of(ALIGN);
         Blank {
             streams: fits && can_stream(),
             bytes,
@@ -109,7 +110,7 @@ pub(crate) fn settle() {
 /// # Safety
 ///
 /// `from` and `to` are valid for `len` bytes, which do not overlap; `to` is aligned to [`ALIGN`], `len` a multiple of
-/// [`STRIDE`], and the processor can stream.
+/// [`STRIDE`] and not zero, and the processor can stream.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 unsafe fn stream(from: *const u8, to: *mut u8, len: usize) {
@@ -185,7 +186,7 @@ mod tests {
     fn what_does_not_fit_is_written_all_the_same() {
         let from = counted();
         let mut page = Page([0; 4096]);
-        for range in [0..16, 0..4000, 1..129, 32..160, 8..4096] {
+        for range in [0..0, 0..16, 0..4000, 1..129, 32..160, 8..4096] {
             let len = range.len();
             Blank::streaming(&mut page.0[range.clone()]).write(&from[..len]);
             settle();
