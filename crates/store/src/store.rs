@@ -9,7 +9,7 @@ use sublet_types::{BLOCK_BYTES, Bytes, Second, Shrinking, TenantId, TenantName, 
 use crate::api::*;
 use crate::arena::{Arena, Claimant, Mapped, Memory, PinSlot};
 use crate::items::{BLOCKS_MAX, Ear, Entry, Items, Moment, Room};
-use crate::pages::{Found, Pages};
+use crate::pages::{FoundPages, Pages};
 use crate::tenants::{Tenant, Tenants};
 
 /// Times that a writer lets others run before it gives up hope of room: readers that hold blocks back
@@ -81,7 +81,7 @@ impl Store {
             pins: Cell::new(0),
             lent: Cell::new(0),
             luck: Cell::new(0x9e37_79b9_7f4a_7c15),
-            found: Cell::new(Found::new()),
+            found: Cell::new(FoundPages::new()),
         })
     }
 
@@ -263,7 +263,7 @@ pub struct Worker {
     lent: Cell<u32>,
     luck: Cell<u64>,
     /// Room that flushing an object needs; nothing is allocated for each.
-    pub(crate) found: Cell<Found>,
+    pub(crate) found: Cell<FoundPages>,
 }
 
 impl Drop for Worker {

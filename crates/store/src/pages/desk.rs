@@ -34,12 +34,12 @@ pub(crate) struct Desk<'a> {
 
 /// Room for the pages of an object, for one call after the other.
 #[derive(Default)]
-pub(crate) struct Found(Vec<(Key, Whereabouts)>);
+pub(crate) struct FoundPages(Vec<(Key, Whereabouts)>);
 
-impl Found {
+impl FoundPages {
     /// With room for an extent: that is enough where there is no memory for more (R-F3).
-    pub(crate) fn new() -> Found {
-        Found(Vec::with_capacity(EXTENT_PAGES as usize))
+    pub(crate) fn new() -> FoundPages {
+        FoundPages(Vec::with_capacity(EXTENT_PAGES as usize))
     }
 }
 
@@ -262,7 +262,12 @@ impl<'a> Desk<'a> {
     }
 
     /// Flushes an object. Says whether the pool is there.
-    pub(crate) fn flush_object(&self, pool: PoolId, object: ObjectId, found: &mut Found) -> bool {
+    pub(crate) fn flush_object(
+        &self,
+        pool: PoolId,
+        object: ObjectId,
+        found: &mut FoundPages,
+    ) -> bool {
         let mut next = Some(0);
         while let Some(from) = next {
             let Some(mut open) = self.open(pool, object, PageIndex(0)) else {

@@ -69,9 +69,9 @@ pub(super) fn evict(
             evicting.neighbours(key);
         }
         match left {
-            Left::Frame => return Some(frame),
-            Left::NoFrame => pages.lose(frame),
-            Left::Dropped => patience.wear(),
+            Remains::Frame => return Some(frame),
+            Remains::NoFrame => pages.lose(frame),
+            Remains::Dropped => patience.wear(),
         }
     }
     None
@@ -79,7 +79,7 @@ pub(super) fn evict(
 
 /// What a page that was evicted leaves behind.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Left {
+enum Remains {
     /// A frame that can be used again.
     Frame,
     /// A frame that nothing new may come into.
@@ -113,28 +113,28 @@ impl Evicting<'_> {
                 now: self.now,
             });
             let left = self.let_go(frame, key);
-            if left != Left::Dropped {
+            if left != Remains::Dropped {
                 pages.lose(frame);
             }
-            if left == Left::Frame {
+            if left == Remains::Frame {
                 self.shard.free[PageKind::Ephemeral as usize].push(&pages.frames, frame);
             }
         }
     }
 
     /// Forgets where a page is that its eviction has let go of.
-    fn let_go(&mut self, frame: FrameId, key: Key) -> Left {
+    fn let_go(&mut self, frame: FrameId, key: Key) -> Remains {
         let pages = self.pages;
         let object = self.object(key);
         self.shard.remove(&pages.frames, object, key);
         let block = pages.arena.block(pages.frames.block(frame));
         if !block.is_of_pages(self.owner.id, PageKind::Ephemeral) {
-            return Left::Dropped;
+            return Remains::Dropped;
         }
         self.shard.tally.evictions += 1;
         match block.is_leaving() {
-            true => Left::NoFrame,
-            false => Left::Frame,
+            true => Remains::NoFrame,
+            false => Remains::Frame,
         }
     }
 

@@ -34,7 +34,7 @@ use sublet_types::{EvictionKind, Pages as PageCount, Second};
 use crate::api::{PageFigures, PageSettings, StoreSettings};
 use crate::arena::{Arena, BlockId, Claimant, PageKind};
 use crate::tenants::{Tenant, Tenants};
-pub(crate) use desk::{Desk, Displacing, Found, Lack, Tried};
+pub(crate) use desk::{Desk, Displacing, FoundPages, Lack, Tried};
 #[cfg(test)]
 pub(crate) use evict::WINDOW_PAGES;
 pub(crate) use frame::{FrameId, Frames, HITS_MAX, Queue, QueueId};

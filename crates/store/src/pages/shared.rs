@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use sublet_types::{ObjectId, Pages as PageCount, PoolFlags, PoolId, SharedName, TenantId};
 
 use super::Pages;
-use super::desk::{Desk, Found};
+use super::desk::{Desk, FoundPages};
 use super::pools::Pool;
 use crate::api::{PageKey, PoolError};
 use crate::tenants::Tenant;
@@ -211,7 +211,7 @@ impl Desk<'_> {
                 }
             }
             Left::Objects(objects) => {
-                let mut found = Found::new();
+                let mut found = FoundPages::new();
                 for object in objects {
                     desk.flush_object(base, object, &mut found);
                 }
