@@ -224,7 +224,12 @@ fn fit(
     };
     let may_be_larger = opening.is_own || opening.history == History::Served;
     if opening.is_own && said.0 > has {
-        backing.grow(said, true).map_err(DiskError::System)?;
+        backing
+            .grow(said, true)
+            .map_err(|source| DiskError::NotGrown {
+                name: settings.name.clone(),
+                source,
+            })?;
     } else if said.0 < has && may_be_larger {
         tracing::warn!(disk = %settings.name, has = %Bytes(has), size = %said, "the backing is larger than its disk");
     } else {

@@ -285,27 +285,42 @@ impl Backing {
         if self.is_device {
             return Ok(());
         }
-        let bytes = self.bytes()?;
+        self.allocate(self.bytes()?)
+    }
+
+    /// Has so many bytes' blocks given to a file, which becomes as large, where its file system does that and has them all.
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
         let missing = bytes.saturating_sub(self.plain.metadata()?.blocks() * STAT_BLOCK);
         let system = rustix::fs::fstatvfs(&*self.plain)?;
-        if missing > system.f_bavail * system.f_frsize {
-            return Err(io::ErrorKind::StorageFull.into());
+        let free = system.f_bavail * system.f_frsize;
+        if missing > free {
+            let (missing, free) = (Bytes(missing), Bytes(free));
+            let what = format!("it needs {missing} more, and its file system has {free} free");
+            return Err(io::Error::new(io::ErrorKind::StorageFull, what));
         }
         match fallocate(&*self.plain, FallocateFlags::empty(), 0, bytes) {
             Err(Errno::OPNOTSUPP) => Ok(()),
-            reserved => Ok(reserved?),
+            allocated => Ok(allocated?),
         }
     }
 
-    /// Makes a file larger; a device has to be so already. `whole`: its blocks are given to it at once.
+    /// Makes a file larger; a device has to be so already. `whole`: its blocks are given to it at once. A file that cannot
+    /// be made as large stays as it was.
     pub(super) fn grow(&self, size: Bytes, whole: bool) -> io::Result<()> {
         match self.is_device {
             true if self.bytes()? < size.0 => Err(io::Error::other(
                 "a block device is made larger by whoever made it",
             )),
             true => Ok(()),
-            false if whole => Ok(fallocate(&*self.plain, FallocateFlags::empty(), 0, size.0)?),
-            false => self.plain.set_len(size.0),
+            false => {
+                let had = self.bytes()?;
+                let grown = match whole {
+                    true => self.allocate(size.0),
+                    false => Ok(()),
+                };
+                let grown = grown.and_then(|()| self.plain.set_len(size.0.max(had)));
+                grown.inspect_err(|_| _ = self.plain.set_len(had))
+            }
         }
     }
 
@@ -543,6 +558,25 @@ mod tests {
         marks.sort_unstable();
         marks.dedup();
         assert_eq!(marks.len(), 8);
+    }
+
+    #[test]
+    fn a_file_that_its_file_system_has_no_room_for_stays_as_it_was() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("disk");
+        std::fs::write(&path, vec![1; 1 << 20]).expect("written");
+        let backing = Backing::open(&path, false).expect("opened");
+        let refused = backing.grow(Bytes(1 << 50), true).expect_err("no room");
+        assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
+        // More than a file can be.
+        assert!(backing.grow(Bytes(1 << 62), false).is_err());
+        assert_eq!(backing.bytes().expect("a size"), 1 << 20);
+        backing.grow(Bytes(2 << 20), true).expect("grown");
+        assert_eq!(backing.bytes().expect("a size"), 2 << 20);
+        backing.grow(Bytes(1 << 20), false).expect("large enough");
+        assert_eq!(backing.bytes().expect("a size"), 2 << 20);
+        let blocks = std::fs::metadata(&path).expect("facts").blocks();
+        assert!(blocks * STAT_BLOCK >= 2 << 20, "{blocks}");
     }
 
     #[test]
