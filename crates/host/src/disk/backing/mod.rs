@@ -196,24 +196,28 @@ impl Backing {
     /// Makes a file of that size, if there is none, and opens it. Its blocks are given to it at once, so that a page
     /// that memory has no place for always finds its own.
     pub(super) fn make(path: &Path, size: Bytes) -> Result<Backing, BackingError> {
-        let failed = |source| BackingError::making(path, source);
-        let is_new = !path.exists();
-        if is_new {
-            let file = options(false)
-                .create_new(true)
-                .mode(0o600)
-                .open(path)
-                .map_err(failed)?;
-            let filled = fallocate(&file, FallocateFlags::empty(), 0, size.0);
-            if let Err(error) = filled {
-                let _ = std::fs::remove_file(path);
-                return Err(failed(error.into()));
-            }
+        if path.exists() {
+            return Backing::open(path, false);
         }
-        Ok(Backing {
-            is_new,
-            ..Backing::open(path, false)?
-        })
+        let failed = |source| BackingError::making(path, source);
+        let file = options(false)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)
+            .map_err(failed)?;
+        let filled = file.set_len(size.0).map_err(failed);
+        let made = filled.and_then(|()| {
+            let backing = Backing::open(path, false)?;
+            backing.allocate(size.0).map_err(failed)?;
+            Ok(Backing {
+                is_new: true,
+                ..backing
+            })
+        });
+        if made.is_err() {
+            let _ = std::fs::remove_file(path);
+        }
+        made
     }
 
     /// Whether its file was made for this.
