@@ -232,14 +232,24 @@ impl Written {
             for listen in disk.listen.iter().filter(|listen| !is_any_port(listen)) {
                 let here = (place.clone(), Some((name, disk, listen)));
                 let before = listed.insert(socket_of(listen), here);
-                let first = before.filter(|(_, other)| {
-                    !other.is_some_and(|other| may_share((name, disk, listen), other))
+                let Some((first, other)) = before else {
+                    continue;
+                };
+                let sharing = other.map_or(Sharing::Never, |other| {
+                    may_share((name, disk, listen), other)
                 });
-                if let Some((first, _)) = first {
-                    let (key, listen) = (format!("disks.{name}.listen"), listen.to_string());
-                    let wrong = Wrong::ListedTwice { key, listen, first };
-                    faults.push(place.clone().wrong(wrong));
-                }
+                let (key, listen) = (format!("disks.{name}.listen"), listen.to_string());
+                let wrong = match sharing {
+                    Sharing::Fits => continue,
+                    Sharing::Never => Wrong::ListedTwice { key, listen, first },
+                    Sharing::WithSame(knobs) => Wrong::SharedApart {
+                        key,
+                        listen,
+                        knobs,
+                        first,
+                    },
+                };
+                faults.push(place.clone().wrong(wrong));
             }
             let place = self.disk_place(name, Some("backing"));
             if let Some(backing) = &disk.backing
@@ -298,20 +308,35 @@ impl Written {
 /// A disk, and a place of it.
 type Listening<'a> = (&'a DiskName, &'a WrittenDisk, &'a DiskListen);
 
+/// Whether two disks may be served at one place.
+enum Sharing {
+    Fits,
+    /// Once these knobs of theirs are the same, of which the place has one each.
+    WithSame(&'static str),
+    Never,
+}
+
 /// Whether two disks may be served at one place: over NBD, which tells them apart by their names, and to the same clients.
-fn may_share((name, disk, listen): Listening<'_>, other: Listening<'_>) -> bool {
+fn may_share((name, disk, listen): Listening<'_>, other: Listening<'_>) -> Sharing {
     let (other_name, other_disk, other_listen) = other;
-    let tls = |disk: &WrittenDisk| match listen {
-        DiskListen::Tcp(..) => Some((
+    let is_nbd = !matches!(listen, DiskListen::VhostUser(_));
+    let is_tcp = matches!(listen, DiskListen::Tcp(..));
+    let tls = |disk: &WrittenDisk| {
+        (
             disk.tls_cert.clone(),
             disk.tls_key.clone(),
             disk.tls_client_ca.clone(),
-        )),
-        DiskListen::Unix(_) | DiskListen::VhostUser(_) => None,
+        )
     };
-    let is_nbd = !matches!(listen, DiskListen::VhostUser(_));
-    let is_same_door = listen == other_listen && disk.mode == other_disk.mode;
-    is_nbd && name != other_name && is_same_door && tls(disk) == tls(other_disk)
+    if !is_nbd || name == other_name || listen != other_listen {
+        Sharing::Never
+    } else if disk.mode != other_disk.mode {
+        Sharing::WithSame("mode")
+    } else if is_tcp && tls(disk) != tls(other_disk) {
+        Sharing::WithSame("tls_cert, tls_key and tls_client_ca")
+    } else {
+        Sharing::Fits
+    }
 }
 
 /// What can be listened at once only.

@@ -186,6 +186,18 @@ pub enum Wrong {
         /// The first.
         first: Place,
     },
+    /// Two disks at one place that it cannot serve both.
+    #[error("`{key}`: {listen} is shared with the disk at {first}, so both need the same {knobs}")]
+    SharedApart {
+        /// The second disk's.
+        key: String,
+        /// The place.
+        listen: String,
+        /// What differs and may not.
+        knobs: &'static str,
+        /// The first.
+        first: Place,
+    },
     /// One place, twice in one breath.
     #[error("`{key}`: {listen} is said twice")]
     SaidTwice {

@@ -15,6 +15,7 @@ use super::DiskError;
 use super::open::undo;
 use super::shelf::{Disks, Shelved, Staging};
 use super::stage::{Pledges, Stage};
+use super::swap::Swap;
 
 /// How often it is looked whether everything is written.
 const LOOK: Duration = Duration::from_millis(5);
@@ -160,10 +161,11 @@ impl Disks {
         staging.as_ref().map(|staging| Arc::clone(&staging.stage))
     }
 
-    /// Every disk is shown as one that leaves.
+    /// Every disk is shown as one that leaves, and none acknowledges any more what its backing does not have.
     pub fn begin_ending(&self) {
         for disk in self.open.lock().values() {
             disk.is_leaving.store(true, Ordering::Relaxed);
+            disk.disk.swap.iter().for_each(Swap::begin_ending);
         }
     }
 

@@ -34,6 +34,8 @@ pub(super) struct Swap {
     stripes: Vec<Mutex<u32>>,
     /// The backing fails: nothing more is acknowledged that it does not have.
     failing: AtomicBool,
+    /// The daemon ends, and waits until all is written: no more of it is to come.
+    ending: AtomicBool,
     /// How often it failed.
     failures: AtomicU64,
     /// How many wait until what is staged has been written.
@@ -96,6 +98,7 @@ impl Swap {
             durability,
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
             failing: AtomicBool::new(false),
+            ending: AtomicBool::new(false),
             failures: AtomicU64::new(0),
             hurried: AtomicU32::new(0),
             sleeper: Mutex::new(None),
@@ -109,7 +112,14 @@ impl Swap {
 
     /// Whether a write may be acknowledged before the backing has it.
     pub(super) fn takes(&self) -> bool {
-        self.durability != Durability::WriteThrough && !self.failing.load(Ordering::Relaxed)
+        self.durability != Durability::WriteThrough
+            && !self.failing.load(Ordering::Relaxed)
+            && !self.ending.load(Ordering::Relaxed)
+    }
+
+    /// From now on what is staged gets less only: writes are acknowledged when the backing has them.
+    pub(super) fn begin_ending(&self) {
+        self.ending.store(true, Ordering::Relaxed);
     }
 
     fn stripe(&self, page: u64) -> MutexGuard<'_, u32> {

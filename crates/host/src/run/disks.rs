@@ -223,7 +223,7 @@ impl Shelf {
         }
     }
 
-    /// Every disk is shown as one that leaves.
+    /// Every disk is shown as one that leaves, and none acknowledges what its backing does not have.
     pub(super) fn begin_ending(&self) {
         self.disks.begin_ending();
     }

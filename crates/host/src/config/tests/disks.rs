@@ -189,7 +189,15 @@ fn what_is_wrong_with_a_disk_is_named_with_its_line() {
                 "{DB}{}mode = \"0660\"\n",
                 SWAP.replace("vhost-user:/run/w", "unix:/run/db.sock")
             ),
-            "t.toml:9: `disks.web.listen`: unix:/run/db.sock is listed already, at t.toml:4",
+            "t.toml:9: `disks.web.listen`: unix:/run/db.sock is shared with the disk at t.toml:4, so both need the same mode",
+        ),
+        (
+            format!(
+                "{}{}tls_cert = \"/c\"\ntls_key = \"/k\"\n",
+                DB.replace("unix:/run/db.sock", "tcp:127.0.0.1:10809"),
+                SWAP.replace("vhost-user:/run/w", "tcp:127.0.0.1:10809")
+            ),
+            "t.toml:9: `disks.web.listen`: tcp:127.0.0.1:10809 is shared with the disk at t.toml:4, so both need the same tls_cert, tls_key and tls_client_ca",
         ),
         (
             DB.replace("sock\"", "sock\", \"unix:/run/db.sock\""),
