@@ -13,6 +13,9 @@ use crate::tenancy::Doorman;
 /// What one disk's requests may hold of [`HELD_MAX`]: while it does not answer, others' go on. One alone may have more.
 const HELD_BY_DISK_MAX: usize = HELD_MAX / 4;
 
+/// The largest request that may have the last quarter of either: large ones whose payloads stall leave it to the others.
+const SMALL_MAX: usize = 256 << 10;
+
 /// Buffers that a worker keeps for reuse, and the largest of them, bytes.
 const SPARE_BUFFERS_MAX: usize = 64;
 const SPARE_BUFFER_BYTES_MAX: usize = 256 << 10;
@@ -75,8 +78,12 @@ impl Workplace {
     /// Whether a request to a disk may hold `len` bytes more.
     pub(super) fn has_room(&self, disk: DiskId, len: usize) -> bool {
         let by_disk = self.held_by_disk.iter().find(|(known, _)| *known == disk);
-        let is_fair = by_disk.is_none_or(|(_, held)| held + len <= HELD_BY_DISK_MAX);
-        is_fair && (self.held == 0 || self.held + len <= HELD_MAX)
+        let part_of = |most: usize| match len {
+            0..=SMALL_MAX => most,
+            _ => most / 4 * 3,
+        };
+        let is_fair = by_disk.is_none_or(|(_, held)| held + len <= part_of(HELD_BY_DISK_MAX));
+        is_fair && (self.held == 0 || self.held + len <= part_of(HELD_MAX))
     }
 
     /// A buffer of `len` bytes, whatever they are, for a request to a disk.

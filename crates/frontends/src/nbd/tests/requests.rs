@@ -217,6 +217,18 @@ fn a_disk_that_does_not_answer_leaves_room_for_others() {
     assert_eq!((line.next, line.heard.len()), (Next::Park, 0));
 }
 
+/// Clients whose large payloads stall keep no other of the same disk from small requests.
+#[test]
+fn large_requests_leave_room_for_small_ones() {
+    let large = REQUEST_BYTES_MAX / 2;
+    let most_of_it = HELD_MAX / 4 - large as usize;
+    let mut line = line(false, false);
+    line.others_ask(&line.disk("a"), most_of_it);
+    assert_eq!(errno(&mut line, 0, 0, 0, 256 << 10), 0);
+    line.say(&request(0, 0, 5, 0, large));
+    assert_eq!((line.next, line.heard.len()), (Next::Park, 0));
+}
+
 #[test]
 fn a_disconnect_is_the_last_thing_heard() {
     let mut line = line(false, false);
