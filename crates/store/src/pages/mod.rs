@@ -129,6 +129,12 @@ impl Pages {
         block.is_leaving()
     }
 
+    /// Whether a page of the tenant may come into a frame: its block is of such pages still, and stays so.
+    fn takes_pages(&self, frame: FrameId, tenant: &Tenant, kind: PageKind) -> bool {
+        let block = self.arena.block(self.frames.block(frame));
+        block.is_of_pages(tenant.id, kind) && !block.is_leaving()
+    }
+
     /// Takes back a frame whose page has left.
     fn free(&self, shard: &mut Shard, frame: FrameId, kind: PageKind) {
         if !self.is_leaving(frame) {

@@ -275,7 +275,7 @@ impl Opened<'_> {
         let frames = &self.pages.frames;
         while !patience.is_over() {
             while let Some(frame) = self.shard.free[kind as usize].pop_newest(frames) {
-                if self.is_valid(frame) && !self.pages.is_leaving(frame) {
+                if self.pages.takes_pages(frame, self.owner, kind) {
                     return Some(frame);
                 }
                 patience.wear();
@@ -322,7 +322,7 @@ impl Opened<'_> {
                 continue;
             };
             let free = sibling.free[kind as usize].pop_newest(frames);
-            let usable = |frame: &FrameId| self.is_valid(*frame) && !self.pages.is_leaving(*frame);
+            let usable = |frame: &FrameId| self.pages.takes_pages(*frame, self.owner, kind);
             let found = match free.filter(usable) {
                 Some(frame) => Some((frame, Found::Free(frame))),
                 None if kind == PageKind::Persistent => None,

@@ -7,6 +7,7 @@ mod shared;
 mod spilled;
 mod together;
 mod torn;
+mod turnover;
 mod windows;
 
 use std::cell::Cell;

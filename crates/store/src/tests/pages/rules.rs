@@ -1,12 +1,12 @@
 //! One test a rule. The rules are transcendent memory's, as Xen, Linux and the papers state them.
 //!
-//! The others are in `shared`, `spilled`, `saved` and, G5, `torn`, and T8 beside the daemon's log. No test have: G6, a hint that is not given;
+//! The others are in `shared`, `spilled`, `saved` and, G5, `torn`, and, T7, `turnover`, and T8 beside the daemon's log. No test have: G6, a hint that is not given;
 //! E5, for nothing is compressed; the ancestors' bug B4, for delivering a page cannot fail here; B7 and B9, for no page leaves
 //! its host yet.
 
 use std::sync::atomic::Ordering;
 
-use sublet_types::{EvictionKind, Expiry, ReleaseMode, Shrinking};
+use sublet_types::{EvictionKind, ReleaseMode, Shrinking};
 
 use super::*;
 
@@ -311,116 +311,6 @@ fn r_t6_at_its_target_a_tenant_puts_no_persistent_page() {
     assert_eq!(puts.filter(|put| put.is_stored()).count(), 32);
     store.set_target(client.tenant, Some(Bytes::ZERO));
     assert_eq!(client.put(2, 1, 5), Put::Refused(PutRefused::NoMemory));
-}
-
-/// T7: whatever way memory goes from one tenant to another, it shows nothing of its past: no page, no item, no save
-/// file and no spill file of the other has a word of it, and neither has what the host gets back.
-#[test]
-fn r_t7_frames_show_nothing_of_their_past() {
-    let ways: [fn(&Client, &Client); 6] = [
-        |_, _| {}, // the other's puts displace it
-        |hers, _| {
-            (0..PAGES_OF_PAST).for_each(|index| assert!(hers.flush(1, index)));
-        },
-        |hers, _| assert!(hers.flush_object(1)),
-        |hers, _| assert!(hers.worker.destroy_pool(hers.tenant, hers.pool, NOW)),
-        |hers, _| release_all(hers, ReleaseMode::Fast),
-        |hers, kept| {
-            release_all(hers, ReleaseMode::Ordered);
-            assert!(hers.worker.destroy_pool(hers.tenant, hers.pool, NOW));
-            assert!(kept.worker.destroy_pool(kept.tenant, kept.pool, NOW));
-            hers.worker.store().remove_tenant(hers.tenant);
-        },
-    ];
-    for (n, way) in ways.into_iter().enumerate() {
-        let (store, _) = store(12, 2);
-        let (ann, ben) = (tenant(&store, "ann", 1), tenant(&store, "ben", 1000));
-        let [hers, kept] = [EPHEMERAL, PERSISTENT].map(|flags| Client::new(&store, ann, flags));
-        for index in 0..PAGES_OF_PAST {
-            put_past(&hers, index);
-            put_past(&kept, index % 40);
-        }
-        way(&hers, &kept);
-        assert!(shows_no_past(&store, ben), "way {n}");
-    }
-}
-
-/// More pages than the memory of these tests takes.
-const PAGES_OF_PAST: u32 = 200;
-
-/// What nobody else may see.
-const PAST: [u8; 16] = *b"what ann put her";
-
-fn put_past(client: &Client, index: u32) {
-    let key = client.key(1, index);
-    client.worker.put_page(client.tenant, key, NOW, |page| {
-        page.chunks_exact_mut(PAST.len())
-            .for_each(|part| part.copy_from_slice(&PAST));
-    });
-}
-
-fn release_all(client: &Client, mode: ReleaseMode) {
-    let release = Release {
-        amount: Bytes::gib(1),
-        mode,
-        tenant: None,
-    };
-    client.worker.release(release, NOW);
-}
-
-/// Whether all that a tenant can read is its own, whatever it uses the memory for.
-fn shows_no_past(store: &Arc<Store>, tenant: TenantId) -> bool {
-    let has_past = |bytes: &[u8]| bytes.windows(PAST.len()).any(|part| part == PAST);
-    let disk = Disk::new(400);
-    let spill = Arc::clone(&disk) as Arc<dyn Spill>;
-    let kept = store.create_pool(tenant, PERSISTENT, Some(spill));
-    let kept = Client::of(store, tenant, kept.expect("a pool"));
-    let pools = [EPHEMERAL, KEEPING].map(|flags| Client::new(store, tenant, flags));
-    for client in pools.iter().chain([&kept]) {
-        // Keys that were the other's, then its own over and over, alone and in runs.
-        for index in 0..60 {
-            assert_eq!(client.get(1, index), None);
-            client.put(1, index, 7);
-            assert!(client.get(1, index).is_none_or(|content| content == 7));
-        }
-        client.put_run(2, 0, 40, 7000);
-        let run = client.get_run(2, 0, 40);
-        assert!(run.iter().zip(7..).all(|(content, n)| *content == 1000 * n));
-    }
-    let mut saved = Vec::new();
-    kept.worker.save(tenant, &mut saved).expect("saved");
-    release_all(&kept, ReleaseMode::Ordered);
-    let mut shown = has_past(&saved) || disk.shows(has_past);
-    for n in 0..60u8 {
-        let value = vec![n; 9000];
-        put_item(&kept.worker, tenant, &[n], &value);
-        shown |= item(&kept.worker, tenant, &[n]).is_some_and(|there| there != value);
-    }
-    !shown
-}
-
-fn put_item(worker: &Worker, tenant: TenantId, key: &[u8], value: &[u8]) {
-    let new = NewItem {
-        flags: 0,
-        expiry: Expiry::Never,
-        marks: Marks::default(),
-        cas: NewCas::Told,
-        value: &[value],
-    };
-    // Refused or not: what counts is what can be read then.
-    let _ = worker.update(tenant, key, NOW, |entry| entry.store(&new));
-}
-
-fn item(worker: &Worker, tenant: TenantId, key: &[u8]) -> Option<Vec<u8>> {
-    let read = worker.read(tenant, key, NOW, Reading::Use, |item| {
-        let mut value = Vec::new();
-        item.value().copy_to(&mut value);
-        value
-    });
-    match read {
-        Lookup::Hit(value) => Some(value),
-        Lookup::Miss(_) => None,
-    }
 }
 
 /// E1: only ephemeral pages are evicted.
