@@ -9,6 +9,7 @@ use super::directory::Whereabouts;
 use super::key::{EXTENT_PAGES, Key};
 use super::opened::Opened;
 use super::pools::Pool;
+use super::spare::Siblings;
 use super::{Aside, Pages};
 use crate::api::{Get, PageKey, Put, PutRefused};
 use crate::arena::{Blank, PageKind, claim};
@@ -64,12 +65,26 @@ pub(crate) enum Lack<'a> {
 /// Whether a put that finds no free frame may displace a page at once.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Displacing {
-    /// Only where nobody else could give way, and only in its own shard.
-    Here,
     /// Only where nobody else could give way.
     IfBound,
     /// It has been found out that nobody else should.
     Always,
+}
+
+/// How a put that finds no free frame in its shard may come by one.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms {
+    pub(crate) displacing: Displacing,
+    pub(crate) siblings: Siblings,
+}
+
+impl From<Displacing> for Terms {
+    fn from(displacing: Displacing) -> Terms {
+        Terms {
+            displacing,
+            siblings: Siblings::Asked,
+        }
+    }
 }
 
 impl<'a> Desk<'a> {
@@ -117,7 +132,7 @@ impl<'a> Desk<'a> {
     pub(crate) fn try_put<F: FnOnce(&mut Blank<'_>)>(
         &self,
         key: PageKey,
-        displacing: Displacing,
+        terms: Terms,
         fill: F,
     ) -> Tried<'a, F> {
         match self.open(key.pool, key.object, key.index) {
@@ -125,7 +140,7 @@ impl<'a> Desk<'a> {
             Some(mut open) => {
                 open.expect_put();
                 let mut arrivals = Arrivals::new(self.pages, open.owner);
-                let tried = open.put(displacing, &mut arrivals, fill);
+                let tried = open.put(terms, &mut arrivals, fill);
                 arrivals.settle();
                 if let Tried::Done(put) = &tried {
                     open.count_put(*put);
@@ -138,17 +153,15 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Waits until whoever holds a shard of a key's account now has let go of it. Nothing is locked meanwhile.
-    pub(crate) fn await_others(&self, key: PageKey) {
-        let (pages, own) = (self.pages, self.tenant.id);
-        let pool = pages.pools.check(key.pool, own);
-        let owner = pool.and_then(|pool| pages.tenants.get(pool.owner));
-        for shard in owner
-            .into_iter()
-            .flat_map(|owner| pages.holdings(owner).shards())
-        {
-            drop(shard.lock());
-        }
+    /// Refuses a put for want of a frame. The old page must not outlive it (R-P3).
+    pub(crate) fn refuse(&self, key: PageKey) -> Put {
+        let Some(mut open) = self.open(key.pool, key.object, key.index) else {
+            return NO_POOL;
+        };
+        let refused = Put::Refused(PutRefused::NoMemory);
+        open.flush();
+        open.count_put(refused);
+        refused
     }
 
     /// Puts a part of a run of an object's pages under one lock, as far as frames can be had there; `told` hears what
@@ -171,7 +184,9 @@ impl<'a> Desk<'a> {
         let stopped = part.clone().find(|n| {
             open.turn_to(key.index.0 + n);
             open.expect_put();
-            match open.put(Displacing::IfBound, &mut arrivals, |page| fill(*n, page)) {
+            match open.put(Displacing::IfBound.into(), &mut arrivals, |page| {
+                fill(*n, page)
+            }) {
                 Tried::Done(put) => {
                     open.count_put(put);
                     stored |= put.is_stored();

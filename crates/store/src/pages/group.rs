@@ -23,7 +23,7 @@ use sublet_types::PoolId;
 
 use super::Pages;
 use super::arrivals::{Arrivals, TOGETHER_MAX};
-use super::desk::{Desk, Displacing, Tried};
+use super::desk::{Desk, Displacing, Terms, Tried};
 use super::directory::{Led, Whereabouts};
 use super::frame::{FrameId, Queue};
 use super::holdings::{Holdings, SHARDS_MAX};
@@ -31,12 +31,19 @@ use super::key::Key;
 use super::opened::Opened;
 use super::pools::Pool;
 use super::shard::Shard;
+use super::spare::Siblings;
 use crate::api::{Get, PageKey, Put};
 use crate::arena::{Blank, PageKind, Wanted};
 use crate::tenants::Tenant;
 
 /// Pages of a group, at the most: a few microseconds for who waits for one of its shards.
 const GROUP: usize = TOGETHER_MAX;
+
+/// How a page of a group may come by a frame: in its own shard only, for the group may hold others.
+const TERMS: Terms = Terms {
+    displacing: Displacing::IfBound,
+    siblings: Siblings::LeftAlone,
+};
 
 /// Looks at a shard that somebody else holds, before one sleeps until it is unlocked: some ten microseconds.
 const LOOKS: usize = 512;
@@ -283,7 +290,7 @@ impl<'a> Group<'a> {
     ) -> Option<(usize, &'a Tenant, PageKind)> {
         let mut needs = None;
         self.each(left, |n, open, arrivals| {
-            match open.put(Displacing::Here, arrivals, |page| fill(n, page)) {
+            match open.put(TERMS, arrivals, |page| fill(n, page)) {
                 Tried::Done(put) => {
                     open.count_put(put);
                     told(n, put);

@@ -66,6 +66,21 @@ impl Holdings {
         &self.shards
     }
 
+    /// Two shards, locked. Who waits for a shard while he has another locks them in the order of their numbers.
+    pub(super) fn lock_two(
+        &self,
+        a: usize,
+        b: usize,
+    ) -> (MutexGuard<'_, Shard>, MutexGuard<'_, Shard>) {
+        if a < b {
+            let a = self.shards[a].lock();
+            (a, self.shards[b].lock())
+        } else {
+            let b = self.shards[b].lock();
+            (self.shards[a].lock(), b)
+        }
+    }
+
     /// The shard of an object, by its hash.
     pub(super) fn shard(&self, object: u64) -> &Mutex<Shard> {
         &self.shards[self.shard_number(object)]

@@ -22,6 +22,7 @@ mod shard;
 mod shared;
 mod shrink;
 mod slots;
+mod spare;
 mod sweep;
 
 use std::collections::HashMap;
@@ -34,7 +35,7 @@ use sublet_types::{EvictionKind, Pages as PageCount, Second};
 use crate::api::{PageFigures, PageSettings, StoreSettings};
 use crate::arena::{Arena, BlockId, Claimant, PageKind};
 use crate::tenants::{Tenant, Tenants};
-pub(crate) use desk::{Desk, Displacing, FoundPages, Lack, Tried};
+pub(crate) use desk::{Desk, Displacing, FoundPages, Lack, Terms, Tried};
 #[cfg(test)]
 pub(crate) use evict::WINDOW_PAGES;
 pub(crate) use frame::{FrameId, Frames, HITS_MAX, Queue, QueueId};
@@ -49,6 +50,7 @@ pub use shard::{PageTally, SAMPLE_ONE_IN, SampledUse};
 pub use shared::SHARERS_MAX;
 use shared::SharedPools;
 pub(crate) use shrink::{Aside, Clearing, PageLoss, Spilling};
+pub(crate) use spare::Siblings;
 
 /// The engine: pools, frames, and what sweeping needs.
 pub(crate) struct Pages {

@@ -6,7 +6,7 @@ use parking_lot::MutexGuard;
 use sublet_types::{PageIndex, PoolId, Second};
 
 use super::arrivals::Arrivals;
-use super::desk::{Displacing, FLUSHED_AT_ONCE, NO_POOL, Tried};
+use super::desk::{Displacing, FLUSHED_AT_ONCE, NO_POOL, Terms, Tried};
 use super::directory::{Standing, Whereabouts, has_room};
 use super::evict::{Patience, evict};
 use super::frame::{FrameId, QueueId};
@@ -14,6 +14,7 @@ use super::holdings::Holdings;
 use super::key::{EXTENT_PAGES, Key};
 use super::pools::{Pool, Space};
 use super::shard::{SampledUse, Shard};
+use super::spare::{Asked, Spare};
 use super::{Aside, Pages};
 use crate::api::{Get, Put, PutRefused};
 use crate::arena::{Blank, Block, PageKind};
@@ -29,6 +30,17 @@ enum Found {
     /// Shards that somebody holds may have one.
     Elsewhere,
     Nowhere,
+}
+
+impl From<Asked> for Found {
+    fn from(asked: Asked) -> Found {
+        match asked {
+            Asked::Has(Spare::Free(frame)) => Found::Free(frame),
+            Asked::Has(Spare::Displaced(frame)) => Found::Displaced(frame),
+            Asked::Perhaps => Found::Elsewhere,
+            Asked::Nobody => Found::Nowhere,
+        }
+    }
 }
 
 /// A page of a pool whose shard is locked.
@@ -102,7 +114,7 @@ impl Opened<'_> {
     /// Puts the page. Whoever unlocks its shard has what came settled first.
     pub(super) fn put<'b, F: FnOnce(&mut Blank<'_>)>(
         &mut self,
-        displacing: Displacing,
+        terms: Terms,
         arrivals: &mut Arrivals<'_>,
         fill: F,
     ) -> Tried<'b, F>
@@ -122,7 +134,7 @@ impl Opened<'_> {
             return Tried::Done(Put::Refused(PutRefused::Frozen));
         }
         let age = self.shard.directory.age();
-        let (frame, done) = match self.frame(displacing, arrivals) {
+        let (frame, done) = match self.frame(terms, arrivals) {
             Found::Free(frame) => (frame, Put::Stored),
             Found::Displaced(frame) => (frame, Put::Displaced),
             Found::NeedsBlock => {
@@ -242,7 +254,7 @@ impl Opened<'_> {
     }
 
     /// A frame for a new page.
-    fn frame(&mut self, displacing: Displacing, arrivals: &mut Arrivals<'_>) -> Found {
+    fn frame(&mut self, terms: Terms, arrivals: &mut Arrivals<'_>) -> Found {
         let kind = self.pool.kind();
         let mut patience = Patience::default();
         if let Some(frame) = self.free_frame(kind, &mut patience) {
@@ -251,37 +263,34 @@ impl Opened<'_> {
         arrivals.count_all();
         let arena = &self.pages.arena;
         let bound = self.owner.is_at_limit(1, arena.block_bytes());
+        let is_decided = terms.displacing == Displacing::Always;
         if kind == PageKind::Persistent {
-            return match self.siblings_frame(kind, displacing, &mut patience) {
-                Found::Nowhere if !bound && displacing != Displacing::Always => Found::NeedsBlock,
-                found => found,
+            return match self.siblings_frame(kind, terms.siblings, &mut patience) {
+                Asked::Nobody if !bound && !is_decided => Found::NeedsBlock,
+                asked => asked.into(),
             };
         }
         let may_give = arena.ready() as usize > arena.reserve() || arena.may_grow();
         let asks = !bound && (may_give || self.holdings.displaces());
-        if asks && displacing != Displacing::Always {
+        if asks && !is_decided {
             return Found::NeedsBlock;
         }
         if let Some(frame) = self.victim(&mut patience) {
             return Found::Displaced(frame);
         }
-        match self.siblings_frame(kind, displacing, &mut patience) {
-            Found::Nowhere if bound && displacing != Displacing::Always => Found::NeedsBlock,
-            found => found,
+        match self.siblings_frame(kind, terms.siblings, &mut patience) {
+            Asked::Nobody if bound && !is_decided => Found::NeedsBlock,
+            asked => asked.into(),
         }
     }
 
     fn free_frame(&mut self, kind: PageKind, patience: &mut Patience) -> Option<FrameId> {
         let frames = &self.pages.frames;
-        while !patience.is_over() {
-            while let Some(frame) = self.shard.free[kind as usize].pop_newest(frames) {
-                if self.pages.takes_pages(frame, self.owner, kind) {
-                    return Some(frame);
-                }
-                patience.wear();
-                if patience.is_over() {
-                    return None;
-                }
+        loop {
+            let shard = &mut self.shard;
+            let free = self.pages.free_frame(self.owner, shard, kind, patience);
+            if free.is_some() || patience.is_over() {
+                return free;
             }
             let mut came = false;
             for frame in self.holdings.some_frames(kind, frames) {
@@ -293,51 +302,11 @@ impl Opened<'_> {
                 return None;
             }
         }
-        None
     }
 
     /// Evicts one of this shard's pages, for its frame.
     fn victim(&mut self, patience: &mut Patience) -> Option<FrameId> {
         evict(self.pages, self.owner, &mut self.shard, self.now, patience)
-    }
-
-    /// A frame of another shard of the tenant: free, or of an ephemeral page that goes. Locks only who is not locked.
-    fn siblings_frame(
-        &mut self,
-        kind: PageKind,
-        displacing: Displacing,
-        patience: &mut Patience,
-    ) -> Found {
-        if displacing == Displacing::Here {
-            return Found::Elsewhere;
-        }
-        let frames = &self.pages.frames;
-        let own = self.shard.number();
-        let mut nowhere = Found::Nowhere;
-        for (number, sibling) in self.holdings.shards().iter().enumerate() {
-            let Some(mut sibling) = sibling.try_lock() else {
-                if number != usize::from(own) {
-                    nowhere = Found::Elsewhere;
-                }
-                continue;
-            };
-            let free = sibling.free[kind as usize].pop_newest(frames);
-            let usable = |frame: &FrameId| self.pages.takes_pages(*frame, self.owner, kind);
-            let found = match free.filter(usable) {
-                Some(frame) => Some((frame, Found::Free(frame))),
-                None if kind == PageKind::Persistent => None,
-                None => evict(self.pages, self.owner, &mut sibling, self.now, patience)
-                    .map(|frame| (frame, Found::Displaced(frame))),
-            };
-            if let Some((frame, found)) = found {
-                frames.get(frame).set_shard(own);
-                return found;
-            }
-        }
-        match patience.is_over() {
-            true => Found::Nowhere,
-            false => nowhere,
-        }
     }
 
     /// Goes on to another page of the object.

@@ -160,10 +160,8 @@ impl Clearing<'_> {
         };
         while pages.frames.get(frame).is_live() {
             let before = shard.tally.evictions;
-            let to = match (
-                pages.free_frame(self.tenant, &mut shard, PageKind::Ephemeral),
-                how,
-            ) {
+            let free = self.free_frame(&mut shard, PageKind::Ephemeral);
+            let to = match (free, how) {
                 (Some(free), _) => Some(free),
                 (None, Emptying::Moving) => return Emptied::No,
                 (None, Emptying::Evicting) => {
@@ -187,6 +185,12 @@ impl Clearing<'_> {
         Emptied::Yes
     }
 
+    /// A free frame of the shard, of a block that stays.
+    fn free_frame(&self, shard: &mut Shard, kind: PageKind) -> Option<FrameId> {
+        let patience = &mut Patience::endless();
+        self.pages.free_frame(self.tenant, shard, kind, patience)
+    }
+
     /// Gets a persistent page out of a frame: to another frame, else to disk. A client that goes on rewriting the page
     /// keeps it here.
     fn spill_frame(&mut self, frame: FrameId, how: Emptying) -> Emptied {
@@ -195,7 +199,7 @@ impl Clearing<'_> {
             let Some(mut shard) = pages.lock_live(pages.holdings(self.tenant), frame) else {
                 return Emptied::Yes;
             };
-            if let Some(to) = pages.free_frame(self.tenant, &mut shard, PageKind::Persistent) {
+            if let Some(to) = self.free_frame(&mut shard, PageKind::Persistent) {
                 pages.move_kept(&mut shard, frame, to);
                 self.loss.kept += 1;
             } else if how == Emptying::Moving {
@@ -382,13 +386,6 @@ impl Pages {
             }
         }
         None
-    }
-
-    /// A free frame of a shard of the tenant's, of a block that stays.
-    fn free_frame(&self, tenant: &Tenant, shard: &mut Shard, kind: PageKind) -> Option<FrameId> {
-        let free = &mut shard.free[kind as usize];
-        std::iter::from_fn(|| free.pop_newest(&self.frames))
-            .find(|frame| self.takes_pages(*frame, tenant, kind))
     }
 
     /// Moves an ephemeral page to a free frame. Its own frame is then in no queue.

@@ -4,7 +4,7 @@ use sublet_types::{ObjectId, PageIndex, PoolId, Second, TenantId};
 
 use crate::api::*;
 use crate::arena::Blank;
-use crate::pages::{Desk, Displacing, Lack, PageVerb, Places, Tried};
+use crate::pages::{Desk, Displacing, Lack, PageVerb, Places, Siblings, Terms, Tried};
 use crate::store::{Pin, Worker};
 
 /// Attempts at a block before a put is refused: others may take what was freed for it.
@@ -32,28 +32,33 @@ impl Worker {
         &self,
         desk: &Desk<'_>,
         key: PageKey,
-        mut displacing: Displacing,
+        displacing: Displacing,
         mut fill: F,
     ) -> Put {
+        let mut terms = Terms::from(displacing);
         for _ in 0..ATTEMPTS_MAX {
-            match desk.try_put(key, displacing, fill) {
+            match desk.try_put(key, terms, fill) {
                 Tried::Done(put) => return put,
                 Tried::NeedsBlock(owner, kind, again) => {
-                    displacing = self.page_block(owner, kind, desk.now);
+                    terms = self.page_block(owner, kind, desk.now).into();
                     fill = again;
                 }
                 Tried::Elsewhere(again) => {
-                    desk.await_others(key);
+                    terms.siblings = match desk.bring_frame(key) {
+                        true => Siblings::Asked,
+                        false => Siblings::Exhausted,
+                    };
                     fill = again;
                 }
             }
         }
-        match desk.try_put(key, Displacing::Always, fill) {
+        let terms = Terms {
+            displacing: Displacing::Always,
+            siblings: Siblings::Exhausted,
+        };
+        match desk.try_put(key, terms, fill) {
             Tried::Done(put) => put,
-            Tried::NeedsBlock(..) | Tried::Elsewhere(_) => {
-                desk.flush_page(key); // R-P3: the old page must not outlive a put that failed
-                Put::Refused(PutRefused::NoMemory)
-            }
+            Tried::NeedsBlock(..) | Tried::Elsewhere(_) => desk.refuse(key),
         }
     }
 

@@ -1,6 +1,6 @@
 //! One test a rule. The rules are transcendent memory's, as Xen, Linux and the papers state them.
 //!
-//! The others are in `shared`, `spilled`, `saved` and, G5, `torn`, and, T7, `turnover`, and T8 beside the daemon's log. No test have: G6, a hint that is not given;
+//! The others are in `shared`, `spilled`, `saved` and, G5, `torn`, T7 `turnover`, and T8 beside the daemon's log. No test have: G6, a hint that is not given;
 //! E5, for nothing is compressed; the ancestors' bug B4, for delivering a page cannot fail here; B7 and B9, for no page leaves
 //! its host yet.
 

@@ -105,6 +105,46 @@ fn nobody_is_refused_for_what_others_hold_for_a_moment() {
     });
 }
 
+/// Somebody has some shard or other at every moment: a tenant gets the blocks that there are all the same, and is told at
+/// its ceiling, counted, that there are none.
+#[test]
+fn nobody_goes_without_a_block_for_what_others_hold() {
+    let (store, _) = store(40, 16);
+    let client = Client::new(&store, tenant(&store, "ann", 100), PERSISTENT);
+    let ceiling = 20 * 16;
+    store.set_target(client.tenant, Some(Bytes(20 * BLOCK as u64)));
+    assert!(client.put(1, 0, 1).is_stored());
+    let tenant = store.pages.tenants.get(client.tenant).expect("there");
+    let shards = store.pages.holdings(tenant).shards();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut held = shards[0].lock();
+            for shard in shards.iter().cycle().skip(1) {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                (0..2000).for_each(|_| std::hint::spin_loop());
+                // The next before the last is let go, and no waiting for it.
+                if let Some(next) = shard.try_lock() {
+                    held = next;
+                }
+            }
+            drop(held);
+        });
+        let stored = (1..400).filter(|n| client.put(1000 + n, 0, *n).is_stored());
+        let stored = stored.count();
+        is_over.store(true, Ordering::Relaxed);
+        let tally = client.figures().tally;
+        assert_eq!(stored, ceiling - 1);
+        assert_eq!(
+            (tally.puts, tally.puts_refused),
+            (400, 400 - ceiling as u64)
+        );
+    });
+    assert!((1..ceiling as u64).all(|n| client.get(1000 + n, 0) == Some(n)));
+}
+
 #[test]
 fn a_page_on_disk_outlives_a_put_beside_others() {
     let (store, _) = store(6, 4);

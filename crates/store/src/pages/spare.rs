@@ -1,0 +1,142 @@
+//! Frames for new pages: free ones, and those that a tenant's other shards can spare.
+
+use sublet_types::Second;
+
+use super::Pages;
+use super::desk::Desk;
+use super::evict::{Patience, evict};
+use super::frame::FrameId;
+use super::opened::Opened;
+use super::shard::Shard;
+use crate::api::PageKey;
+use crate::arena::PageKind;
+use crate::tenants::Tenant;
+
+/// What a put may ask of the other shards of its tenant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Siblings {
+    /// Those that nobody holds are asked.
+    Asked,
+    /// None is: whoever puts may hold some himself.
+    LeftAlone,
+    /// None has a frame: each was waited for and asked, just now.
+    Exhausted,
+}
+
+/// A frame that a shard can spare.
+pub(super) enum Spare {
+    Free(FrameId),
+    /// A page of the tenant went for it. Its block counts it as taken still.
+    Displaced(FrameId),
+}
+
+/// What asking the other shards came to.
+pub(super) enum Asked {
+    Has(Spare),
+    /// Shards that were not asked may have one.
+    Perhaps,
+    Nobody,
+}
+
+impl Pages {
+    /// A free frame of a shard of the tenant's, of a block that stays.
+    pub(super) fn free_frame(
+        &self,
+        tenant: &Tenant,
+        shard: &mut Shard,
+        kind: PageKind,
+        patience: &mut Patience,
+    ) -> Option<FrameId> {
+        while !patience.is_over() {
+            let frame = shard.free[kind as usize].pop_newest(&self.frames)?;
+            if self.takes_pages(frame, tenant, kind) {
+                return Some(frame);
+            }
+            patience.wear();
+        }
+        None
+    }
+
+    /// A frame that a shard has for another one of its tenant: free, or of an ephemeral page that goes.
+    fn spare(
+        &self,
+        tenant: &Tenant,
+        shard: &mut Shard,
+        kind: PageKind,
+        now: Second,
+        patience: &mut Patience,
+    ) -> Option<Spare> {
+        match self.free_frame(tenant, shard, kind, patience) {
+            Some(frame) => Some(Spare::Free(frame)),
+            None if kind == PageKind::Persistent => None,
+            None => evict(self, tenant, shard, now, patience).map(Spare::Displaced),
+        }
+    }
+}
+
+impl Opened<'_> {
+    /// A frame of another shard of the tenant, which becomes this one's. Locks only who is not locked.
+    pub(super) fn siblings_frame(
+        &mut self,
+        kind: PageKind,
+        siblings: Siblings,
+        patience: &mut Patience,
+    ) -> Asked {
+        match siblings {
+            Siblings::LeftAlone => return Asked::Perhaps,
+            Siblings::Exhausted => return Asked::Nobody,
+            Siblings::Asked => {}
+        }
+        let (pages, own) = (self.pages, self.shard.number());
+        let mut is_one_held = false;
+        for (number, sibling) in self.holdings.shards().iter().enumerate() {
+            if number == usize::from(own) {
+                continue;
+            }
+            let Some(mut sibling) = sibling.try_lock() else {
+                is_one_held = true;
+                continue;
+            };
+            if let Some(spare) = pages.spare(self.owner, &mut sibling, kind, self.now, patience) {
+                let (Spare::Free(frame) | Spare::Displaced(frame)) = spare;
+                pages.frames.get(frame).set_shard(own);
+                return Asked::Has(spare);
+            }
+        }
+        match is_one_held && !patience.is_over() {
+            true => Asked::Perhaps,
+            false => Asked::Nobody,
+        }
+    }
+}
+
+impl Desk<'_> {
+    /// Brings a frame that another shard can spare to the shard of a key, where the next put finds it. Each is waited for in
+    /// its turn, so that who holds it now is no reason to do without. False if none has any. The caller holds no shard.
+    pub(crate) fn bring_frame(&self, key: PageKey) -> bool {
+        let pages = self.pages;
+        let pool = pages.pools.check(key.pool, self.tenant.id);
+        let owner = pool.and_then(|pool| Some((pool, pages.tenants.get(pool.owner)?)));
+        let Some((pool, owner)) = owner else {
+            return false;
+        };
+        let (holdings, kind) = (pages.holdings(owner), pool.kind());
+        let own = holdings.shard_number(pages.seed.object(pool.base, key.object));
+        let patience = &mut Patience::default();
+        let mut others = (0..holdings.shards().len()).filter(|number| *number != own);
+        others.any(|other| {
+            let (mut here, mut sibling) = holdings.lock_two(own, other);
+            let frame = match pages.spare(owner, &mut sibling, kind, self.now, patience) {
+                None => return false,
+                Some(Spare::Free(frame)) => frame,
+                Some(Spare::Displaced(frame)) => {
+                    pages.lose(frame);
+                    frame
+                }
+            };
+            pages.frames.get(frame).set_shard(here.number());
+            here.free[kind as usize].push(&pages.frames, frame);
+            true
+        })
+    }
+}
