@@ -2,9 +2,9 @@
 
 use std::ops::{Deref, DerefMut};
 
-/// The bytes of a page that is put, all of which are to be written. It reads as a slice; written in one go, by
-/// [`write`](Blank::write), a page of which there are many goes past the processor's caches, where it would take the
-/// place of what the next pages need.
+/// The bytes of a page that is put, all of which are to be written, as of a slice, and none read before: they are those of the
+/// last page there, perhaps another tenant's (R-T7). Written in one go, by [`write`](Blank::write), a page of which there are
+/// many goes past the processor's caches, where it would take the place of what the next pages need.
 #[derive(Debug)]
 pub struct Blank<'a> {
     bytes: &'a mut [u8],
@@ -28,7 +28,7 @@ impl<'a> From<&'a mut [u8]> for Blank<'a> {
 }
 
 impl<'a> Blank<'a> {
-    /// One that is written past the caches, if that can be: whoever makes it calls [`settle`] before anybody else may
+    /// One that is written past the caches, if that can be: whoever makes it calls [`land`] before anybody else may
     /// look.
     pub(crate) fn streaming(bytes: &'a mut [u8]) -> Blank<'a> {
         let fits = !bytes.is_empty()
@@ -97,7 +97,7 @@ fn can_stream() -> bool {
 
 /// Has all that went past the caches seen by others before anything that is written later.
 #[inline]
-pub(crate) fn settle() {
+pub(crate) fn land() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 has it.
     unsafe {
@@ -114,7 +114,8 @@ pub(crate) fn settle() {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 unsafe fn stream(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: it reads and writes exactly the bytes that the caller vouches for, and no stack.
+    // SAFETY: it reads and writes exactly the bytes that the caller vouches for, and no stack; `vzeroupper` changes all of the
+    // registers that are named.
     unsafe {
         std::arch::asm!(
             "2:",
@@ -136,6 +137,9 @@ unsafe fn stream(from: *const u8, to: *mut u8, len: usize) {
             at = inout(reg) 0usize => _,
             stride = const STRIDE,
             out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+            out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+            out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
+            out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
             options(nostack),
         );
     }
@@ -177,7 +181,7 @@ mod tests {
             if !unsafe { blank.write_racing(page.as_ptr()) } {
                 blank.copy_from_slice(page);
             }
-            settle();
+            land();
             assert!(plain.0 == *page && streamed.0 == *page && racing.0 == *page);
         }
     }
@@ -189,7 +193,7 @@ mod tests {
         for range in [0..0, 0..16, 0..4000, 1..129, 32..160, 8..4096] {
             let len = range.len();
             Blank::streaming(&mut page.0[range.clone()]).write(&from[..len]);
-            settle();
+            land();
             assert_eq!(page.0[range], from[..len]);
         }
     }

@@ -55,6 +55,9 @@ const NOBODY: u32 = u32::MAX;
 const EPHEMERAL_BIT: u32 = 1 << 16;
 const PERSISTENT_BIT: u32 = 2 << 16;
 
+/// In an owner: its pages are being got out of the block.
+const LEAVING_BIT: u32 = 4 << 16;
+
 impl Claimant {
     fn packed(self) -> u32 {
         match self {
@@ -67,7 +70,7 @@ impl Claimant {
 
     fn unpacked(packed: u32) -> Claimant {
         let tenant = TenantId(packed as u16);
-        match packed & !0xffff {
+        match packed & !0xffff & !LEAVING_BIT {
             _ if packed == NOBODY => Claimant::None,
             0 => Claimant::Tenant(tenant),
             EPHEMERAL_BIT => Claimant::Pages(tenant, PageKind::Ephemeral),
@@ -89,6 +92,7 @@ pub(crate) struct Lives {
 #[derive(Debug, Default)]
 pub(crate) struct Block {
     generation: AtomicU32,
+    /// Whose it is, and whether pages are being got out of it: one word, so that nobody begins with another's.
     owner: AtomicU32,
     pub(crate) class: AtomicU8,
     /// Where the next record goes; final once sealed.
@@ -109,8 +113,6 @@ pub(crate) struct Block {
     pub(crate) unswept: AtomicBool,
     /// Whose pages those were.
     pub(crate) former: AtomicU16,
-    /// Whether its pages are being got out of it.
-    leaving: AtomicBool,
 }
 
 impl Block {
@@ -137,7 +139,8 @@ impl Block {
     /// Whether it holds this tenant's pages of that kind, and each of them is in the directory.
     pub(crate) fn is_of_pages(&self, tenant: TenantId, kind: PageKind) -> bool {
         let owner = Claimant::Pages(tenant, kind).packed();
-        self.owner.load(Ordering::Acquire) == owner && !self.unswept.load(Ordering::Relaxed)
+        let is_own = self.owner.load(Ordering::Acquire) & !LEAVING_BIT == owner;
+        is_own && !self.unswept.load(Ordering::Relaxed)
     }
 
     pub(crate) fn sequence(&self) -> u64 {
@@ -157,9 +160,12 @@ impl Block {
         self.opened.store(now.0, Ordering::Relaxed);
         self.last_hit.store(0, Ordering::Relaxed);
         // Nobody empties or drops a block of pages before it is ready for them.
-        let for_pages = matches!(owner, Claimant::Pages(..));
-        self.leaving.store(for_pages, Ordering::Relaxed);
-        self.owner.store(owner.packed(), Ordering::Release);
+        let leaving = match owner {
+            Claimant::Pages(..) => LEAVING_BIT,
+            Claimant::Tenant(_) | Claimant::None => 0,
+        };
+        self.owner
+            .store(owner.packed() | leaving, Ordering::Release);
     }
 
     pub(crate) fn disown(&self) {
@@ -196,18 +202,22 @@ impl Block {
 
     /// Whether its pages are being got out of it, so that nothing new may come in.
     pub(crate) fn is_leaving(&self) -> bool {
-        self.leaving.load(Ordering::Relaxed)
+        self.owner.load(Ordering::Relaxed) & LEAVING_BIT != 0
     }
 
-    /// Begins to get the pages out of it. Says whether nobody else does so already: then it is the caller's to give
-    /// up.
-    pub(crate) fn begin_leaving(&self) -> bool {
-        !self.leaving.swap(true, Ordering::AcqRel)
+    /// Begins to get a tenant's pages of a kind out of it. Says whether it has such, and nobody else does so already: then
+    /// it is the caller's to give up, or to have it stay.
+    pub(crate) fn begin_leaving(&self, tenant: TenantId, kind: PageKind) -> bool {
+        let owner = Claimant::Pages(tenant, kind).packed();
+        let (acquired, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+        self.owner
+            .compare_exchange(owner, owner | LEAVING_BIT, acquired, failed)
+            .is_ok()
     }
 
-    /// Takes pages again.
+    /// Takes pages again. For whoever has opened it, or began to get its pages out: until then it is nobody else's.
     pub(crate) fn stay(&self) {
-        self.leaving.store(false, Ordering::Release);
+        self.owner.fetch_and(!LEAVING_BIT, Ordering::Release);
     }
 
     /// One more live page.

@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use sublet_types::{Bytes, Second};
 
 pub use blank::Blank;
-pub(crate) use blank::settle;
+pub(crate) use blank::land;
 pub(crate) use block::{Block, BlockId, Claimant, GENERATION_BITS, Lives, PageKind};
 pub(crate) use epochs::PinSlot;
 use epochs::{Epoch, Epochs};

@@ -3,8 +3,8 @@
 //! A window that is read ahead and only partly present costs a disk read all the same, so that pages
 //! leave by file, one after the other, and a file that is begun is finished. A file's utility is
 //! 100 × (shared ÷ cached + gets ÷ (gets + flushes)), and 50 more for five seconds after its last use;
-//! a term whose denominator is zero counts as zero. Nothing is shared yet, so that the first term is
-//! zero. Algorithm 3 is printed with a loop that runs while the amount is ≥ 0; it ends at zero here.
+//! a term whose denominator is zero counts as zero. The first term would be
+//! all or nothing for the files of a whole pool; it is left out. Algorithm 3 is printed with a loop that runs while the amount is ≥ 0; it ends at zero here.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -193,10 +193,14 @@ impl Eviction for ByFile {
         victim
     }
 
-    fn go_along(&mut self, page: Page<'_>) {
+    fn lose(&mut self, page: Page<'_>) {
         self.change(ByFile::key(page), page.now, |file| {
             file.pages.remove(page.frames, page.frame);
         });
+    }
+
+    fn go_along(&mut self, page: Page<'_>) {
+        self.lose(page);
     }
 
     fn moved(&mut self, page: Page<'_>, to: FrameId) {

@@ -65,8 +65,13 @@ pub(crate) trait Eviction: Send {
         self.forget(page);
     }
 
-    /// A page was flushed, or its block was dropped.
+    /// A page was flushed.
     fn forget(&mut self, page: Page<'_>);
+
+    /// A page went with its block, which was dropped.
+    fn lose(&mut self, page: Page<'_>) {
+        self.forget(page);
+    }
 
     /// Chooses who goes next, and lets go of it. `None` if there is nobody.
     fn victim(&mut self, frames: &Frames, now: Second) -> Option<FrameId>;

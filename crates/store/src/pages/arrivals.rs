@@ -2,7 +2,7 @@
 
 use super::Pages;
 use super::frame::FrameId;
-use crate::arena::{Blank, BlockId, settle};
+use crate::arena::{Blank, BlockId, PageKind, land};
 use crate::tenants::Tenant;
 
 /// Pages that come together, at the most: those of a group, or of a part of a run.
@@ -15,7 +15,7 @@ pub(super) struct Arrivals<'a> {
     pages: &'a Pages,
     streams: bool,
     uncounted: [BlockId; TOGETHER_MAX],
-    count: usize,
+    pending: usize,
 }
 
 impl<'a> Arrivals<'a> {
@@ -25,44 +25,51 @@ impl<'a> Arrivals<'a> {
             pages,
             streams: tenant.has_more_than_caches(),
             uncounted: [BlockId(0); TOGETHER_MAX],
-            count: 0,
+            pending: 0,
         }
     }
 
-    /// Has a frame written.
-    pub(super) fn write(&mut self, frame: FrameId, fill: impl FnOnce(&mut Blank<'_>)) {
-        let streams = self.streams;
+    /// Has a frame written. To find a persistent page's place on disk is to wait for the stores before: such pages do not
+    /// stream.
+    pub(super) fn write(
+        &mut self,
+        frame: FrameId,
+        kind: PageKind,
+        fill: impl FnOnce(&mut Blank<'_>),
+    ) {
+        let streams = self.streams && kind == PageKind::Ephemeral;
         self.pages.write(frame, |bytes| match streams {
             true => fill(&mut Blank::streaming(bytes)),
             false => fill(&mut Blank::from(bytes)),
         });
     }
 
-    /// A frame has a page now.
-    pub(super) fn count(&mut self, frame: FrameId) {
-        if self.count == TOGETHER_MAX {
+    /// A frame has a page now, to be counted.
+    pub(super) fn note(&mut self, frame: FrameId) {
+        if self.pending == TOGETHER_MAX {
             self.count_all();
         }
-        self.uncounted[self.count] = self.pages.frames.block(frame);
-        self.count += 1;
+        self.uncounted[self.pending] = self.pages.frames.block(frame);
+        self.pending += 1;
     }
 
-    /// Has everybody see them.
+    /// Has them written and counted, so that their shards may be unlocked.
     pub(super) fn settle(&mut self) {
         if self.streams {
-            settle();
+            land();
         }
         self.count_all();
     }
 
     /// Has their blocks count them: before any page leaves, which may be one of them.
     pub(super) fn count_all(&mut self) {
-        for block in &self.uncounted[..std::mem::take(&mut self.count)] {
+        for block in &self.uncounted[..std::mem::take(&mut self.pending)] {
             self.pages.arena.block(*block).gain_page();
         }
     }
 }
 
+/// In a build that outlives a panic, as tests are: whoever panics while he fills a page has unlocked its shard before.
 impl Drop for Arrivals<'_> {
     fn drop(&mut self) {
         self.settle();

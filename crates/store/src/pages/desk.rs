@@ -135,22 +135,22 @@ impl<'a> Desk<'a> {
         terms: Terms,
         fill: F,
     ) -> Tried<'a, F> {
-        match self.open(key.pool, key.object, key.index) {
-            None => Tried::Done(NO_POOL),
-            Some(mut open) => {
-                open.expect_put();
-                let mut arrivals = Arrivals::new(self.pages, open.owner);
-                let tried = open.put(terms, &mut arrivals, fill);
-                arrivals.settle();
-                if let Tried::Done(put) = &tried {
-                    open.count_put(*put);
-                    if put.is_stored() {
-                        self.note_toucher(key, open.pool);
-                    }
-                }
-                tried
+        self.follow(key);
+        let Some(mut open) = self.open(key.pool, key.object, key.index) else {
+            return Tried::Done(NO_POOL);
+        };
+        open.expect_put();
+        let mut arrivals = Arrivals::new(self.pages, open.owner);
+        let tried = open.put(terms, &mut arrivals, fill);
+        arrivals.settle();
+        if let Tried::Done(put) = tried {
+            open.count_put(put);
+            drop(open);
+            if put.is_stored() {
+                self.note_toucher(key);
             }
         }
+        tried
     }
 
     /// Refuses a put for want of a frame. The old page must not outlive it (R-P3).
@@ -174,11 +174,11 @@ impl<'a> Desk<'a> {
         told: &mut impl FnMut(u32, Put),
     ) -> (u32, Option<Lack<'a>>) {
         let part = part.start..part.end.min(part.start + LOCKED_RUN);
+        self.follow(key);
         let Some(mut open) = self.open(key.pool, key.object, key.index) else {
             part.clone().for_each(|n| told(n, NO_POOL));
             return (part.end, None);
         };
-        let pool = open.pool;
         let (mut stored, mut lack) = (false, None);
         let mut arrivals = Arrivals::new(self.pages, open.owner);
         let stopped = part.clone().find(|n| {
@@ -200,7 +200,7 @@ impl<'a> Desk<'a> {
         arrivals.settle();
         drop(open);
         if stored {
-            self.note_toucher(key, pool);
+            self.note_toucher(key);
         }
         (stopped.unwrap_or(part.end), lack)
     }
@@ -210,11 +210,10 @@ impl<'a> Desk<'a> {
         match self.open(key.pool, key.object, key.index) {
             None => Get::NoPool,
             Some(mut open) => {
-                let pool = open.pool;
                 let got = open.get(visit);
                 drop(open);
                 if got == Get::Hit {
-                    self.note_toucher(key, pool);
+                    self.note_toucher(key);
                 }
                 got
             }
@@ -246,7 +245,6 @@ impl<'a> Desk<'a> {
         let Some(mut open) = self.open(key.pool, key.object, key.index) else {
             return part.start;
         };
-        let pool = open.pool;
         let mut here = part.clone();
         let missed = here.find(|n| {
             if n + 1 < part.end {
@@ -259,7 +257,7 @@ impl<'a> Desk<'a> {
         drop(open);
         let end = missed.unwrap_or(part.end);
         if end > part.start {
-            self.note_toucher(key, pool);
+            self.note_toucher(key);
         }
         end
     }

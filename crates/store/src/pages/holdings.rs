@@ -19,9 +19,6 @@ const BATCH_MAX: u32 = 16;
 /// A shard takes at most one in so many of its share of the tenant's frames at once.
 const BATCH_ONE_IN: u32 = 8;
 
-/// Displacements after which it is asked again whether somebody else should give way.
-pub(super) const DISPLACED_BETWEEN: u32 = 64;
-
 /// A tenant's pages.
 pub(crate) struct Holdings {
     shards: Box<[Mutex<Shard>]>,
@@ -32,9 +29,6 @@ pub(crate) struct Holdings {
     opening: [Mutex<()>; 2],
     /// Blocks of pages, by kind.
     blocks: [AtomicU32; 2],
-    /// Puts that displaced a page of this tenant, since the start; the store asks now and then whether another
-    /// tenant should have given way.
-    displaced: AtomicU32,
     frozen: AtomicBool,
     eviction: Mutex<EvictionKind>,
 }
@@ -55,7 +49,6 @@ impl Holdings {
             is_open: [AtomicBool::new(false), AtomicBool::new(false)],
             opening: [Mutex::new(()), Mutex::new(())],
             blocks: [AtomicU32::new(0), AtomicU32::new(0)],
-            displaced: AtomicU32::new(0),
             frozen: AtomicBool::new(false),
             eviction: Mutex::new(eviction),
         }
@@ -160,12 +153,6 @@ impl Holdings {
     fn shut(&self, kind: PageKind, open: &mut Option<Open>) {
         *open = None;
         self.is_open[kind as usize].store(false, Ordering::Relaxed);
-    }
-
-    /// Counts a displacement; says whether it is time to ask who should give way.
-    pub(super) fn displaces(&self) -> bool {
-        let displaced = self.displaced.fetch_add(1, Ordering::Relaxed);
-        displaced.is_multiple_of(DISPLACED_BETWEEN)
     }
 
     /// Whether new pages are refused (R-M1).

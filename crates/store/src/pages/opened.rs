@@ -158,7 +158,7 @@ impl Opened<'_> {
             return Tried::Done(Put::Refused(refused));
         }
         if done == Put::Stored {
-            arrivals.count(frame);
+            arrivals.note(frame);
         }
         Tried::Done(if is_known { Put::Replaced } else { done })
     }
@@ -170,7 +170,7 @@ impl Opened<'_> {
         arrivals: &mut Arrivals<'_>,
         fill: impl FnOnce(&mut Blank<'_>),
     ) -> Put {
-        arrivals.write(frame, fill);
+        arrivals.write(frame, self.pool.kind(), fill);
         match self.pool.kind() {
             PageKind::Ephemeral => {
                 let page = page(self.pages, frame, self.hash(), self.now);
@@ -195,10 +195,11 @@ impl Opened<'_> {
         fill: impl FnOnce(&mut Blank<'_>),
     ) -> Result<(), PutRefused> {
         let kind = self.pool.kind();
+        // Entered first: there may be no place on disk for it.
         if kind == PageKind::Persistent {
             self.keep(frame, standing)?;
         }
-        arrivals.write(frame, fill);
+        arrivals.write(frame, kind, fill);
         // Entered last: what was written is on its way to memory meanwhile, and whoever unlocks has to wait for that.
         if kind == PageKind::Ephemeral {
             self.enter(frame, standing);
@@ -271,7 +272,7 @@ impl Opened<'_> {
             };
         }
         let may_give = arena.ready() as usize > arena.reserve() || arena.may_grow();
-        let asks = !bound && (may_give || self.holdings.displaces());
+        let asks = !bound && (may_give || self.shard.is_time_to_ask());
         if asks && !is_decided {
             return Found::NeedsBlock;
         }
@@ -358,7 +359,7 @@ impl Opened<'_> {
         };
         let page = page(pages, frame, hash, self.now);
         if !self.is_valid(frame) {
-            self.shard.eviction.forget(page);
+            self.shard.eviction.lose(page);
             return Get::Miss;
         }
         self.shard.tally.hits += 1;
@@ -449,7 +450,10 @@ impl Opened<'_> {
                     }
                     _ => {
                         let page = page(self.pages, frame, self.hash(), self.now);
-                        self.shard.eviction.forget(page);
+                        match valid {
+                            true => self.shard.eviction.forget(page),
+                            false => self.shard.eviction.lose(page),
+                        }
                     }
                 }
                 if valid {

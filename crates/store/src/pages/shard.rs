@@ -12,6 +12,9 @@ use crate::eviction::{self, Eviction, Page};
 /// Sampled uses that wait to be drained, at the most.
 const SAMPLES_MAX: usize = 4096;
 
+/// Puts of a shard without a frame, of which one asks whether another tenant should give way.
+pub(super) const ASKS_ONE_IN: u32 = 64;
+
 /// One page in so many, by its hash, is followed for miss-ratio curves.
 pub const SAMPLE_ONE_IN: u64 = 16;
 
@@ -74,6 +77,8 @@ pub(crate) struct Shard {
     pub(super) disk: DiskPages,
     pub(super) tally: PageTally,
     samples: Vec<(u64, SampledUse)>,
+    /// Puts that found no frame, since the start.
+    wanting: u32,
 }
 
 impl Shard {
@@ -87,6 +92,7 @@ impl Shard {
             disk: DiskPages::default(),
             tally: PageTally::default(),
             samples: Vec::new(),
+            wanting: 0,
         }
     }
 
@@ -102,6 +108,13 @@ impl Shard {
                 now,
             });
         }
+    }
+
+    /// Counts a put without a frame. Says whether it is the one that asks whether another tenant should give way.
+    pub(super) fn is_time_to_ask(&mut self) -> bool {
+        let is_time = self.wanting.is_multiple_of(ASKS_ONE_IN);
+        self.wanting = self.wanting.wrapping_add(1);
+        is_time
     }
 
     pub(super) fn number(&self) -> u8 {

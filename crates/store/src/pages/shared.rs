@@ -11,7 +11,6 @@ use sublet_types::{ObjectId, Pages as PageCount, PoolFlags, PoolId, SharedName, 
 
 use super::Pages;
 use super::desk::{Desk, FoundPages};
-use super::pools::Pool;
 use crate::api::{PageKey, PoolError};
 use crate::tenants::Tenant;
 
@@ -159,9 +158,24 @@ enum Left {
 }
 
 impl Desk<'_> {
+    /// Has an object of a shared pool followed before a page is put there: else, if who puts it left meanwhile and nobody
+    /// else had touched the object, the page would stay behind.
+    pub(super) fn follow(&self, key: PageKey) {
+        self.touch(key, |touched| {
+            touched.entry(key.object).or_insert(key.pool.slot);
+        });
+    }
+
     /// Notes who touched an object of a shared pool last.
-    pub(super) fn note_toucher(&self, key: PageKey, pool: Pool) {
-        if !pool.flags.shared {
+    pub(super) fn note_toucher(&self, key: PageKey) {
+        self.touch(key, |touched| {
+            touched.insert(key.object, key.pool.slot);
+        });
+    }
+
+    fn touch(&self, key: PageKey, note: impl FnOnce(&mut HashMap<ObjectId, u32>)) {
+        let pool = self.pages.pools.check(key.pool, self.tenant.id);
+        if !pool.is_some_and(|pool| pool.flags.shared) {
             return;
         }
         let mut shared = self.pages.shared.lock();
@@ -171,9 +185,7 @@ impl Desk<'_> {
             return;
         };
         match pool.touched.len() < TOUCHED_MAX || pool.touched.contains_key(&key.object) {
-            true => {
-                pool.touched.insert(key.object, key.pool.slot);
-            }
+            true => note(&mut pool.touched),
             false => pool.lost_track = true,
         }
     }

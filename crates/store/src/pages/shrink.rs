@@ -270,16 +270,7 @@ impl Pages {
     /// Claims a block of a tenant's pages, to empty or to drop it. False if somebody else did, or it is the tenant's no
     /// longer.
     fn begins_to_leave(&self, tenant: &Tenant, block: BlockId, kind: PageKind) -> bool {
-        let facts = self.arena.block(block);
-        let owner = Claimant::Pages(tenant.id, kind);
-        if !facts.begin_leaving() {
-            return false;
-        }
-        let own = facts.owner() == owner;
-        if !own {
-            facts.stay();
-        }
-        own
+        self.arena.block(block).begin_leaving(tenant.id, kind)
     }
 
     /// A tenant's blocks of a kind. Looks at every block of the arena, if the tenant has any.
@@ -344,7 +335,7 @@ impl Pages {
     /// Gives up a block if every page was got out of it; else its frames are used again.
     fn give_up(&self, tenant: &Tenant, block: BlockId, kind: PageKind) -> Emptied {
         let holdings = self.holdings(tenant);
-        // With all shards locked nobody comes in or is on its way. Whoever has one waits for no other, so that this ends.
+        // With all shards locked, in their order, nobody comes in or is on its way.
         let mut shards: Vec<MutexGuard<'_, Shard>> =
             holdings.shards().iter().map(|shard| shard.lock()).collect();
         let facts = self.arena.block(block);

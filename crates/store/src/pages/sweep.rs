@@ -94,7 +94,7 @@ impl Pages {
         let key = facts.key();
         let object = self.seed.object(key.pool, key.object);
         shard.remove(&self.frames, object, key);
-        shard.eviction.forget(Page {
+        shard.eviction.lose(Page {
             frames: &self.frames,
             frame,
             hash: self.seed.page_of(object, key.index),

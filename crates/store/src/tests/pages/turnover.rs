@@ -1,6 +1,6 @@
 //! Memory that goes from pages to others, and to items: nobody sees what was there, and nobody writes there any more.
 
-use sublet_types::{Expiry, ReleaseMode};
+use sublet_types::{EvictionKind, Expiry, ReleaseMode};
 
 use super::*;
 
@@ -150,6 +150,33 @@ fn pages_that_move_together_leave_what_was_dropped_to_others() {
         let there = client.get(1, index);
         assert!(there.is_none_or(|content| content == u64::from(index)));
     }
+}
+
+/// By file: a page that went with its block was not flushed, which would have made its file worth less.
+#[test]
+fn what_is_dropped_is_not_held_against_its_file() {
+    let (store, _) = store(24, 1);
+    let ann = tenant(&store, "ann", 100);
+    let client = Client::new(&store, ann, KEEPING);
+    store.set_eviction(ann, EvictionKind::File, NOW);
+    (0..48).for_each(|index| assert!(client.put(1, index, 7).is_stored()));
+    (32..48).for_each(|index| assert_eq!(client.get(1, index), Some(7)));
+    (0..16).for_each(|index| assert!(client.put(2, index, 7).is_stored()));
+    (0..14).for_each(|index| assert_eq!(client.get(2, index), Some(7)));
+    (0..8).for_each(|index| assert!(client.flush(2, index)));
+    // The two blocks that nobody has read.
+    let amount = Bytes(2 * BLOCK as u64);
+    let release = Release {
+        amount,
+        mode: ReleaseMode::Fast,
+        tenant: Some(ann),
+    };
+    assert_eq!(client.worker.release(release, NOW).pages_lost.0, 32);
+    while client.worker.upkeep(NOW) {}
+    store.set_target(ann, Some(amount));
+    (0..12).for_each(|index| assert!(client.put(3, index, 7).is_stored()));
+    assert_eq!(client.figures().tally.evictions, 4);
+    assert!((32..48).all(|index| client.get(1, index) == Some(7)));
 }
 
 /// Pages and items of two tenants in one arena, while blocks go at random: what is read was put there, by whoever reads it.
