@@ -9,8 +9,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use sublet_store::{
-    Blank, Ear, Entry, Get, Item, Lookup, PageKey, PoolError, Put, Reading, Refused, Spill, Store,
-    TenantFigures, TooManyWorkers, Worker,
+    Blank, Ear, Entry, Get, Item, Lookup, PageKey, PoolError, Put, Reading, Refused, Removal,
+    Spill, Store, TenantFigures, TooManyWorkers, Worker,
 };
 use sublet_types::{ObjectId, PoolFlags, PoolId, Second, SharedName, TenantId};
 
@@ -385,6 +385,22 @@ impl Tenancy {
     /// Ends a pool, or a handle on a shared one. Says whether it was there.
     pub fn destroy_pool(&self, pool: PoolId) -> bool {
         self.worker.destroy_pool(self.tenant, pool, self.now())
+    }
+
+    /// Ends a pool; see [`Worker::end_pool`].
+    pub fn end_pool(&self, pool: PoolId) -> Option<Removal> {
+        self.worker.end_pool(self.tenant, pool, self.now())
+    }
+
+    /// Begins to flush an object; see [`Worker::begin_flush_object`].
+    pub fn begin_flush_object(&self, pool: PoolId, object: ObjectId) -> Option<Removal> {
+        self.worker
+            .begin_flush_object(self.tenant, pool, object, self.now())
+    }
+
+    /// Removes some pages; see [`Worker::remove_some`].
+    pub fn remove_some(&self, removal: &mut Removal) -> bool {
+        self.worker.remove_some(removal, self.now())
     }
 
     /// Puts a page: `fill` writes all its bytes, once, if it is stored.

@@ -5,7 +5,7 @@ use sublet_types::{
     SharedName, TenantId, TenantSettings, Weight,
 };
 
-pub use crate::pages::{PageOverhead, PageTally, SAMPLE_ONE_IN, SHARERS_MAX, SampledUse};
+pub use crate::pages::{PageOverhead, PageTally, Removal, SAMPLE_ONE_IN, SHARERS_MAX, SampledUse};
 
 /// How a store is made.
 #[derive(Clone, Debug)]

@@ -100,16 +100,19 @@ impl Names {
     }
 
     /// A connection that used it has no more use for it; if no other has either, `leave` gives the handle up.
-    pub(super) fn leave(&self, name: SharedName, leave: impl FnOnce()) {
+    pub(super) fn leave<R>(
+        &self,
+        name: SharedName,
+        leave: impl FnOnce() -> Option<R>,
+    ) -> Option<R> {
         let mut names = self.0.lock();
-        let Some(named) = names.get_mut(&name) else {
-            return;
-        };
+        let named = names.get_mut(&name)?;
         named.connections -= 1;
-        if named.connections == 0 {
-            names.remove(&name);
-            leave();
+        if named.connections > 0 {
+            return None;
         }
+        names.remove(&name);
+        leave()
     }
 }
 
@@ -211,10 +214,8 @@ mod tests {
         names.part(name);
         assert_eq!(joined(&names), Ok(pool(1)));
         assert_eq!(joined(&names), Ok(pool(1)));
-        names.leave(name, || panic!("another uses it"));
-        let mut left = false;
-        names.leave(name, || left = true);
-        assert!(left);
+        assert_eq!(names.leave(name, || Some(())), None, "another uses it");
+        assert_eq!(names.leave(name, || Some(())), Some(()));
         assert_eq!(names.enter(name, || Ok(pool(2))), Ok(pool(2)));
         let denied = names.enter(SharedName(8), || Err(Refusal::NotPermitted));
         assert_eq!(denied, Err(Refusal::NotPermitted));

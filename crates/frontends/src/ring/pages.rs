@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sublet_client::ring::{Get, Key, Put, Refusal};
-use sublet_store::{Blank, PageKey, PoolError, PutRefused, Spill};
+use sublet_store::{Blank, PageKey, PoolError, PutRefused, Removal, Spill};
 use sublet_types::{ObjectId, PoolFlags, PoolId, SharedName, TenantId};
 
 use crate::tenancy::{Doorman, Tenancy};
@@ -11,6 +11,9 @@ use crate::tenancy::{Doorman, Tenancy};
 /// The verbs of one tenant's pages, on one thread. Handles of other tenants' pools, and of pools that are
 /// gone, are answered like those of pools that never were.
 pub(crate) trait Pages {
+    /// Pages that are to be removed, a piece at a time.
+    type Removal;
+
     /// Runs `work`, which waits for nothing, with all blocks held still: many page verbs pay for that once.
     fn pinned<R>(&self, work: impl FnOnce() -> R) -> R;
 
@@ -22,8 +25,12 @@ pub(crate) trait Pages {
         spill: Option<Arc<dyn Spill>>,
     ) -> Result<PoolId, Refusal>;
 
-    /// Forgets a pool and all in it; leaves a shared one.
-    fn destroy_pool(&self, pool: PoolId);
+    /// Ends a pool, or leaves a shared one, if it is there: nothing of it can be had from then on, and its pages are to be
+    /// removed.
+    fn end_pool(&self, pool: PoolId) -> Option<Self::Removal>;
+
+    /// Removes some of the pages. Says whether there are more.
+    fn remove_some(&self, removal: &mut Self::Removal) -> bool;
 
     /// Stores pages, see [`Worker::put_pages`](sublet_store::Worker::put_pages): `fill` writes the nth, if it is stored, and `told` hears what became of it.
     fn put_pages(
@@ -44,8 +51,8 @@ pub(crate) trait Pages {
     /// Forgets a page.
     fn flush_page(&self, key: Key);
 
-    /// Forgets all pages of an object.
-    fn flush_object(&self, pool: PoolId, object: ObjectId);
+    /// Begins to forget all pages of an object.
+    fn begin_flush_object(&self, pool: PoolId, object: ObjectId) -> Option<Self::Removal>;
 }
 
 /// Where a worker gets its tenancies.
@@ -66,6 +73,8 @@ impl Desk for Doorman {
 }
 
 impl Pages for Tenancy {
+    type Removal = Removal;
+
     fn pinned<R>(&self, work: impl FnOnce() -> R) -> R {
         Tenancy::pinned(self, work)
     }
@@ -79,8 +88,12 @@ impl Pages for Tenancy {
         Tenancy::create_pool(self, flags, shared, spill).map_err(refusal_of_pool)
     }
 
-    fn destroy_pool(&self, pool: PoolId) {
-        Tenancy::destroy_pool(self, pool);
+    fn end_pool(&self, pool: PoolId) -> Option<Removal> {
+        Tenancy::end_pool(self, pool)
+    }
+
+    fn remove_some(&self, removal: &mut Removal) -> bool {
+        Tenancy::remove_some(self, removal)
     }
 
     fn put_pages(
@@ -122,8 +135,8 @@ impl Pages for Tenancy {
         Tenancy::flush_page(self, page_key(key));
     }
 
-    fn flush_object(&self, pool: PoolId, object: ObjectId) {
-        Tenancy::flush_object(self, pool, object);
+    fn begin_flush_object(&self, pool: PoolId, object: ObjectId) -> Option<Removal> {
+        Tenancy::begin_flush_object(self, pool, object)
     }
 }
 

@@ -25,6 +25,9 @@ use super::wire::{self, PageRun, Request};
 /// of its pages. What may take its time costs a whole turn.
 const TURN_COST_MAX: u32 = 256;
 
+/// What a piece of a removal costs.
+const REMOVAL_COST: u32 = TURN_COST_MAX / 4;
+
 /// How long a turn may take, but for the batch that exceeds it: a get may have to wait for the disk that its page went to.
 const TURN_TIME_MAX: Duration = Duration::from_millis(4);
 
@@ -123,9 +126,11 @@ impl Together {
 }
 
 /// One connection's ring and pools.
-pub(super) struct Session {
+pub(super) struct Session<R> {
     end: DaemonEnd,
     pools: Pools,
+    /// What was asked last, while the pages that it forgets are removed: that is answered before anything else.
+    removing: Option<(Submission, R)>,
     /// Room for a batch.
     batch: Vec<Asked>,
     together: Together,
@@ -144,11 +149,12 @@ pub(super) struct Place<'a, P, S> {
     pub(super) socket: S,
 }
 
-impl Session {
-    pub(super) fn new(end: DaemonEnd) -> Session {
+impl<R> Session<R> {
+    pub(super) fn new(end: DaemonEnd) -> Session<R> {
         Session {
             end,
             pools: Pools::default(),
+            removing: None,
             batch: Vec::with_capacity(BATCH_MAX),
             together: Together::default(),
             tally: Tally::default(),
@@ -160,19 +166,21 @@ impl Session {
     }
 
     /// Answers what has been asked, for at most a turn's cost.
-    pub(super) fn turn<P: Pages, S: AsFd>(
+    pub(super) fn turn<P: Pages<Removal = R>, S: AsFd>(
         &mut self,
         place: &Place<'_, P, S>,
     ) -> Result<Turn, Garbage> {
         let mut spent = Spent::default();
         let turned = loop {
+            if !self.remove(place, &mut spent) {
+                break Ok(Turn::Again);
+            }
             let paused = place.pages.pinned(|| self.run(place, &mut spent));
             match paused {
                 Ok(Pause::Turn(turn)) => break Ok(turn),
                 Ok(Pause::Slow(submission, slow)) => {
                     spent.cost += TURN_COST_MAX;
-                    let completion = self.take_time(place, &submission, slow);
-                    self.complete(place, &completion);
+                    self.take_time(place, submission, slow);
                 }
                 Err(garbage) => break Err(garbage),
             }
@@ -183,14 +191,38 @@ impl Session {
         turned
     }
 
-    /// Forgets all pools that end with the connection: those without a name.
-    pub(super) fn close(&mut self, pages: &impl Pages, names: &Names) {
-        for known in self.pools.strike_all() {
-            match known.shared {
-                Some(name) => names.part(name),
-                None => pages.destroy_pool(known.pool),
+    /// Ends all pools that end with the connection: those without a name. Says what is to be removed.
+    pub(super) fn close(&mut self, pages: &impl Pages<Removal = R>, names: &Names) -> Vec<R> {
+        let begun = self.removing.take().map(|(_, removal)| removal);
+        let ended = self.pools.strike_all().into_iter();
+        let left = ended.filter_map(|known| match known.shared {
+            Some(name) => {
+                names.part(name);
+                None
+            }
+            None => pages.end_pool(known.pool),
+        });
+        begun.into_iter().chain(left).collect()
+    }
+
+    /// Goes on removing what was asked for last, and answers when that is done. False if the turn is over before.
+    fn remove<P: Pages<Removal = R>, S: AsFd>(
+        &mut self,
+        place: &Place<'_, P, S>,
+        spent: &mut Spent,
+    ) -> bool {
+        let Some((submission, mut removal)) = self.removing.take() else {
+            return true;
+        };
+        while place.pages.remove_some(&mut removal) {
+            spent.cost += REMOVAL_COST;
+            if spent.is_all() {
+                self.removing = Some((submission, removal));
+                return false;
             }
         }
+        self.complete(place, &wire::completion(&submission, Outcome::Done));
+        true
     }
 
     /// Batch by batch, until something takes longer or the turn is over.
@@ -286,7 +318,7 @@ impl Session {
         place: &Place<'_, P, S>,
         requests: &[Asked],
         became: &mut Vec<T>,
-        said: impl Fn(&mut Session, &Submission, Take<&mut Drain<'_, T>>) -> Completion,
+        said: impl Fn(&mut Session<R>, &Submission, Take<&mut Drain<'_, T>>) -> Completion,
     ) {
         let mut became = became.drain(..);
         for (submission, request) in requests {
@@ -385,31 +417,39 @@ impl Session {
         wire::completion(submission, Outcome::Done)
     }
 
-    fn take_time<P: Pages, S: AsFd>(
+    /// Does what may take its time, or begins to.
+    fn take_time<P: Pages<Removal = R>, S: AsFd>(
         &mut self,
         place: &Place<'_, P, S>,
-        submission: &Submission,
+        submission: Submission,
         slow: Slow,
-    ) -> Completion {
+    ) {
         let pages = place.pages;
-        let done = match slow {
+        let begun = match slow {
             Slow::CreatePool(flags, shared) => {
-                return match self.create_pool(place, flags, shared) {
+                let completion = match self.create_pool(place, flags, shared) {
                     Ok(pool) => Completion {
                         first: sublet_client::ring::layout::handle_of(pool),
-                        ..wire::completion(submission, Outcome::Done)
+                        ..wire::completion(&submission, Outcome::Done)
                     },
-                    Err(refusal) => wire::completion(submission, Outcome::Refused(refusal)),
+                    Err(refusal) => wire::completion(&submission, Outcome::Refused(refusal)),
                 };
+                return self.complete(place, &completion);
             }
             Slow::FlushObject(pool, object) => self
                 .pools
                 .check(pool)
-                .map(|()| pages.flush_object(pool, object)),
-            Slow::DestroyPool(pool) => self.pools.strike(pool).map(|known| destroy(place, known)),
+                .map(|()| pages.begin_flush_object(pool, object)),
+            Slow::DestroyPool(pool) => self.pools.strike(pool).map(|known| end(place, known)),
         };
-        let outcome = done.map_or_else(Outcome::Faulty, |()| Outcome::Done);
-        wire::completion(submission, outcome)
+        match begun {
+            Ok(Some(removal)) => self.removing = Some((submission, removal)),
+            Ok(None) => self.complete(place, &wire::completion(&submission, Outcome::Done)),
+            Err(fault) => self.complete(
+                place,
+                &wire::completion(&submission, Outcome::Faulty(fault)),
+            ),
+        }
     }
 
     fn create_pool<P: Pages, S: AsFd>(
@@ -483,11 +523,11 @@ fn pages_of((_, request): &Asked) -> u32 {
     }
 }
 
-fn destroy<P: Pages, S>(place: &Place<'_, P, S>, known: Known) {
-    let destroy = || place.pages.destroy_pool(known.pool);
+fn end<P: Pages, S>(place: &Place<'_, P, S>, known: Known) -> Option<P::Removal> {
+    let end = || place.pages.end_pool(known.pool);
     match known.shared {
-        Some(name) => place.names.leave(name, destroy),
-        None => destroy(),
+        Some(name) => place.names.leave(name, end),
+        None => end(),
     }
 }
 

@@ -8,15 +8,12 @@ use super::arrivals::{Arrivals, TOGETHER_MAX};
 use super::directory::Whereabouts;
 use super::key::{EXTENT_PAGES, Key};
 use super::opened::Opened;
-use super::pools::Pool;
+use super::removal::Removal;
 use super::spare::Siblings;
 use super::{Aside, Pages};
 use crate::api::{Get, PageKey, Put, PutRefused};
 use crate::arena::{Blank, PageKind, claim};
 use crate::tenants::Tenant;
-
-/// Pages that are flushed in one go, while their shard stays locked.
-pub(super) const FLUSHED_AT_ONCE: usize = 4096;
 
 /// Pages of a run that are copied while their shard stays locked, at the most: some microseconds for who waits.
 const LOCKED_RUN: u32 = TOGETHER_MAX as u32;
@@ -35,7 +32,7 @@ pub(crate) struct Desk<'a> {
 
 /// Room for the pages of an object, for one call after the other.
 #[derive(Default)]
-pub(crate) struct FoundPages(Vec<(Key, Whereabouts)>);
+pub(crate) struct FoundPages(pub(super) Vec<(Key, Whereabouts)>);
 
 impl FoundPages {
     /// With room for an extent: that is enough where there is no memory for more (R-F3).
@@ -274,52 +271,10 @@ impl<'a> Desk<'a> {
         open.map(|mut open| open.flush()).is_some()
     }
 
-    /// Flushes an object. Says whether the pool is there.
-    pub(crate) fn flush_object(
-        &self,
-        pool: PoolId,
-        object: ObjectId,
-        found: &mut FoundPages,
-    ) -> bool {
-        let mut next = Some(0);
-        while let Some(from) = next {
-            let Some(mut open) = self.open(pool, object, PageIndex(0)) else {
-                return false;
-            };
-            next = open.flush_part(from, &mut found.0);
-        }
-        true
-    }
-}
-
-impl Desk<'_> {
-    /// Removes every page of a pool whose handles are dead.
-    pub(super) fn remove_pages(&self, pool: Pool) {
-        let holdings = self.pages.holdings(self.tenant);
-        for (number, shard) in holdings.shards().iter().enumerate() {
-            let keys = self
-                .pages
-                .keys_of(self.tenant, number, |key| key.pool == pool.base);
-            for keys in keys.chunks(FLUSHED_AT_ONCE) {
-                let mut open = Opened {
-                    pages: self.pages,
-                    owner: self.tenant,
-                    holdings,
-                    id: None,
-                    pool,
-                    object: 0,
-                    key: keys[0],
-                    shard: shard.lock(),
-                    now: self.now,
-                    luck: self.luck,
-                    worker: self.worker,
-                };
-                for key in keys {
-                    open.key = *key;
-                    open.object = self.pages.seed.object(key.pool, key.object);
-                    open.flush();
-                }
-            }
-        }
+    /// Begins to flush an object; nothing if the pool is not there.
+    pub(crate) fn begin_flush_object(&self, pool: PoolId, object: ObjectId) -> Option<Removal> {
+        self.pages.pools.check(pool, self.tenant.id)?;
+        let (tenant, object) = (self.tenant.id, Some(object));
+        Some(Removal::of_objects(tenant, pool, object, Vec::new()))
     }
 }

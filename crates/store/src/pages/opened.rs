@@ -6,13 +6,14 @@ use parking_lot::MutexGuard;
 use sublet_types::{PageIndex, PoolId, Second};
 
 use super::arrivals::Arrivals;
-use super::desk::{Displacing, FLUSHED_AT_ONCE, NO_POOL, Terms, Tried};
+use super::desk::{Displacing, NO_POOL, Terms, Tried};
 use super::directory::{Standing, Whereabouts, has_room};
 use super::evict::{Patience, evict};
 use super::frame::{FrameId, QueueId};
 use super::holdings::Holdings;
 use super::key::{EXTENT_PAGES, Key};
 use super::pools::{Pool, Space};
+use super::removal::PIECE;
 use super::shard::{SampledUse, Shard};
 use super::spare::{Asked, Spare};
 use super::{Aside, Pages};
@@ -484,7 +485,7 @@ impl Opened<'_> {
         found.clear();
         let mut next = Some(from);
         while let Some(from) = next
-            && found.len() < FLUSHED_AT_ONCE
+            && found.len() < PIECE
             && has_room(found, EXTENT_PAGES as usize)
         {
             let keys = self.shard.keys(&self.pages.frames);

@@ -10,7 +10,8 @@ use std::collections::HashMap;
 use sublet_types::{ObjectId, Pages as PageCount, PoolFlags, PoolId, SharedName, TenantId};
 
 use super::Pages;
-use super::desk::{Desk, FoundPages};
+use super::desk::Desk;
+use super::removal::Removal;
 use crate::api::{PageKey, PoolError};
 use crate::tenants::Tenant;
 
@@ -190,53 +191,32 @@ impl Desk<'_> {
         }
     }
 
-    /// Ends a pool, or a handle on a shared one: from the answer on nothing of it can be had (R-F1). Says whether it was
-    /// alive.
-    pub(crate) fn destroy_pool(&self, id: PoolId) -> bool {
-        let Some(pool) = self.pages.pools.check(id, self.tenant.id) else {
-            return false;
-        };
+    /// Ends a pool, or a handle on a shared one: from the answer on nothing of it can be had (R-F1), and what it leaves
+    /// is to be removed. Nothing if it was not alive.
+    pub(crate) fn end_pool(&self, id: PoolId) -> Option<Removal> {
+        let pool = self.pages.pools.check(id, self.tenant.id)?;
         if !self.pages.pools.end(id) {
-            return false;
+            return None;
         }
-        match pool.flags.shared {
-            false => self.remove_pages(pool),
+        let left = match pool.flags.shared {
+            false => Removal::of_pool(self.tenant.id, pool),
             true => self.leave_shared(id),
-        }
-        self.pages.pools.vacate(id.slot);
-        true
+        };
+        Some(left.then_vacate(id.slot))
     }
 
-    fn leave_shared(&self, handle: PoolId) {
+    fn leave_shared(&self, handle: PoolId) -> Removal {
         let Some((base, account, left)) = self.pages.leave(handle) else {
-            return;
+            return Removal::of_nothing(self.tenant.id);
         };
-        let Some(tenant) = self.pages.tenants.get(account) else {
-            return;
-        };
-        let desk = Desk { tenant, ..*self };
-        match left {
-            Left::All => desk.destroy_base(base),
-            Left::Content => {
-                if let Some(pool) = self.pages.pools.check(base, account) {
-                    desk.remove_pages(pool);
-                }
+        let pool = self.pages.pools.check(base, account);
+        match (left, pool) {
+            (Left::Objects(objects), _) => Removal::of_objects(account, base, None, objects),
+            (Left::Content, Some(pool)) => Removal::of_pool(account, pool),
+            (Left::All, Some(pool)) if self.pages.pools.end(base) => {
+                Removal::of_pool(account, pool).then_vacate(base.slot)
             }
-            Left::Objects(objects) => {
-                let mut found = FoundPages::new();
-                for object in objects {
-                    desk.flush_object(base, object, &mut found);
-                }
-            }
-        }
-    }
-
-    fn destroy_base(&self, base: PoolId) {
-        if let Some(pool) = self.pages.pools.check(base, self.tenant.id)
-            && self.pages.pools.end(base)
-        {
-            self.remove_pages(pool);
-            self.pages.pools.vacate(base.slot);
+            (Left::Content | Left::All, _) => Removal::of_nothing(account),
         }
     }
 }

@@ -4,7 +4,7 @@ use sublet_types::{ObjectId, PageIndex, PoolId, Second, TenantId};
 
 use crate::api::*;
 use crate::arena::Blank;
-use crate::pages::{Desk, Displacing, Lack, PageVerb, Places, Siblings, Terms, Tried};
+use crate::pages::{Desk, Displacing, Lack, PageVerb, Places, Removal, Siblings, Terms, Tried};
 use crate::store::{Pin, Worker};
 
 /// Attempts at a block before a put is refused: others may take what was freed for it.
@@ -208,16 +208,51 @@ impl Worker {
         object: ObjectId,
         now: Second,
     ) -> bool {
-        let mut found = self.found.take();
-        let flush = |desk: Desk<'_>| desk.flush_object(pool, object, &mut found);
-        let is_there = self.at_desk(tenant, now, flush) == Some(true);
-        self.found.set(found);
-        is_there
+        self.remove_all(self.begin_flush_object(tenant, pool, object, now), now)
     }
 
     /// Ends a pool, or a handle on a shared one. Says whether it was there.
     pub fn destroy_pool(&self, tenant: TenantId, pool: PoolId, now: Second) -> bool {
-        self.at_desk(tenant, now, |desk| desk.destroy_pool(pool)) == Some(true)
+        self.remove_all(self.end_pool(tenant, pool, now), now)
+    }
+
+    /// Begins to flush an object's pages, if the pool is there: the rest is done by [`remove_some`](Worker::remove_some).
+    pub fn begin_flush_object(
+        &self,
+        tenant: TenantId,
+        pool: PoolId,
+        object: ObjectId,
+        now: Second,
+    ) -> Option<Removal> {
+        self.at_desk(tenant, now, |desk| desk.begin_flush_object(pool, object))?
+    }
+
+    /// Ends a pool, or a handle on a shared one, if it is there. Nothing of it can be had any more (R-F1); its pages keep their
+    /// frames until they are removed, by [`remove_some`](Worker::remove_some).
+    pub fn end_pool(&self, tenant: TenantId, pool: PoolId, now: Second) -> Option<Removal> {
+        self.at_desk(tenant, now, |desk| desk.end_pool(pool))?
+    }
+
+    /// Removes some pages, in some tenths of a millisecond. Says whether there are more.
+    pub fn remove_some(&self, removal: &mut Removal, now: Second) -> bool {
+        let mut found = self.found.take();
+        let tenant = removal.tenant();
+        let some = |desk: Desk<'_>| desk.remove_some(removal, &mut found);
+        // Where nobody is left whose pages they are, none is.
+        let more = self.at_desk(tenant, now, some) == Some(true);
+        self.found.set(found);
+        if !more {
+            self.store().pages.end_removal(removal);
+        }
+        more
+    }
+
+    fn remove_all(&self, removal: Option<Removal>, now: Second) -> bool {
+        let Some(mut removal) = removal else {
+            return false;
+        };
+        while self.remove_some(&mut removal, now) {}
+        true
     }
 }
 

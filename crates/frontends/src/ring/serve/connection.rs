@@ -60,23 +60,23 @@ pub(super) enum Greeting {
 }
 
 /// What a connection is so far.
-enum Stage {
+enum Stage<R> {
     Greeting {
         bytes: [u8; HELLO_BYTES],
         got: usize,
     },
-    Serving(Box<Ring>),
+    Serving(Box<Ring<R>>),
 }
 
 /// A connection's ring, and the doorbell that its client rings.
-struct Ring {
-    session: Session,
+struct Ring<R> {
+    session: Session<R>,
     bell: OwnedFd,
 }
 
 /// One connection, which acts through a tenancy of its worker.
-pub(super) struct Connection<P> {
-    stage: Stage,
+pub(super) struct Connection<P: Pages> {
+    stage: Stage<P::Removal>,
     socket: OwnedFd,
     seat: Seat,
     pages: Rc<P>,
@@ -174,17 +174,19 @@ impl<P: Pages> Connection<P> {
         })
     }
 
-    /// Says farewell, and forgets what ends with the connection.
-    pub(super) fn close(mut self, end: End) {
-        if let Stage::Serving(ring) = &mut self.stage {
-            ring.session.close(&*self.pages, &self.seat.group().names);
-        }
+    /// Says farewell, and ends what ends with the connection. Says what is to be removed, and by whom.
+    pub(super) fn close(mut self, end: End) -> (Rc<P>, Vec<P::Removal>) {
+        let left = match &mut self.stage {
+            Stage::Greeting { .. } => Vec::new(),
+            Stage::Serving(ring) => ring.session.close(&*self.pages, &self.seat.group().names),
+        };
         if let End::Told(farewell) = end {
             if matches!(farewell, Farewell::Garbage | Farewell::Chatter) {
                 self.group().figures.ended_garbage.bump();
             }
             hello::part(&self.socket, farewell);
         }
+        (self.pages, left)
     }
 
     fn turn_away(&self, rejection: Rejection) -> End {
@@ -193,7 +195,7 @@ impl<P: Pages> Connection<P> {
     }
 
     /// The ring's memory itself is the client's alone from then on: the mapping is enough.
-    fn make_ring(&self, hello: Hello) -> io::Result<Ring> {
+    fn make_ring(&self, hello: Hello) -> io::Result<Ring<P::Removal>> {
         let shape = hello.wish.within(self.group().settings.shape_max);
         let (end, memory) = DaemonEnd::create(shape)?;
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;

@@ -69,6 +69,12 @@ enum Event {
     Sweep,
 }
 
+/// Pages of a client that is gone.
+struct Left<P: Pages> {
+    pages: Rc<P>,
+    removal: P::Removal,
+}
+
 /// One thread's connections and what it needs to serve them.
 pub(super) struct Worker<D: Desk> {
     poll: Poll,
@@ -84,6 +90,8 @@ pub(super) struct Worker<D: Desk> {
     awake: Vec<usize>,
     /// Connections with more to do after the others' turn; each at most once.
     again: VecDeque<usize>,
+    /// What clients that are gone have left, and through whom it is removed: a piece after each round of the others.
+    left: VecDeque<Left<D::Tenancy>>,
     sweep_at: Option<Instant>,
     now: Instant,
     is_over: bool,
@@ -109,6 +117,7 @@ impl<D: Desk> Worker<D> {
             connections: Slab::new(),
             awake: Vec::new(),
             again: VecDeque::new(),
+            left: VecDeque::new(),
             sweep_at: None,
             now,
             is_over: false,
@@ -123,6 +132,7 @@ impl<D: Desk> Worker<D> {
             while let Some(event) = self.events.pop_front() {
                 self.apply(event);
             }
+            self.remove_some();
         }
         Ok(())
     }
@@ -130,7 +140,7 @@ impl<D: Desk> Worker<D> {
     /// Blocks until there is something to apply.
     fn wait(&mut self) -> io::Result<()> {
         self.ready.clear();
-        if self.again.is_empty() {
+        if self.again.is_empty() && self.left.is_empty() {
             self.wait_at_pace()?;
         }
         self.now = Instant::now();
@@ -311,7 +321,22 @@ impl<D: Desk> Worker<D> {
         if connection.turn_is_due {
             self.again.retain(|again| *again != place);
         }
-        connection.close(end);
+        let (pages, left) = connection.close(end);
+        self.left.extend(left.into_iter().map(|removal| Left {
+            pages: Rc::clone(&pages),
+            removal,
+        }));
+    }
+
+    /// Removes a piece of what clients have left.
+    fn remove_some(&mut self) {
+        let more = match self.left.front_mut() {
+            None => return,
+            Some(left) => left.pages.remove_some(&mut left.removal),
+        };
+        if !more {
+            self.left.pop_front();
+        }
     }
 
     /// Turns out who has not greeted in time; says when to look again.
@@ -335,8 +360,12 @@ impl<D: Desk> Worker<D> {
 
     fn end(&mut self) {
         self.is_over = true;
-        for connection in self.connections.drain() {
-            connection.close(End::Told(Farewell::Stopping));
+        let places: Vec<usize> = self.connections.iter().map(|(place, _)| place).collect();
+        for place in places {
+            self.dismiss(place, End::Told(Farewell::Stopping));
+        }
+        while !self.left.is_empty() {
+            self.remove_some();
         }
     }
 }

@@ -107,6 +107,8 @@ impl Tenancy {
 }
 
 impl Pages for Tenancy {
+    type Removal = Vec<PageKey>;
+
     fn pinned<R>(&self, work: impl FnOnce() -> R) -> R {
         work()
     }
@@ -137,11 +139,24 @@ impl Pages for Tenancy {
         Ok(pool)
     }
 
-    fn destroy_pool(&self, pool: PoolId) {
+    fn end_pool(&self, pool: PoolId) -> Option<Self::Removal> {
         let mut kept = self.kept.0.lock();
         kept.pools.remove(&pool);
         kept.names.retain(|_, named| *named != pool);
-        kept.pages.retain(|key, _| key.pool != pool);
+        let of_pool = kept.pages.keys().filter(|key| key.pool == pool);
+        Some(of_pool.copied().collect())
+    }
+
+    /// One page.
+    fn remove_some(&self, removal: &mut Vec<PageKey>) -> bool {
+        let Some(key) = removal.pop() else {
+            return false;
+        };
+        if key.object == SLOW {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.kept.0.lock().pages.remove(&key);
+        true
     }
 
     fn put_pages(
@@ -172,10 +187,10 @@ impl Pages for Tenancy {
         self.kept.0.lock().pages.remove(&page_key(key));
     }
 
-    fn flush_object(&self, pool: PoolId, object: ObjectId) {
-        let mut kept = self.kept.0.lock();
-        kept.pages
-            .retain(|key, _| (key.pool, key.object) != (pool, object));
+    fn begin_flush_object(&self, pool: PoolId, object: ObjectId) -> Option<Self::Removal> {
+        let kept = self.kept.0.lock();
+        let is_of_it = |key: &&PageKey| (key.pool, key.object) == (pool, object);
+        Some(kept.pages.keys().filter(is_of_it).copied().collect())
     }
 }
 

@@ -168,6 +168,46 @@ fn a_pool_without_a_name_ends_with_its_connection() {
     assert!(daemon.kept.pools().is_empty(), "the last one has left");
 }
 
+/// Much of what a client has is removed a piece at a time, whether it hung up or asked for it: others are answered between.
+#[test]
+fn others_are_answered_while_much_is_removed() {
+    let (daemon, mut other) = pair();
+    let pool = other.create_pool(KEEPING, None).expect("a pool");
+    let mut page = [0; 4096];
+    let mut is_answered_meanwhile = || {
+        (0..20).for_each(|_| assert_eq!(other.get(key(pool, 1, 1), &mut page), Ok(Get::Miss)));
+        daemon.kept.pages() > 0
+    };
+    let filled = || {
+        let mut client = Client::connect(daemon.path()).expect("let in");
+        let pool = client.create_pool(KEEPING, None).expect("a pool");
+        for index in 0..500 {
+            let put = client.put(key(pool, SLOW.0, index), &[1; 4096]);
+            assert_eq!(put, Ok(Put::Stored));
+        }
+        (client, pool)
+    };
+    drop(filled());
+    assert!(is_answered_meanwhile());
+    soon("all is removed", || daemon.kept.pages() == 0);
+    for whole in [true, false] {
+        let (mut client, pool) = filled();
+        std::thread::scope(|scope| {
+            let asked = scope.spawn(move || {
+                match whole {
+                    true => client.destroy_pool(pool).expect("destroyed"),
+                    false => client.flush_object(pool, SLOW).expect("flushed"),
+                }
+                client
+            });
+            soon("it began", || daemon.kept.pages() < 500);
+            assert!(is_answered_meanwhile());
+            let _client = asked.join().expect("no panic");
+            assert_eq!(daemon.kept.pages(), 0, "answered when it is done");
+        });
+    }
+}
+
 #[test]
 fn pools_that_may_not_be_are_refused_with_the_reason() {
     let (_daemon, mut client) = pair();
@@ -287,7 +327,7 @@ fn random_requests_agree_with_a_model() {
         }
     });
     soon("all pools are gone", || daemon.kept.pools().is_empty());
-    assert_eq!(daemon.kept.pages(), 0);
+    soon("all pages are", || daemon.kept.pages() == 0);
 }
 
 fn agree_with_a_model(path: &std::path::Path, seed: u8) {
