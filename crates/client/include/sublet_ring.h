@@ -49,6 +49,12 @@
 // The batch holds as many pages as the ring has page slots: run it first.
 #define SUBLET_BATCH_PAGES_FULL -6
 
+// This user may not open the socket, or pass the folders on the way to it.
+#define SUBLET_FORBIDDEN -7
+
+// A ring has a power of two of entries, 4096 at most, and 1 to 65536 page slots.
+#define SUBLET_SHAPE -8
+
 // The daemon let this program not in; the reason's number is taken away from this.
 #define SUBLET_REJECTED -20
 
@@ -86,8 +92,8 @@ extern "C" {
 // The version of the ring that this library speaks.
 uint32_t sublet_version(void);
 
-// Connects to the ring that listens at `path`. `entries` and `page_slots` are how large it should be, 0 for the
-// usual size; the daemon may grant less. On success `*ring` is to be closed by `sublet_close`.
+// Connects to the ring that listens at `path`. `entries`, a power of two up to 4096, and `page_slots`, up to 65536, are how
+// large it should be, 0 for the usual size; the daemon may grant less. On success `*ring` is to be closed by `sublet_close`.
 //
 // # Safety
 //

@@ -232,6 +232,13 @@ impl Outcome {
         }
     }
 
+    /// Has its label name the eviction, where several are compared: the usual one is not named else.
+    pub fn name_eviction(&mut self) {
+        if self.engine != Engine::None && self.eviction == EvictionKind::default().to_string() {
+            self.label.push_str(&format!(", {}", self.eviction));
+        }
+    }
+
     /// With its virtual machines; what came back wrong in a guest counts as a wrong.
     pub fn with_vms(mut self, vms: Vec<VmOutcome>) -> Outcome {
         for vm in &vms {

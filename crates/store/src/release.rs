@@ -29,8 +29,9 @@ const LIMIT_PIECE: u32 = 32;
 /// Blocks whose pages are moved together for one tenant in a second.
 const EVACUATED_AT_ONCE: u32 = 16;
 
-/// Rounds of a release, each waiting for readers of the last moment, at the most.
-const ROUNDS_MAX: u32 = 10_000;
+/// Waits for readers of the last moment in vain, at the most: half a second where others want the processor, as a reader does
+/// that has lost it.
+const WAITS_MAX: u32 = 50_000;
 
 /// What shrinking cost, in both engines.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,7 +62,8 @@ impl Worker {
         if release.tenant.is_none() {
             arena.give_back(missing() as usize, arena.reserve());
         }
-        for _ in 0..ROUNDS_MAX {
+        let mut waits = 0;
+        while waits < WAITS_MAX {
             let missed = missing();
             if missed == 0 {
                 break;
@@ -74,7 +76,8 @@ impl Worker {
                 if loss.blocks() == 0 && arena.in_limbo() == 0 {
                     break;
                 }
-                std::thread::yield_now(); // readers of the last moment
+                waits += 1;
+                std::thread::yield_now();
             }
         }
         // Where the tenants have nothing left to give, eviction needs no reserve either.

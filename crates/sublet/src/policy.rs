@@ -35,6 +35,9 @@ enum Verb {
     Show {
         /// Which one
         name: Option<String>,
+        /// As JSON, for programs
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         reach: Reach,
     },
@@ -60,8 +63,8 @@ enum Verb {
         #[arg(long, allow_hyphen_values = true)]
         at: Option<At>,
         /// How many decisions and losses to show, 50 at most
-        #[arg(long, default_value_t = 5)]
-        last: usize,
+        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=50))]
+        last: u8,
         /// As JSON, for programs
         #[arg(long)]
         json: bool,
@@ -76,9 +79,15 @@ pub(crate) fn run(args: &Args) -> Exit {
         Verb::List { json, reach } => reach
             .ask(|admin| admin.policies())
             .map(|all| if *json { as_json(&all) } else { list(&all) }),
-        Verb::Show { name, reach } => {
+        Verb::Show { name, json, reach } => {
             let all = reach.ask(|admin| admin.policies());
-            all.and_then(|all| show(&all, name.as_deref()))
+            all.and_then(|all| {
+                let policy = find(&all, name.as_deref())?;
+                Ok(match json {
+                    true => as_json(policy),
+                    false => page(policy, policy.name == all.current),
+                })
+            })
         }
         Verb::Set {
             name,
@@ -95,7 +104,7 @@ pub(crate) fn run(args: &Args) -> Exit {
                 },
             };
             let changed = reach.ask(|admin| admin.change_policy(&change));
-            changed.and_then(|all| show(&all, None))
+            changed.and_then(|all| Ok(page(find(&all, None)?, true)))
         }
         Verb::Explain {
             tenant,
@@ -107,7 +116,7 @@ pub(crate) fn run(args: &Args) -> Exit {
             let until = at.map_or_else(now, |at| at.0);
             let explained = reach.ask(|admin| admin.explain(tenant, until));
             explained.map(|mut told| {
-                told.decisions.truncate(*last);
+                told.decisions.truncate(usize::from(*last));
                 match json {
                     true => as_json(&told),
                     false => explain(tenant, &told),
@@ -137,15 +146,15 @@ fn list(all: &Policies) -> String {
     text
 }
 
-fn show(all: &Policies, name: Option<&str>) -> Result<String, Exit> {
+/// The policy of that name, or the one that decides.
+fn find<'a>(all: &'a Policies, name: Option<&str>) -> Result<&'a PolicyStatus, Exit> {
     let name = name.unwrap_or(&all.current);
     let found = all.policies.iter().find(|policy| policy.name == name);
-    match found {
-        Some(policy) => Ok(page(policy, all.current == name)),
-        None => Err(Exit::failed(format!(
+    found.ok_or_else(|| {
+        Exit::failed(format!(
             "no policy is called {name:?}; `sublet policy list` shows them all"
-        ))),
-    }
+        ))
+    })
 }
 
 fn page(policy: &PolicyStatus, decides: bool) -> String {

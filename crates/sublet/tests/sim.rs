@@ -89,7 +89,7 @@ fn policies_and_evictions_are_compared_and_drawn() {
     let report = json(&arguments);
     let label = |run: usize| report["runs"][run]["label"].as_str().unwrap_or("");
     assert_eq!(label(0), "greedy, lru");
-    assert_eq!(label(3), "smart-alloc p=0.75");
+    assert_eq!(label(3), "smart-alloc p=0.75, x-s3h");
     assert_eq!(label(4), "no tmem");
     let drawn = std::fs::read_to_string(plot).expect("a plot");
     assert!(drawn.starts_with("<svg") && drawn.contains("running times"));

@@ -1,6 +1,7 @@
 //! What the numbers that functions return stand for.
 
 use std::ffi::{c_char, c_int};
+use std::io::ErrorKind;
 
 use crate::ring::{BatchError, CallError, ConnectError, Fault, Get, Put, Refusal, Rejection, Run};
 
@@ -22,6 +23,10 @@ pub const SUBLET_WRONG: c_int = -4;
 pub const SUBLET_BATCH_FULL: c_int = -5;
 /// The batch holds as many pages as the ring has page slots: run it first.
 pub const SUBLET_BATCH_PAGES_FULL: c_int = -6;
+/// This user may not open the socket, or pass the folders on the way to it.
+pub const SUBLET_FORBIDDEN: c_int = -7;
+/// A ring has a power of two of entries, 4096 at most, and 1 to 65536 page slots.
+pub const SUBLET_SHAPE: c_int = -8;
 /// The daemon let this program not in; the reason's number is taken away from this.
 pub const SUBLET_REJECTED: c_int = -20;
 /// The daemon refused for now; the reason's number is taken away from this.
@@ -93,7 +98,10 @@ pub(super) fn code_of_batch(error: BatchError) -> c_int {
 
 pub(super) fn code_of_connect(error: &ConnectError) -> c_int {
     match error {
-        ConnectError::Unreachable { .. } => SUBLET_UNREACHABLE,
+        ConnectError::Unreachable { source, .. } => match source.kind() {
+            ErrorKind::PermissionDenied => SUBLET_FORBIDDEN,
+            _ => SUBLET_UNREACHABLE,
+        },
         ConnectError::Rejected(rejection) => SUBLET_REJECTED - *rejection as c_int,
         ConnectError::Garbled(_) | ConnectError::NoRing(_) => SUBLET_GARBLED,
     }
@@ -108,6 +116,12 @@ pub(super) fn words_of(code: c_int) -> String {
         SUBLET_MISS => "the page is not there",
         SUBLET_GONE => "the connection is over: connect again",
         SUBLET_UNREACHABLE => "no daemon listens for rings there",
+        SUBLET_FORBIDDEN => {
+            "this user may not open the ring's socket, or pass the folders on the way to it: add its uid to `allow_uids` in the daemon's config"
+        }
+        SUBLET_SHAPE => {
+            "a ring has a power of two of entries, 4096 at most, and 1 to 65536 page slots"
+        }
         SUBLET_GARBLED => "what answers there is no ring of this version",
         SUBLET_WRONG => "a pointer is null, a number makes no sense, or there is no such batch",
         SUBLET_BATCH_FULL => {

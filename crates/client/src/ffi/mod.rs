@@ -98,8 +98,8 @@ pub extern "C" fn sublet_version() -> u32 {
     layout::VERSION
 }
 
-/// Connects to the ring that listens at `path`. `entries` and `page_slots` are how large it should be, 0 for the
-/// usual size; the daemon may grant less. On success `*ring` is to be closed by `sublet_close`.
+/// Connects to the ring that listens at `path`. `entries`, a power of two up to 4096, and `page_slots`, up to 65536, are how
+/// large it should be, 0 for the usual size; the daemon may grant less. On success `*ring` is to be closed by `sublet_close`.
 ///
 /// # Safety
 ///
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn sublet_connect(
     let or = |wanted: u32, usual: u32| if wanted == 0 { usual } else { wanted };
     let entries = or(entries, SHAPE.entries());
     let Ok(wish) = Shape::new(entries, or(page_slots, SHAPE.page_slots())) else {
-        return SUBLET_WRONG;
+        return SUBLET_SHAPE;
     };
     match Client::connect_with(path, wish) {
         Err(error) => code_of_connect(&error),

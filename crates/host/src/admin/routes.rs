@@ -92,6 +92,17 @@ pub(super) fn metrics_only(daemon: Arc<Daemon>) -> Router {
         .with_state(daemon)
 }
 
+/// What anybody hears who is not the owner.
+pub(super) fn for_strangers() -> Router {
+    Router::new().fallback(|| async {
+        No::new(
+            StatusCode::FORBIDDEN,
+            "only the daemon's own user and root may use this socket",
+            "be one of them, or use the interface over TLS with its token",
+        )
+    })
+}
+
 /// An answer that says no.
 pub(super) struct No(StatusCode, Refusal);
 

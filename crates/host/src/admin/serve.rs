@@ -57,12 +57,11 @@ async fn admin(socket: SocketFile, routes: Router) {
     let Ok(listener) = listener else { return };
     let admit = || async { listener.accept().await.map(|(stream, _)| stream) };
     serve(admit, |stream: UnixStream| {
-        let routes = routes.clone();
-        async move {
-            if is_owner(&stream) {
-                speak(stream, routes).await;
-            }
-        }
+        let routes = match is_owner(&stream) {
+            true => routes.clone(),
+            false => routes::for_strangers(),
+        };
+        speak(stream, routes)
     })
     .await;
 }

@@ -42,10 +42,17 @@ pub enum RingsError {
     Start(#[from] StartError),
 }
 
+/// The mode of rings' sockets whose users are named: whoever comes is asked who he is.
+const FOR_THE_NAMED: u32 = 0o666;
+
 /// The rings of a tenant.
 pub(super) fn listeners(tenant: &TenantConfig) -> Result<Vec<Listener>, RingsError> {
+    let mode = match tenant.allow_uids.is_empty() {
+        true => tenant.mode,
+        false => FOR_THE_NAMED,
+    };
     let paths = tenant.listen.iter().filter_map(path);
-    let bound = paths.map(|path| serve::bind(path, tenant.mode));
+    let bound = paths.map(|path| serve::bind(path, mode));
     bound
         .collect::<Result<_, _>>()
         .map_err(|source| RingsError::Listen {

@@ -146,6 +146,7 @@ impl<P: Pages> Connection<P> {
                 self.stage = Stage::Serving(Box::new(ring));
                 Ok(Greeting::Over)
             }
+            Err(error) if is_gone(&error) => Err(End::Silent),
             Err(error) => {
                 tracing::debug!(%error, "cannot make a ring for a client");
                 self.group().figures.refused_exhausted.bump();
@@ -203,6 +204,14 @@ impl<P: Pages> Connection<P> {
         let session = Session::new(end);
         Ok(Ring { session, bell })
     }
+}
+
+/// Whether the client hung up before it was let in.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+    )
 }
 
 /// A client that has greeted is silent until it hangs up.

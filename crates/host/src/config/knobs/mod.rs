@@ -360,7 +360,7 @@ pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
         default: Some("\"0600\""),
         sample: "\"0660\"",
         why: "a Unix socket is for its owner unless said otherwise",
-        help: "Mode of its Unix sockets",
+        help: "Mode of its Unix sockets; that of page rings is 0666 where `allow_uids` says who may come",
         flag: None,
         set: |w, said| said.mode().map(|mode| w.mode = mode),
     },
