@@ -8,8 +8,8 @@ from .pages import PAGE_BYTES, joined, key_of, object_of, page_of, run_of
 
 
 class Batch:
-    """Requests that are gathered in a `with`, and run together, in their order, at its end. What they came to is asked
-    of the `Request`s then. A request that has no room raises `RingError`: run the batch, and begin another.
+    """Requests that are gathered in a `with`, and run together, in their order, at its end; other threads' calls wait
+    until then. What they came to is asked of the `Request`s. A request that has no room raises `RingError`: run the batch, and begin another.
     """
 
     def __init__(self, ring):
@@ -18,13 +18,24 @@ class Batch:
         self._requests = []
 
     def __enter__(self):
-        self._ring._check(self._library.sublet_batch_begin(self._ring._ring))
+        self._turn = self._ring._turn()
+        self._turn.acquire()
+        try:
+            self._ring._check(self._library.sublet_batch_begin(self._ring._ring))
+        except BaseException:
+            self._turn.release()
+            raise
         return self
 
     def __exit__(self, kind, *_):
         """Runs the batch. The first request that was wrong is raised when all of them have their answers."""
-        if kind is not None:
-            return
+        try:
+            if kind is None:
+                self._run()
+        finally:
+            self._turn.release()
+
+    def _run(self):
         self._ring._check(self._library.sublet_batch_run(self._ring._ring))
         errors = [request._answer() for request in self._requests]
         for error in filter(None, errors):

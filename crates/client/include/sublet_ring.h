@@ -55,6 +55,9 @@
 // A ring has a power of two of entries, 4096 at most, and 1 to 65536 page slots.
 #define SUBLET_SHAPE -8
 
+// The ring is of the process that this one was forked from: connect here, too.
+#define SUBLET_FORKED -9
+
 // The daemon let this program not in; the reason's number is taken away from this.
 #define SUBLET_REJECTED -20
 
@@ -93,7 +96,9 @@ extern "C" {
 uint32_t sublet_version(void);
 
 // Connects to the ring that listens at `path`. `entries`, a power of two up to 4096, and `page_slots`, up to 65536, are how
-// large it should be, 0 for the usual size; the daemon may grant less. On success `*ring` is to be closed by `sublet_close`.
+// large it should be, 0 for the usual size; the daemon may grant less. A ring is for one thread at a time, and for the
+// process that connected: in one that is forked from it calls return `SUBLET_FORKED`. On success `*ring` is to
+// be closed by `sublet_close`.
 //
 // # Safety
 //

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """What a program may get wrong with a ring is told, and names no other page: mistakes.py SOCKET."""
 
+import os
 import sys
+import threading
 
 import sublet
 
@@ -54,6 +56,44 @@ def a_wrong_request(pool, ring):
     assert got[0].page == PAGE, "the others have their answers"
 
 
+def a_fork(pool, ring):
+    """The child is refused, whatever it asks, and the parent goes on."""
+    pool.put(1, 0, PAGE)
+    child = os.fork()
+    if child == 0:
+        try:
+            for verb in (lambda: pool.get(1, 0), ring.create_pool, ring.batch().__enter__):
+                refuses("forked", sublet.RingError, verb)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert status == 0, "the child was refused"
+    assert pool.get(1, 0) == PAGE
+
+
+def threads(ring):
+    """Each finds its own pages, alone and in batches."""
+    pool, wrong = ring.create_pool(keeping=True), []
+
+    def puts_and_gets(n):
+        for round in range(100):
+            page = bytes([n, round]) * (sublet.PAGE_BYTES // 2)
+            pool.put(n, round, page)
+            with ring.batch() as batch:
+                gets = [batch.get(pool, n, round), batch.get(pool, n, 0)]
+            first = bytes([n, 0]) * (sublet.PAGE_BYTES // 2)
+            if [get.page for get in gets] + [pool.get(n, round)] != [page, first, page]:
+                wrong.append((n, round))
+
+    all = [threading.Thread(target=puts_and_gets, args=(n,)) for n in range(4)]
+    for thread in all:
+        thread.start()
+    for thread in all:
+        thread.join()
+    assert not wrong, wrong
+
+
 def main():
     refuses("/nowhere/ring: no daemon", sublet.RingError, sublet.Ring, "/nowhere/ring")
     with sublet.Ring(sys.argv[1]) as ring:
@@ -71,6 +111,8 @@ def main():
         refuses("ends at index", sublet.RingError, pool.get_run, 1, (1 << 32) - 1, 2)
         assert pool.put((1 << 64) - 1, (1 << 32) - 1, PAGE), "the last page there can be"
         a_wrong_request(pool, ring)
+        a_fork(pool, ring)
+        threads(ring)
         pool.destroy()
         refuses("no pool with that handle", sublet.RingError, pool.get, 1, 0)
     with sublet.Ring(sys.argv[1], entries=4, page_slots=8) as ring:

@@ -23,6 +23,9 @@ pub unsafe extern "C" fn sublet_batch_begin(ring: *mut SubletRing) -> c_int {
     let Some(ring) = (unsafe { open(ring) }) else {
         return SUBLET_WRONG;
     };
+    if let Err(error) = ring.client.check() {
+        return code_of(error);
+    }
     let _ = ring.client.batch();
     ring.gathering = Gathering::Adding(0);
     SUBLET_OK

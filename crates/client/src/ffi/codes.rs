@@ -27,6 +27,8 @@ pub const SUBLET_BATCH_PAGES_FULL: c_int = -6;
 pub const SUBLET_FORBIDDEN: c_int = -7;
 /// A ring has a power of two of entries, 4096 at most, and 1 to 65536 page slots.
 pub const SUBLET_SHAPE: c_int = -8;
+/// The ring is of the process that this one was forked from: connect here, too.
+pub const SUBLET_FORKED: c_int = -9;
 /// The daemon let this program not in; the reason's number is taken away from this.
 pub const SUBLET_REJECTED: c_int = -20;
 /// The daemon refused for now; the reason's number is taken away from this.
@@ -84,6 +86,7 @@ pub(super) fn code_of(error: CallError) -> c_int {
         CallError::Gone(_) => SUBLET_GONE,
         CallError::Refused(refusal) => SUBLET_REFUSED - refusal as c_int,
         CallError::Faulty(fault) => SUBLET_FAULTY - fault as c_int,
+        CallError::Forked => SUBLET_FORKED,
         CallError::Garbled => SUBLET_GARBLED,
     }
 }
@@ -92,6 +95,7 @@ pub(super) fn code_of_batch(error: BatchError) -> c_int {
     match error {
         BatchError::Entries => SUBLET_BATCH_FULL,
         BatchError::PageSlots => SUBLET_BATCH_PAGES_FULL,
+        BatchError::Forked => SUBLET_FORKED,
         BatchError::Run => code_of(Fault::Run.into()),
     }
 }
@@ -121,6 +125,9 @@ pub(super) fn words_of(code: c_int) -> String {
         }
         SUBLET_SHAPE => {
             "a ring has a power of two of entries, 4096 at most, and 1 to 65536 page slots"
+        }
+        SUBLET_FORKED => {
+            "the ring is of the process that this one was forked from: connect here, too"
         }
         SUBLET_GARBLED => "what answers there is no ring of this version",
         SUBLET_WRONG => "a pointer is null, a number makes no sense, or there is no such batch",

@@ -99,7 +99,9 @@ pub extern "C" fn sublet_version() -> u32 {
 }
 
 /// Connects to the ring that listens at `path`. `entries`, a power of two up to 4096, and `page_slots`, up to 65536, are how
-/// large it should be, 0 for the usual size; the daemon may grant less. On success `*ring` is to be closed by `sublet_close`.
+/// large it should be, 0 for the usual size; the daemon may grant less. A ring is for one thread at a time, and for the
+/// process that connected: in one that is forked from it calls return `SUBLET_FORKED`. On success `*ring` is to
+/// be closed by `sublet_close`.
 ///
 /// # Safety
 ///

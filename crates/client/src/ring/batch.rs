@@ -16,6 +16,9 @@ pub enum BatchError {
     /// As many pages as the ring has page slots.
     #[error("the batch holds as many pages as the ring has page slots: run it first")]
     PageSlots,
+    /// Another process connected: see [`CallError::Forked`].
+    #[error("the ring is of the process that this one was forked from: connect here, too")]
+    Forked,
     /// Not a run of 1 to 64 pages.
     #[error("a run has 1 to {RUN_PAGES_MAX} pages")]
     Run,
@@ -43,20 +46,26 @@ impl Ticket {
 pub struct Batch<'a> {
     client: &'a mut Client,
     slots_used: u32,
+    is_forked: bool,
 }
 
 impl<'a> Batch<'a> {
     pub(super) fn new(client: &'a mut Client) -> Batch<'a> {
         Batch {
-            client,
             slots_used: 0,
+            is_forked: client.check() == Err(CallError::Forked),
+            client,
         }
     }
 
     /// A batch that was left while requests were added, with as many page slots used.
     #[cfg(feature = "ffi")]
     pub(crate) fn resume(client: &'a mut Client, slots_used: u32) -> Batch<'a> {
-        Batch { client, slots_used }
+        Batch {
+            client,
+            slots_used,
+            is_forked: false, // it was not, when it was begun
+        }
     }
 
     /// Page slots used so far.
@@ -172,6 +181,9 @@ impl<'a> Batch<'a> {
     }
 
     fn add(&mut self, submission: Submission) -> Result<Ticket, BatchError> {
+        if self.is_forked {
+            return Err(BatchError::Forked);
+        }
         if self.len() >= self.client.end().room() as usize {
             return Err(BatchError::Entries);
         }

@@ -24,7 +24,8 @@ pub const SHAPE: Shape = match Shape::new(128, 256) {
 };
 
 /// A connection to a tenant's ring. Calls block until they are answered: they look for the answer for a few
-/// microseconds while answers come that fast, and sleep otherwise.
+/// microseconds while answers come that fast, and sleep otherwise. It is for the process that connected: one that is forked
+/// from it shares the ring's memory, and is refused.
 #[derive(Debug)]
 pub struct Client {
     socket: UnixStream,
@@ -34,6 +35,8 @@ pub struct Client {
     pace: Pace,
     /// Why nothing more can be asked.
     over: Option<CallError>,
+    /// Which process connected.
+    process: u32,
     /// What is asked together, and what came of it: its token is its place.
     asked: Vec<Submission>,
     heard: Vec<Option<Completion>>,
@@ -63,6 +66,7 @@ impl Client {
             patience: Patience::default(),
             pace: Pace::default(),
             over: None,
+            process: std::process::id(),
             asked: Vec::new(),
             heard: Vec::new(),
         })
@@ -125,6 +129,7 @@ impl Client {
     /// See [`CallError`].
     pub fn put_run(&mut self, first: Key, pages: &[Page]) -> Result<Run, CallError> {
         let count = verbs::run_count(pages.len(), self.shape())?;
+        self.check()?;
         self.end.pages_mut(0, count).copy_from_slice(pages);
         let completion = self.ask_one(verbs::run(Opcode::Put, first, count, 0))?;
         verbs::run_of(&completion)
@@ -174,6 +179,21 @@ impl Client {
         Batch::new(self)
     }
 
+    /// As in a process that was forked from the one that connected.
+    #[cfg(test)]
+    pub(super) fn act_as_forked(&mut self) {
+        self.process = self.process.wrapping_add(1);
+    }
+
+    /// That something can be asked.
+    pub(crate) fn check(&self) -> Result<(), CallError> {
+        match self.over {
+            Some(over) => Err(over),
+            None if std::process::id() != self.process => Err(CallError::Forked),
+            None => Ok(()),
+        }
+    }
+
     pub(super) fn end(&self) -> &ClientEnd {
         &self.end
     }
@@ -209,9 +229,7 @@ impl Client {
 
     /// Asks all that was added and waits until all is answered.
     pub(super) fn ask(&mut self) -> Result<(), CallError> {
-        if let Some(over) = self.over {
-            return Err(over);
-        }
+        self.check()?;
         let asked = self.asked.len();
         self.heard.clear();
         self.heard.resize(asked, None);

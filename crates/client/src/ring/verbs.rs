@@ -109,6 +109,9 @@ pub enum CallError {
     /// The call makes no sense. Trying again will not help.
     #[error("the call makes no sense: {0}")]
     Faulty(#[from] Fault),
+    /// Another process connected: this one was forked from it, and shares the memory of its ring. Connect here, too.
+    #[error("the ring is of the process that this one was forked from: connect here, too")]
+    Forked,
     /// The daemon answered something that this version does not know.
     #[error("the daemon's answer makes no sense to this version")]
     Garbled,

@@ -153,3 +153,15 @@ fn nobody_listening_and_wrong_shapes_are_told_apart() {
     assert!(matches!(nobody, Err(ConnectError::Unreachable { .. })));
     assert_eq!(Shape::new(3, 1), Err(ShapeError::Entries(3)));
 }
+
+#[test]
+fn a_process_that_was_forked_is_refused() {
+    let daemon = Daemon::start(SHAPE, Mood::Willing);
+    let mut client = Client::connect(daemon.path()).expect("let in");
+    client.act_as_forked();
+    assert_eq!(client.put(key(0), &[7; 4096]), Err(CallError::Forked));
+    assert_eq!(client.get(key(0), &mut [0; 4096]), Err(CallError::Forked));
+    let mut batch = client.batch();
+    assert_eq!(batch.get(key(0)), Err(BatchError::Forked));
+    assert!(batch.put(key(0)).is_err(), "nor is a page to be filled");
+}
