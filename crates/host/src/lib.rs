@@ -15,5 +15,6 @@ pub mod manager;
 pub mod observe;
 mod ofd;
 mod patience;
+mod reserve;
 pub mod run;
 pub mod spill;

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{FallocateFlags, fallocate};
 use sublet_frontends::ring::Spills;
 use sublet_store::Spill;
 use sublet_types::{Bytes, PAGE_BYTES};
@@ -19,6 +18,7 @@ use sublet_types::{Bytes, PAGE_BYTES};
 use crate::headroom;
 use crate::observe::Seldom;
 use crate::ofd::{self, Hold};
+use crate::reserve::reserve;
 
 /// A tenant's folder for spill files.
 #[derive(Debug)]
@@ -39,6 +39,11 @@ impl SpillFolder {
     /// The folder cannot be made or written to.
     pub fn open(folder: &Path, size: Bytes) -> io::Result<SpillFolder> {
         fs::create_dir_all(folder)?;
+        let system = rustix::fs::statvfs(folder)?;
+        let free = Bytes(system.f_bavail * system.f_frsize);
+        if free < size {
+            tracing::warn!(folder = %folder.display(), %free, spill_size = %size, "no persistent pool can be made: its spill file has no room");
+        }
         for left in fs::read_dir(folder)? {
             remove_if_left(&left?.path());
         }
@@ -69,6 +74,17 @@ fn lock(file: &File) -> io::Result<bool> {
 
 impl Spills for SpillFolder {
     fn make(&self) -> io::Result<Arc<dyn Spill>> {
+        self.new_file().inspect_err(|error| {
+            if let Some(swallowed) = FAILING.may_speak() {
+                let (folder, size) = (self.folder.display(), self.size);
+                tracing::error!(%folder, spill_size = %size, %error, swallowed, "a spill file cannot be made, so that a program was refused its persistent pool");
+            }
+        })
+    }
+}
+
+impl SpillFolder {
+    fn new_file(&self) -> io::Result<Arc<dyn Spill>> {
         // Its pool's pages are lost with the daemon.
         headroom::stay_alive();
         let number = MADE.fetch_add(1, Ordering::Relaxed);
@@ -88,7 +104,7 @@ impl Spills for SpillFolder {
         if !lock(&spill.file)? {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
-        fallocate(&spill.file, FallocateFlags::empty(), 0, self.size.0)?;
+        reserve(&spill.file, self.size.0)?;
         Ok(Arc::new(spill))
     }
 }

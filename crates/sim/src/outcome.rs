@@ -233,7 +233,7 @@ impl Outcome {
     }
 
     /// Has its label name the eviction, where several are compared: the usual one is not named else.
-    pub fn name_eviction(&mut self) {
+    pub(crate) fn name_eviction(&mut self) {
         if self.engine != Engine::None && self.eviction == EvictionKind::default().to_string() {
             self.label.push_str(&format!(", {}", self.eviction));
         }

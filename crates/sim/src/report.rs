@@ -43,8 +43,14 @@ impl Row {
 const VMS_SHOWN: usize = 16;
 
 impl Report {
-    /// Of these runs.
-    pub fn of(runs: Vec<Outcome>) -> Report {
+    /// Of these runs. Where they differ in their eviction each tells its own, the usual one as well.
+    pub fn of(mut runs: Vec<Outcome>) -> Report {
+        let has_several = runs
+            .windows(2)
+            .any(|pair| pair[0].eviction != pair[1].eviction);
+        if has_several {
+            runs.iter_mut().for_each(Outcome::name_eviction);
+        }
         Report {
             runs,
             notes: Vec::new(),

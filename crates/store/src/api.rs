@@ -82,6 +82,9 @@ pub enum PutRefused {
     /// Nothing is free, and nothing may go for it.
     #[error("no memory for it")]
     NoMemory,
+    /// Nothing of it is free, and its tenant has all that it may have.
+    #[error("the tenant holds all that it may hold")]
+    AtTarget,
     /// The pool's spill file has no place for one page more.
     #[error("the pool's spill file is full")]
     SpillFull,

@@ -29,11 +29,16 @@ pub const SUBLET_FORBIDDEN: c_int = -7;
 pub const SUBLET_SHAPE: c_int = -8;
 /// The ring is of the process that this one was forked from: connect here, too.
 pub const SUBLET_FORKED: c_int = -9;
-/// The daemon let this program not in; the reason's number is taken away from this.
+/// The daemon let this program not in; the reason's number is taken away from this: 1 another version, 2 the user is not
+/// among those who may, 3 all connections are taken, 4 no memory or descriptor left, 5 no greeting.
 pub const SUBLET_REJECTED: c_int = -20;
-/// The daemon refused for now; the reason's number is taken away from this.
+/// The daemon refused for now; the reason's number is taken away from this: 1 no memory now, 2 the tenant is at its target,
+/// 3 the tenant is frozen, 4 the shared pool is not for it, 5 persistent pools need `spill`, 6 too many pools, 7 the disk of
+/// a persistent pool failed, 8 its file is full, 9 the daemon ended the pool, 10 it serves the tenant no more.
 pub const SUBLET_REFUSED: c_int = -100;
-/// The call makes no sense to the daemon; the fault's number is taken away from this.
+/// The call makes no sense to the daemon; the fault's number is taken away from this: 64 no such verb, 65 no such pool, 66 no
+/// such page slots, 67 no run of 1 to 64 pages, 68 no such flag, 69 shared and persistent, 70 a shared pool needs a name, and
+/// only such, 71 what must be zero is not.
 pub const SUBLET_FAULTY: c_int = -200;
 
 /// Writes what a number means, in words that end in a zero byte, to `text`; no more than `bytes`. Returns how many

@@ -153,6 +153,7 @@ fn refusal_of_put(why: PutRefused) -> Refusal {
     match why {
         PutRefused::NoPool => Refusal::PoolEnded,
         PutRefused::NoMemory => Refusal::NoMemory,
+        PutRefused::AtTarget => Refusal::AtTarget,
         PutRefused::SpillFull => Refusal::SpillFull,
         PutRefused::Frozen => Refusal::Frozen,
     }

@@ -121,7 +121,11 @@ impl Said {
             DeValue::Array(items) => {
                 let texts = items
                     .iter()
-                    .map(|item| item.get_ref().as_str().map(str::to_owned));
+                    .map(|item| match Said::from_toml(item.get_ref()) {
+                        Said::Text(text) => Some(text),
+                        Said::Number(number) => Some(number.to_string()),
+                        _ => None,
+                    });
                 texts
                     .collect::<Option<_>>()
                     .map_or(Said::Other("a list of other things than text"), Said::List)
@@ -140,7 +144,11 @@ impl Said {
                 .as_u64()
                 .map_or_else(|| Said::Text(number.to_string()), Said::Number),
             Value::Array(items) => {
-                let texts = items.iter().map(|item| item.as_str().map(str::to_owned));
+                let texts = items.iter().map(|item| match Said::from_json(item) {
+                    Said::Text(text) => Some(text),
+                    Said::Number(number) => Some(number.to_string()),
+                    _ => None,
+                });
                 texts
                     .collect::<Option<_>>()
                     .map_or(Said::Other("a list of other things than text"), Said::List)

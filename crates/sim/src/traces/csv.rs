@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::Deserialize;
 
 use super::records::Lines;
-use super::{Access, Fault, Op, Source, Space, TraceError, TracePage};
+use super::{Access, Fault, Op, REQUEST_PAGES_MAX, Source, Space, TOO_LONG, TraceError, TracePage};
 use crate::chance::mixed;
 use crate::virtual_time::Moment;
 use sublet_types::PAGE_BYTES;
@@ -117,7 +117,12 @@ impl<R: Read> Reader<R> {
         let cell = |column: Option<usize>| column.map(|n| cells.get(n).copied().unwrap_or(""));
         let secs = number("time", cell(layout.time))?.unwrap_or(0.0);
         let start = *self.start.get_or_insert(secs);
-        let bytes = number("size", cell(layout.size))?.unwrap_or(0.0);
+        let size = cell(layout.size);
+        let bytes = number("size", size)?.unwrap_or(0.0);
+        let pages = (bytes as u64).div_ceil(PAGE_BYTES).max(1);
+        if pages > REQUEST_PAGES_MAX {
+            return Err(wrong("size", size.unwrap_or(""), TOO_LONG));
+        }
         Ok(Access {
             at: Moment(((secs - start).max(0.0) * 1e9) as u64),
             page: page(cell(layout.page), cell(layout.object))?,
@@ -125,9 +130,7 @@ impl<R: Read> Reader<R> {
                 Some(_) => Space::Device,
                 None => Space::Objects,
             },
-            count: (bytes as u64)
-                .div_ceil(PAGE_BYTES)
-                .clamp(1, u64::from(u32::MAX)) as u32,
+            count: pages as u32,
             op: cell(layout.op).map_or(Ok(Op::Read), op)?,
         })
     }

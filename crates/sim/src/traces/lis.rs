@@ -3,7 +3,10 @@
 use std::io::Read;
 
 use super::records::Lines;
-use super::{Access, Fault, Op, SECTOR_BYTES, Source, Space, TraceError, TracePage, Unit};
+use super::{
+    Access, Fault, Op, REQUEST_PAGES_MAX, SECTOR_BYTES, Source, Space, TOO_LONG, TraceError,
+    TracePage, Unit,
+};
 use crate::virtual_time::Moment;
 use sublet_types::PAGE_BYTES;
 
@@ -29,15 +32,23 @@ fn parse(line: &str, unit: Unit) -> Result<Access, Fault> {
     // Nobody needs them, but a line that was cut off has none.
     number("ignore", words.next())?;
     number("reqno", words.next())?;
-    let (page, count) = match unit {
+    let (page, pages) = match unit {
         Unit::Page => (start, count),
         Unit::Sector => pages_of_sectors(start, count),
     };
+    if pages > REQUEST_PAGES_MAX {
+        return Err(Fault::Field {
+            field: "count",
+            said: count.to_string(),
+            wanted: TOO_LONG,
+            format: "lis (start count ignore reqno)",
+        });
+    }
     Ok(Access {
         at: Moment::START,
         page: TracePage::of_device(page),
         space: Space::Device,
-        count: count.clamp(1, u64::from(u32::MAX)) as u32,
+        count: pages.max(1) as u32,
         op: Op::Read,
     })
 }

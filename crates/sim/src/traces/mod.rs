@@ -26,6 +26,12 @@ use crate::virtual_time::Moment;
 /// Bytes of a disk's sector, in which two of the formats count.
 pub const SECTOR_BYTES: u64 = 512;
 
+/// Pages of one request, at the most: 4 GiB. More is a number that was misread.
+const REQUEST_PAGES_MAX: u64 = 1 << 20;
+
+/// What is wanted where there are more.
+const TOO_LONG: &str = "a request of 4 GiB or less";
+
 /// Pages in an object of a block trace: a 2 MiB extent, as the store cuts disks into objects.
 pub const EXTENT_PAGES: u64 = 512;
 

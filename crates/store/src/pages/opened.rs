@@ -149,7 +149,7 @@ impl Opened<'_> {
             Found::Nowhere => {
                 // R-P3: the old page must not outlive a put that failed.
                 self.flush();
-                return Tried::Done(Put::Refused(PutRefused::NoMemory));
+                return Tried::Done(Put::Refused(self.why_nowhere()));
             }
         };
         if self.shard.directory.age() != age {
@@ -162,6 +162,13 @@ impl Opened<'_> {
             arrivals.note(frame);
         }
         Tried::Done(if is_known { Put::Replaced } else { done })
+    }
+
+    fn why_nowhere(&self) -> PutRefused {
+        match self.owner.is_at_limit(1, self.pages.arena.block_bytes()) {
+            true => PutRefused::AtTarget,
+            false => PutRefused::NoMemory,
+        }
     }
 
     /// Writes over a page that is there.

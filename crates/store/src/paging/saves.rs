@@ -110,17 +110,18 @@ impl Worker {
     ) -> Result<bool, RestoreError> {
         let tenant = self.items().tenants.get(id);
         let tenant = tenant.ok_or(RestoreError::Pool(PoolError::NoTenant))?;
+        let mut why = PutRefused::NoMemory;
         for _ in 0..LOAD_ATTEMPTS_MAX {
-            let refused = match self.put_page(id, key, now, |page| page.write(bytes)) {
+            why = match self.put_page(id, key, now, |page| page.write(bytes)) {
                 Put::Refused(refused) => refused,
                 Put::Stored | Put::Displaced => return Ok(true),
                 Put::Replaced => return Ok(false),
             };
-            if refused != PutRefused::NoMemory {
-                return Err(RestoreError::NoPlace(refused));
+            if !matches!(why, PutRefused::NoMemory | PutRefused::AtTarget) {
+                break;
             }
             self.shrink_pages(tenant, 1, ReleaseMode::Ordered, now);
         }
-        Err(RestoreError::NoPlace(PutRefused::NoMemory))
+        Err(RestoreError::NoPlace(why))
     }
 }

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use sublet_sim::compare::Variants;
-use sublet_sim::outcome::Outcome;
 use sublet_sim::report::Report;
 use sublet_sim::scenario::PolicySpec;
 use sublet_types::{EvictionKind, Shrinking};
@@ -111,10 +110,7 @@ pub(super) fn run(args: &Args, how: &How) -> Result<Exit, SimError> {
     let found = scenario::find(&args.scenario)?;
     let progress = Progress::new();
     let variants = args.variants().of(&found.scenario);
-    let mut outcomes = how.play(variants, &found.folder, &progress)?;
-    if args.evictions.len() > 1 {
-        outcomes.iter_mut().for_each(Outcome::name_eviction);
-    }
+    let outcomes = how.play(variants, &found.folder, &progress)?;
     progress.finish();
     how.show(&[Report::of(outcomes)])
 }

@@ -57,6 +57,11 @@ pub(super) fn run(args: &Args, how: &How) -> Result<Exit, SimError> {
         }
     }
     progress.finish();
+    if comparison.rows.is_empty() {
+        let file = args.traces[0].to_string_lossy().into_owned();
+        let cause = io::ErrorKind::NotFound.into();
+        return Err(SimError::NoTrace { file, cause });
+    }
     show(how, &comparison)
 }
 

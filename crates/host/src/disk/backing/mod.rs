@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use rustix::fs::{FallocateFlags, OFlags, XattrFlags, fallocate};
-use rustix::io::Errno;
+use rustix::fs::{OFlags, XattrFlags};
 use rustix::process::geteuid;
 use sublet_frontends::block::{Buffer, Extent, SECTOR_BYTES};
 use sublet_types::{Bytes, DiskName, PAGE_BYTES};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::engine::{Deed, Engine, Haste};
+use crate::reserve::reserve;
 
 /// Why a backing cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -140,9 +140,6 @@ pub(super) struct Backing {
     /// Its file was made for this.
     is_new: bool,
 }
-
-/// What `stat` counts a file's blocks in.
-const STAT_BLOCK: u64 = 512;
 
 /// The attribute of a file in which its owner's name stands.
 const OWNER: &str = "user.sublet.tenant";
@@ -294,17 +291,9 @@ impl Backing {
 
     /// Has so many bytes' blocks given to a file, which becomes as large, where its file system does that and has them all.
     fn allocate(&self, bytes: u64) -> io::Result<()> {
-        let missing = bytes.saturating_sub(self.plain.metadata()?.blocks() * STAT_BLOCK);
-        let system = rustix::fs::fstatvfs(&*self.plain)?;
-        let free = system.f_bavail * system.f_frsize;
-        if missing > free {
-            let (missing, free) = (Bytes(missing), Bytes(free));
-            let what = format!("it needs {missing} more, and its file system has {free} free");
-            return Err(io::Error::new(io::ErrorKind::StorageFull, what));
-        }
-        match fallocate(&*self.plain, FallocateFlags::empty(), 0, bytes) {
-            Err(Errno::OPNOTSUPP) => Ok(()),
-            allocated => Ok(allocated?),
+        match reserve(&self.plain, bytes) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
+            reserved => reserved,
         }
     }
 
@@ -519,7 +508,7 @@ mod tests {
         let backing = Backing::open(&path, false).expect("opened");
         backing.reserve().expect("room");
         let blocks = file.metadata().expect("facts").blocks();
-        assert!(blocks * STAT_BLOCK >= 1 << 20, "{blocks}");
+        assert!(blocks * 512 >= 1 << 20, "{blocks}");
     }
 
     #[test]
@@ -580,7 +569,7 @@ mod tests {
         backing.grow(Bytes(1 << 20), false).expect("large enough");
         assert_eq!(backing.bytes().expect("a size"), 2 << 20);
         let blocks = std::fs::metadata(&path).expect("facts").blocks();
-        assert!(blocks * STAT_BLOCK >= 2 << 20, "{blocks}");
+        assert!(blocks * 512 >= 2 << 20, "{blocks}");
     }
 
     #[test]

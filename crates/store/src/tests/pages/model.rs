@@ -589,7 +589,7 @@ impl World {
         match error {
             RestoreError::Pool(error) => *error == PoolError::NotAllowed && !self.may_share(tenant),
             RestoreError::NoPlace(PutRefused::Frozen) => self.frozen[tenant],
-            RestoreError::NoPlace(refused) => *refused == PutRefused::NoMemory,
+            RestoreError::NoPlace(PutRefused::NoMemory | PutRefused::AtTarget) => true,
             _ => false,
         }
     }

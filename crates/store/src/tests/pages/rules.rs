@@ -64,7 +64,7 @@ fn r_p3_a_put_that_fails_removes_the_old_page() {
     client.worker.upkeep(Second(3));
     assert_eq!(client.figures().on_disk.0, 16);
     levers.exhausted.store(true, Ordering::Relaxed);
-    assert_eq!(client.put(1, 4, 8), Put::Refused(PutRefused::NoMemory));
+    assert_eq!(client.put(1, 4, 8), Put::Refused(PutRefused::AtTarget));
     assert_eq!(
         client.get(1, 4),
         None,
@@ -310,7 +310,7 @@ fn r_t6_at_its_target_a_tenant_puts_no_persistent_page() {
     let puts = (0..100).map(|index| client.put(1, index, 5));
     assert_eq!(puts.filter(|put| put.is_stored()).count(), 32);
     store.set_target(client.tenant, Some(Bytes::ZERO));
-    assert_eq!(client.put(2, 1, 5), Put::Refused(PutRefused::NoMemory));
+    assert_eq!(client.put(2, 1, 5), Put::Refused(PutRefused::AtTarget));
 }
 
 /// E1: only ephemeral pages are evicted.

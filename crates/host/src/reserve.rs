@@ -1,0 +1,29 @@
+//! Having all of a file's blocks given to it at once.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+use rustix::fs::{FallocateFlags, fallocate};
+use sublet_types::Bytes;
+
+/// Bytes of what `stat` counts a file in.
+const STAT_BLOCK: u64 = 512;
+
+/// Has so many bytes' blocks given to a file, which becomes as large.
+///
+/// # Errors
+///
+/// `StorageFull` where its file system has not as many, before any is taken: to find that out by taking them would fill it
+/// for everybody. `Unsupported` where it gives none ahead.
+pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
+    let missing = bytes.saturating_sub(file.metadata()?.blocks() * STAT_BLOCK);
+    let system = rustix::fs::fstatvfs(file)?;
+    let free = system.f_bavail * system.f_frsize;
+    if missing > free {
+        let (missing, free) = (Bytes(missing), Bytes(free));
+        let what = format!("it needs {missing} more, and its file system has {free} free");
+        return Err(io::Error::new(io::ErrorKind::StorageFull, what));
+    }
+    Ok(fallocate(file, FallocateFlags::empty(), 0, bytes)?)
+}
