@@ -91,6 +91,12 @@ impl Store {
         // One that comes back has its old number, and nothing else of what it was.
         if let Some(tenant) = self.items.tenants.get(id) {
             self.pages.begin_anew(tenant);
+            while !tenant
+                .segments
+                .try_flush(&self.items.arena, Second::default())
+            {
+                tenant.segments.await_ring();
+            }
         }
         Ok(id)
     }

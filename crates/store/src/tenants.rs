@@ -335,9 +335,12 @@ impl Tenant {
         self.blocks_under_ceiling(block_bytes).min(target)
     }
 
-    /// Blocks that it holds beyond its ceiling.
+    /// Blocks that it holds beyond its ceiling: all of them, where it is gone.
     pub(crate) fn blocks_over_ceiling(&self, block_bytes: usize) -> u32 {
-        let allowed = self.blocks_under_ceiling(block_bytes);
+        let allowed = match self.is_gone() {
+            true => 0,
+            false => self.blocks_under_ceiling(block_bytes),
+        };
         self.held().saturating_sub(allowed)
     }
 

@@ -368,15 +368,24 @@ impl Pages {
         holdings: &'a Holdings,
         frame: FrameId,
     ) -> Option<MutexGuard<'a, Shard>> {
+        let shard = self.lock_shard_of(holdings, frame);
+        self.frames.get(frame).is_live().then_some(shard)
+    }
+
+    /// The shard that a frame belongs to, locked: meanwhile nobody else carries the frame from one queue to another.
+    pub(super) fn lock_shard_of<'a>(
+        &self,
+        holdings: &'a Holdings,
+        frame: FrameId,
+    ) -> MutexGuard<'a, Shard> {
         let facts = self.frames.get(frame);
-        while facts.is_live() {
+        loop {
             let number = facts.shard();
             let shard = holdings.shards()[usize::from(number)].lock();
-            if facts.shard() == number && facts.is_live() {
-                return Some(shard);
+            if facts.shard() == number {
+                return shard;
             }
         }
-        None
     }
 
     /// Moves an ephemeral page to a free frame. Its own frame is then in no queue.

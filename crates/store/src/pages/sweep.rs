@@ -24,11 +24,12 @@ impl Pages {
         let mut lost = 0;
         for block in blocks {
             let facts = self.arena.block(*block);
+            // Before it is to be swept: nobody is handed a frame of it from then on.
+            self.holdings(tenant)
+                .lost_block(PageKind::Ephemeral, *block);
             facts.former.store(tenant.id.0, Ordering::Relaxed);
             facts.unswept.store(true, Ordering::Release);
             lost += u64::from(facts.live_items.swap(0, Ordering::AcqRel));
-            self.holdings(tenant)
-                .lost_block(PageKind::Ephemeral, *block);
             tenant.lost_block();
         }
         self.unswept.lock().extend(blocks);
@@ -59,7 +60,7 @@ impl Pages {
         }
         let former = TenantId(facts.former.load(Ordering::Relaxed));
         if let Some(tenant) = self.tenants.get(former) {
-            // Whoever carries a frame of it from one queue to another does so under a shard's lock, and whoever comes
+            // Whoever carries a frame of it from one shard to another does so under a shard's lock, and whoever comes
             // later sees that the block is leaving: so after this nobody carries one.
             for shard in self.holdings(tenant).shards() {
                 drop(shard.lock());
@@ -67,20 +68,21 @@ impl Pages {
             for frame in self.frames.of_block(block) {
                 self.sweep_frame(tenant, frame);
             }
+            debug_assert!(self.is_clear(block), "a swept block is in no queue");
         }
         facts.unswept.store(false, Ordering::Release);
     }
 
+    fn is_clear(&self, block: BlockId) -> bool {
+        let mut frames = self.frames.of_block(block);
+        frames.all(|frame| self.frames.get(frame).queue() == QueueId::NONE)
+    }
+
     fn sweep_frame(&self, tenant: &Tenant, frame: FrameId) {
-        let facts = self.frames.get(frame);
-        let holdings = self.holdings(tenant);
-        while facts.queue() != QueueId::NONE {
-            let number = facts.shard();
-            let mut shard = holdings.shards()[usize::from(number)].lock();
-            // Nobody gives frames of a dropped block to another shard, but one may have been on its way.
-            if facts.shard() == number && facts.queue() != QueueId::NONE {
-                self.unlink(&mut shard, frame);
-            }
+        // Only so is it known that it is in no queue: an eviction that lets a page be takes it out and puts it back.
+        let mut shard = self.lock_shard_of(self.holdings(tenant), frame);
+        if self.frames.get(frame).queue() != QueueId::NONE {
+            self.unlink(&mut shard, frame);
         }
     }
 

@@ -7,7 +7,7 @@ mod shares;
 
 use std::sync::Arc;
 
-use sublet_types::{Bytes, Expiry, Second, TenantId, TenantSettings, Weight};
+use sublet_types::{Bytes, Expiry, Second, Shrinking, TenantId, TenantSettings, Weight};
 
 use crate::api::*;
 use crate::arena::fake::{Heap, Levers};
@@ -114,6 +114,35 @@ fn nobody_reads_what_is_not_theirs() {
     worker.flush(ben, NOW);
     assert_eq!(get(&worker, ann, b"k", NOW), Some(b"ann's".to_vec()));
     assert_eq!(get(&worker, ben, b"k", NOW), None);
+}
+
+/// By its name: nobody else may read what was its, and neither may it.
+#[test]
+fn a_tenant_that_comes_back_has_nothing_of_what_it_was() {
+    let (store, _) = store(16, true);
+    let ann = tenant(&store, "ann", 100);
+    let worker = store.worker().expect("a worker");
+    put(&worker, ann, b"key", b"value", NOW).expect("room");
+    store.remove_tenant(ann);
+    assert_eq!(tenant(&store, "ann", 100), ann);
+    assert_eq!(get(&worker, ann, b"key", NOW), None);
+    put(&worker, ann, b"key", b"another", NOW).expect("room");
+    assert_eq!(get(&worker, ann, b"key", NOW), Some(b"another".to_vec()));
+}
+
+#[test]
+fn who_is_removed_gives_all_back_though_nobody_shrinks() {
+    let (store, _) = store(16, true);
+    let ann = tenant(&store, "ann", 100);
+    let worker = store.worker().expect("a worker");
+    store.set_shrinking(Shrinking::Never);
+    for key in 0..200u32 {
+        put(&worker, ann, &key.to_le_bytes(), &[1; 1000], NOW).expect("room");
+    }
+    assert!(store.tenant_figures(ann).held.0 > 0);
+    store.remove_tenant(ann);
+    while worker.upkeep(NOW) {}
+    assert_eq!(store.tenant_figures(ann).held, Bytes::ZERO);
 }
 
 #[test]
