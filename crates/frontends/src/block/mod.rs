@@ -69,6 +69,16 @@ pub enum Verb {
     Extents,
 }
 
+impl Verb {
+    /// Whether the disk has other bytes afterwards.
+    pub fn changes(self) -> bool {
+        match self {
+            Verb::Write { .. } | Verb::Trim | Verb::Zero { .. } => true,
+            Verb::Read | Verb::Flush | Verb::Prefetch | Verb::Extents => false,
+        }
+    }
+}
+
 /// Something that is asked of a disk.
 pub struct Request {
     /// What.

@@ -220,6 +220,10 @@ impl block::Disk for Backed {
     }
 
     fn start(&self, request: Request) {
-        self.inbox.ask(request);
+        let changed = self.swap.as_ref().filter(|_| request.verb.changes());
+        changed.iter().for_each(|swap| swap.begin_change());
+        if !self.inbox.ask(request) {
+            changed.iter().for_each(|swap| swap.end_change());
+        }
     }
 }

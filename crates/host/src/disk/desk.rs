@@ -61,7 +61,8 @@ impl DiskDesk {
     /// The swap that may take these bytes without waiting: whole pages of a disk that acknowledges from memory.
     fn swap_for(&self, cover: &Cover) -> Option<&Swap> {
         let swap = self.disk.swap.as_ref()?;
-        (cover.is_exact() && !self.disk.settings.read_only && swap.takes()).then_some(swap)
+        let may = !self.disk.settings.read_only && swap.takes() && !swap.is_changing();
+        (cover.is_exact() && may).then_some(swap)
     }
 }
 

@@ -150,6 +150,9 @@ impl Floor {
         if answer.result.is_err() {
             self.tally.faults.add(1);
         }
+        if request.verb.changes() {
+            self.disk.swap.iter().for_each(Swap::end_change);
+        }
         request.to.done(Outcome {
             token: request.token,
             result: answer.result,
@@ -161,11 +164,7 @@ impl Floor {
     fn check(&self, request: &Request) -> Result<(), Fault> {
         let shape = self.disk.shape_now();
         shape.check(request.at, request.len)?;
-        let writes = matches!(
-            request.verb,
-            Verb::Write { .. } | Verb::Trim | Verb::Zero { .. }
-        );
-        match writes && shape.read_only {
+        match request.verb.changes() && shape.read_only {
             true => Err(Fault::ReadOnly),
             false => Ok(()),
         }

@@ -47,17 +47,18 @@ impl Inbox {
         }
     }
 
-    /// Takes a request in; it fails at once if the disk is going away.
-    pub(super) fn ask(&self, request: Request) {
+    /// Takes a request in; it fails at once if the disk is going away. Says whether it is taken in.
+    pub(super) fn ask(&self, request: Request) -> bool {
         let mut letters = self.letters.lock();
         if letters.ended {
             drop(letters);
             answer(request, Err(Fault::Leaving));
-            return;
+            return false;
         }
         letters.asked.push_back(request);
         drop(letters);
         self.bell.ring();
+        true
     }
 
     /// Has pages read ahead, if there is room for the wish.

@@ -4,9 +4,10 @@
 //! So memory may drop any page at any time: what it had is on the stage, or on the backing. A get looks in
 //! memory, on the stage, and on the backing, in this order; a page leaves the stage only when the backing has it.
 //!
-//! Frontends' threads stage pages without asking the disk's thread what it is at work on. Only while that puts a part
-//! of a page together with the rest of it are they sent there, to wait their turn: else the rest would be older than
-//! what they staged, and take its place.
+//! Frontends' threads stage pages themselves. Only while the disk's thread has a change to make, or is at one, are they
+//! sent there, to wait their turn: else what was asked for before could be done after, and take the place of what they
+//! staged. (A client that lost its connection asks anew over another, while the first is still under way.) Whoever looked a
+//! moment before a part of a page was to be put together with the rest of it is stopped by the extent's lock.
 
 use std::io;
 use std::ops::Range;
@@ -38,6 +39,8 @@ pub(super) struct Swap {
     ending: AtomicBool,
     /// How often it failed.
     failures: AtomicU64,
+    /// Requests that change the disk, from when they are sent to its thread until they are done.
+    changing: AtomicU32,
     /// How many wait until what is staged has been written.
     hurried: AtomicU32,
     /// Who writes behind, while there is nothing to write.
@@ -100,6 +103,7 @@ impl Swap {
             failing: AtomicBool::new(false),
             ending: AtomicBool::new(false),
             failures: AtomicU64::new(0),
+            changing: AtomicU32::new(0),
             hurried: AtomicU32::new(0),
             sleeper: Mutex::new(None),
             bell,
@@ -120,6 +124,21 @@ impl Swap {
     /// From now on what is staged gets less only: writes are acknowledged when the backing has them.
     pub(super) fn begin_ending(&self) {
         self.ending.store(true, Ordering::Relaxed);
+    }
+
+    /// A request that changes the disk is sent to its thread.
+    pub(super) fn begin_change(&self) {
+        self.changing.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// It is done.
+    pub(super) fn end_change(&self) {
+        self.changing.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Whether the disk's thread has a change to make.
+    pub(super) fn is_changing(&self) -> bool {
+        self.changing.load(Ordering::SeqCst) > 0
     }
 
     fn stripe(&self, page: u64) -> MutexGuard<'_, u32> {
@@ -161,7 +180,7 @@ impl Swap {
         Merging { swap: self, ends }
     }
 
-    /// The backing has a page now, newer than whatever is staged of it; memory follows.
+    /// The backing has a page now, newer than whatever was staged of it before; memory follows.
     pub(super) fn wrote_through(&self, page: u64, follow: impl FnOnce()) {
         let _stripe = self.stripe(page);
         self.stage.remove(self.disk, page);

@@ -5,7 +5,7 @@ mod killed;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -155,7 +155,7 @@ impl Rig {
         self.disk().desk(&doorman)
     }
 
-    fn ask(&self, verb: Verb, at: u64, len: u64, buffer: Buffer) -> Outcome {
+    fn begin(&self, verb: Verb, at: u64, len: u64, buffer: Buffer) -> Receiver<Outcome> {
         let (to, answers) = channel();
         self.disk().start(Request {
             verb,
@@ -165,6 +165,11 @@ impl Rig {
             to: Arc::new(Asker(Mutex::new(to))),
             token: at,
         });
+        answers
+    }
+
+    fn ask(&self, verb: Verb, at: u64, len: u64, buffer: Buffer) -> Outcome {
+        let answers = self.begin(verb, at, len, buffer);
         let outcome = answers.recv_timeout(Duration::from_secs(20));
         outcome.unwrap_or_else(|_| panic!("unanswered {verb:?} at {at} len {len}"))
     }

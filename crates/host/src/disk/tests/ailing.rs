@@ -84,6 +84,29 @@ fn a_backing_that_hangs_is_left_alone() {
     );
 }
 
+/// A client lost its connection, and what it asked for there is still under way: what it asks over another comes after.
+#[test]
+fn what_is_asked_later_lasts_longer_than_what_takes_longer() {
+    let rig = Rig::new(DiskKind::Swap, |settings| {
+        settings.slow = Some(Slow {
+            latency: Duration::from_millis(300),
+            bandwidth: None,
+        });
+    });
+    let (desk, other) = (rig.desk(), rig.desk());
+    // More than is staged, so that it is the backing's to do.
+    let zeroes = Verb::Zero {
+        hole: true,
+        fast: false,
+        lasting: false,
+    };
+    let earlier = rig.begin(zeroes, 0, 2 << 20, Buffer::default());
+    rig.write(&*other, 20 * 4096, &[7; 4096]);
+    assert!(earlier.try_recv().is_ok(), "it waits for what was earlier");
+    assert_eq!(rig.read(&*desk, 20 * 4096, 4096), [7; 4096]);
+    assert!(desk.write(21 * 4096, &[8; 4096], false), "as before");
+}
+
 /// A staged page that cannot be read is not had from the backing, which has an older one.
 #[test]
 fn a_staged_page_that_cannot_be_read_is_an_error() {
