@@ -290,8 +290,9 @@ impl Staging {
         for (disk, pages) in &left {
             tracing::error!(%disk, pages, "pages of swap have no copy on their backing: they are kept in memory for the next start");
         }
+        let named: Vec<DiskName> = left.iter().map(|(disk, _)| disk.clone()).collect();
+        pledges.forget_all(self.stage.id(), &named);
         if left.is_empty() {
-            pledges.forget_all(self.stage.id());
             self.kept.end();
         }
     }

@@ -26,6 +26,7 @@ use super::reading::Reading;
 use super::stage::Stage;
 use super::swap::Swap;
 use super::{DiskError, History};
+use crate::patience::patiently;
 
 /// How often it is looked whether a thread has ended.
 const LOOK: Duration = Duration::from_millis(5);
@@ -159,12 +160,14 @@ pub(super) fn assemble(
 fn open_backing(settings: &DiskSettings, opening: &Opening<'_>) -> Result<Backing, DiskError> {
     let none = || DiskError::NoBacking(settings.name.clone());
     let path = PathBuf::from(settings.backing.as_ref().ok_or_else(none)?);
-    let backing = match (settings.kind, settings.size) {
+    // What a daemon that was killed had given the kernel to write holds the lock until it is written.
+    let may_pass = |error: &BackingError| matches!(error, BackingError::InUse(_));
+    let backing = patiently(may_pass, || match (settings.kind, settings.size) {
         (DiskKind::Swap, Some(size)) if opening.history == History::Unknown => {
-            Backing::make(&path, size)?
+            Backing::make(&path, size)
         }
-        _ => Backing::open(&path, settings.read_only)?,
-    };
+        _ => Backing::open(&path, settings.read_only),
+    })?;
     let has = backing.bytes().map_err(|source| BackingError::Open {
         path: path.clone(),
         source,

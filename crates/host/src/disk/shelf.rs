@@ -259,7 +259,7 @@ impl Disks {
         let is_idle = |staging: &mut Staging| staging.opening == 0 && staging.stage.is_idle();
         let idle = self.staging.lock().take_if(is_idle);
         if let Some(idle) = idle {
-            self.pledges.forget_all(idle.stage.id());
+            self.pledges.forget_all(idle.stage.id(), &[]);
             idle.kept.end();
         }
     }

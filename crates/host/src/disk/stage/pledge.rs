@@ -94,8 +94,14 @@ impl Pledges {
         let (Some(folder), Some(path)) = (&self.folder, self.path(name)) else {
             return Ok(());
         };
+        if self.noted(name).as_ref() == Some(pledge) {
+            return Ok(());
+        }
         fs::create_dir_all(folder)?;
-        fs::write(path, pledge.text())
+        // Half a note would be none: the one before stays until this one is whole.
+        let beside = path.with_extension("stage.new");
+        fs::write(&beside, pledge.text())?;
+        fs::rename(&beside, path)
     }
 
     /// A disk relies on no stage any more.
@@ -108,8 +114,8 @@ impl Pledges {
         }
     }
 
-    /// A stage ends with nothing on it.
-    pub(in super::super) fn forget_all(&self, stage: &StageId) {
+    /// A stage ends, or has pages of those disks only.
+    pub(in super::super) fn forget_all(&self, stage: &StageId, but: &[DiskName]) {
         let Some(folder) = &self.folder else {
             return;
         };
@@ -122,6 +128,7 @@ impl Pledges {
                 .and_then(|name| name.to_str());
             let name = name.and_then(|name| name.parse::<DiskName>().ok());
             if let Some(name) = name
+                && !but.contains(&name)
                 && self
                     .noted(&name)
                     .is_some_and(|pledge| pledge.stage == *stage)
@@ -181,7 +188,7 @@ mod tests {
         pledges.make(&name("a"), &on(&one)).expect("noted");
         pledges.make(&name("b"), &on(&two)).expect("noted");
         fs::write(folder.path().join("disks/a.swap"), b"").expect("written");
-        pledges.forget_all(&one);
+        pledges.forget_all(&one, &[]);
         assert!(!pledges.is_broken(&name("a"), &two));
         assert!(pledges.is_broken(&name("b"), &one));
         assert!(folder.path().join("disks/a.swap").exists());
