@@ -12,6 +12,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use sublet_frontends::memcached::serve::Premises;
@@ -60,11 +61,10 @@ fn a_swapping_guest_allocates_nothing() {
             dirty_max: DIRTY_MAX,
             keeper: folder.path().join("stage"),
             threads: 1,
+            silence_max: Duration::from_secs(60),
         },
     );
-    disks
-        .add(&swap(&socket), History::Unknown)
-        .expect("it opens");
+    disks.add(&swap(&socket), History::New).expect("it opens");
     let mut guest = Guest::of(&socket);
     (0..PAGES).for_each(|page| guest.write(page));
     let kinds: [Kind; 7] = [

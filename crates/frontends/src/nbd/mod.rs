@@ -47,6 +47,9 @@ pub struct Settings {
     pub connections_max: u32,
     /// How long a client may haggle before it chooses a disk.
     pub handshake_max: Duration,
+    /// How long a client that hung up may have requests under way before it gives up its seat. One that only stopped
+    /// sending may wait for their replies.
+    pub absence_max: Duration,
 }
 
 impl Default for Settings {
@@ -54,6 +57,7 @@ impl Default for Settings {
         Settings {
             connections_max: 256,
             handshake_max: Duration::from_secs(30),
+            absence_max: Duration::from_secs(60),
         }
     }
 }

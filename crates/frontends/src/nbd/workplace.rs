@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::HELD_MAX;
 use super::flights::{DiskId, Flight, Flights};
 use super::queue::Queue;
-use crate::block::{Buffer, Desk, Disk, Outcomes, Request, Verb};
+use crate::block::{Buffer, Desk, Disk, Outcomes, REQUEST_BYTES_MAX, Request, Verb};
 use crate::tenancy::Doorman;
 
 /// What one disk's requests may hold of [`HELD_MAX`]: while it does not answer, others' go on. One alone may have more.
@@ -84,6 +84,11 @@ impl Workplace {
         };
         let is_fair = by_disk.is_none_or(|(_, held)| held + len <= part_of(HELD_BY_DISK_MAX));
         is_fair && (self.held == 0 || self.held + len <= part_of(HELD_MAX))
+    }
+
+    /// Whether all disks together hold so much that a request to any may find no room.
+    pub(super) fn is_short(&self) -> bool {
+        self.held + REQUEST_BYTES_MAX as usize > HELD_MAX / 4 * 3
     }
 
     /// A buffer of `len` bytes, whatever they are, for a request to a disk.

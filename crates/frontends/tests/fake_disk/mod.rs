@@ -29,6 +29,8 @@ pub(crate) enum Mood {
     Prompt,
     /// Every third request at once; the others later, in any order, from a thread of its own.
     Late,
+    /// Nothing, ever.
+    Silent,
 }
 
 /// The disk.
@@ -42,6 +44,7 @@ pub(crate) struct FakeDisk {
     /// Requests so far: what is answered at once depends on it.
     asked: Mutex<u64>,
     late: Mutex<Option<Sender<Request>>>,
+    unanswered: Mutex<Vec<Request>>,
 }
 
 impl FakeDisk {
@@ -75,6 +78,7 @@ impl FakeDisk {
             mood,
             asked: Mutex::new(0),
             late: Mutex::new(None),
+            unanswered: Mutex::default(),
         });
         if mood == Mood::Late {
             let (sender, requests) = mpsc::channel();
@@ -92,12 +96,13 @@ impl FakeDisk {
     }
 
     fn is_at_once(&self) -> bool {
-        if self.mood == Mood::Prompt {
-            return true;
-        }
         let mut asked = self.asked.lock();
         *asked += 1;
-        asked.is_multiple_of(3)
+        match self.mood {
+            Mood::Prompt => true,
+            Mood::Late => asked.is_multiple_of(3),
+            Mood::Silent => false,
+        }
     }
 
     fn touches_bad(&self, at: u64, len: u64) -> bool {
@@ -232,6 +237,9 @@ impl Disk for FakeDisk {
     }
 
     fn start(&self, request: Request) {
+        if self.mood == Mood::Silent {
+            return self.unanswered.lock().push(request);
+        }
         match &*self.late.lock() {
             Some(late) => late
                 .send(request)

@@ -8,7 +8,7 @@ use std::time::Duration;
 use sublet_frontends::nbd::{IN_FLIGHT_MAX, Settings};
 
 use crate::fake_disk::{FakeDisk, Mood};
-use crate::node::{Node, request, soon};
+use crate::node::{Client, Node, request, soon};
 
 const BYTES: u64 = 64 << 20;
 
@@ -182,4 +182,57 @@ fn who_haggles_for_too_long_is_turned_out() {
     assert_eq!(waits.0.read(&mut [0; 1]).expect("an end"), 0);
     assert_eq!(node.figure("ended_late"), 1);
     goes.read(1, 0, 1, 0);
+}
+
+/// A backing hangs, and its disk's clients come and go: they take no places for ever.
+#[test]
+fn who_is_gone_gives_up_its_place_though_the_disk_has_what_it_asked() {
+    let settings = Settings {
+        absence_max: Duration::from_millis(300),
+        ..Settings::default()
+    };
+    let disk = FakeDisk::new("a", BYTES, Mood::Silent);
+    let node = Node::start_as(vec![disk], settings, None);
+    let mut stays = node.go("a");
+    stays.ask(0, 1, 0, 4096);
+    for cookie in 0..10 {
+        node.go("a").ask(0, cookie, 0, 4096);
+    }
+    soon("they are gone", || node.figure("connections") == 1);
+    drop(stays);
+    soon("it is gone, too", || node.figure("connections") == 0);
+}
+
+/// Clients of a disk that hangs wait for memory: nobody else's client is turned out for that, however long it stalls.
+#[test]
+fn who_stalls_is_not_in_the_way_of_another_disk() {
+    let hangs = FakeDisk::new("hangs", BYTES, Mood::Silent);
+    let works = FakeDisk::new("works", BYTES, Mood::Prompt);
+    let node = Node::start(vec![hangs, works]);
+    let ask = |client: &mut Client, cookie| client.ask(0, cookie, 0, 16 << 20);
+    // Both workers have one of each: one holds all that the disk may have, the next waits.
+    let mut holders: Vec<_> = (0..4).map(|_| node.go("hangs")).collect();
+    holders
+        .iter_mut()
+        .for_each(|client| (0..4).for_each(|cookie| ask(client, cookie)));
+    let stalled: Vec<_> = (0..2)
+        .map(|_| {
+            let mut client = node.go("works");
+            let half = &request(1, 1, 0, 1 << 20)[..];
+            client
+                .0
+                .write_all(&[half, &[7; 1000]].concat())
+                .expect("sent");
+            client
+        })
+        .collect();
+    std::thread::sleep(Duration::from_secs(13));
+    assert_eq!(node.figure("ended_stalled"), 0);
+    for mut client in stalled {
+        client
+            .0
+            .write_all(&vec![7; (1 << 20) - 1000])
+            .expect("sent");
+        assert_eq!(client.answer().expect("an answer"), (0, 1));
+    }
 }

@@ -197,6 +197,16 @@ fn of_disk(error: &DiskError) -> (StatusCode, String) {
                 "sublet disk open {name} --force; or, where `sublet disk list` does not show it: sublet disk remove {name}, and add it"
             ),
         ),
+        DiskError::Vanished { name, .. } => (
+            StatusCode::CONFLICT,
+            format!("once it is back: sublet disk open {name}"),
+        ),
+        DiskError::Silent { name } => (
+            StatusCode::CONFLICT,
+            format!(
+                "mend its backing, or let the disk go all the same: sublet disk remove {name} --force"
+            ),
+        ),
         DiskError::Closed { name, .. } => (
             StatusCode::UNPROCESSABLE_ENTITY,
             format!("mend that, then: sublet disk open {name}"),

@@ -20,9 +20,6 @@ use super::swap::Swap;
 /// How often it is looked whether everything is written.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// How long a backing may take for nothing at all before a removal gives up on it.
-const SILENCE_MAX: Duration = Duration::from_secs(60);
-
 /// How long a backing may take for what is given up if it does not take it.
 const LAST_CHANCE: Duration = Duration::from_secs(10);
 
@@ -59,6 +56,10 @@ fn mute() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "it does not answer")
 }
 
+fn is_mute(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::TimedOut
+}
+
 impl Disks {
     /// Waits until everything that was written before lasts on the backing.
     pub fn flush(&self, name: &DiskName) -> Result<(), DiskError> {
@@ -71,17 +72,7 @@ impl Disks {
     ///
     /// The backing fails: only memory has what its guest wrote.
     pub fn clear(&self, name: &DiskName) -> Result<(), DiskError> {
-        self.find(name)?.clear()
-    }
-
-    /// Pages that were staged under a disk's name with another backing than it has.
-    pub fn stranded(&self, name: &DiskName) -> Result<Pages, DiskError> {
-        let found = self.find(name)?;
-        let own = found.disk.swap.as_ref().map(|swap| swap.disk);
-        let stage = self.stage();
-        Ok(Pages(
-            stage.map_or(0, |stage| stage.count_beside(name, own)),
-        ))
+        self.find(name)?.clear(self.ground.silence_max)
     }
 
     /// Ends a disk when its backing has everything, or what it does not take is given up. Its clients are let go. Says
@@ -93,14 +84,16 @@ impl Disks {
     pub fn remove(&self, name: &DiskName, unwritten: Unwritten) -> Result<Pages, DiskError> {
         let leaving = self.find(name)?;
         leaving.is_leaving.store(true, Ordering::Relaxed);
-        match unwritten {
-            Unwritten::Kept => self.let_go(name),
-            Unwritten::GivenUp => self.let_go_within(name, LAST_CHANCE),
-        }
-        // Clients may have written until now.
+        // Clients may write until they are gone.
         let cleared = match unwritten {
-            Unwritten::Kept => leaving.clear(),
+            Unwritten::Kept => match self.let_go_within(name, self.ground.silence_max) {
+                true => leaving.clear(self.ground.silence_max),
+                false => Err(leaving.kept(mute())),
+            },
             Unwritten::GivenUp => {
+                if !self.let_go_within(name, LAST_CHANCE) {
+                    tracing::error!(disk = %name, "a disk that is removed still has clients: its backing does not answer what they asked");
+                }
                 leaving.try_to_clear(LAST_CHANCE);
                 Ok(())
             }
@@ -120,6 +113,7 @@ impl Disks {
         };
         leaving.end_within(LAST_CHANCE);
         self.redeem(name);
+        self.served.forget(name);
         Ok(given_up)
     }
 
@@ -153,6 +147,7 @@ impl Disks {
             tracing::warn!(disk = %name, given_up = %pages, "what no backing has was given up with its disk");
         }
         self.pledges.forget(name);
+        self.served.forget(name);
         pages
     }
 
@@ -257,20 +252,30 @@ impl Shelved {
         Ok(())
     }
 
-    /// Brings everything to the backing. What is written to a disk is there already.
-    fn clear(&self) -> Result<(), DiskError> {
-        let Some(swap) = &self.disk.swap else {
-            return Ok(());
-        };
-        let patience = Patience::Silence(SILENCE_MAX);
-        self.flush(patience).map_err(|error| match error {
-            DiskError::Failed { name, source } => DiskError::Unwritten {
+    /// Brings everything to the backing. What is written to a disk is there already, and a flush that fails loses
+    /// nothing more; but a backing that does not answer holds what its clients asked.
+    fn clear(&self, silence_max: Duration) -> Result<(), DiskError> {
+        match self.flush(Patience::Silence(silence_max)) {
+            Err(DiskError::Failed { source, .. })
+                if self.disk.swap.is_some() || is_mute(&source) =>
+            {
+                Err(self.kept(source))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Why a disk cannot go without a loss.
+    fn kept(&self, source: io::Error) -> DiskError {
+        let name = self.settings.name.clone();
+        match &self.disk.swap {
+            Some(swap) => DiskError::Unwritten {
+                left: Pages(swap.stage.count_of(&name)),
                 name,
                 source,
-                left: Pages(swap.stage.count_of(&self.settings.name)),
             },
-            other => other,
-        })
+            None => DiskError::Silent { name },
+        }
     }
 
     /// Brings to the backing what it takes within a time.

@@ -15,11 +15,13 @@ mod figures;
 mod floor;
 mod inbox;
 mod leaving;
+mod notes;
 mod open;
 mod places;
 mod ranges;
 mod reading;
 mod rooms;
+mod served;
 mod shelf;
 mod stage;
 mod swap;
@@ -61,6 +63,17 @@ pub enum DiskError {
          opened with --force"
     )]
     Lost(DiskName),
+    /// Its file is gone, and its guest, which may live still, would find an empty one in its place.
+    #[error(
+        "{}, the backing of disk {name}, is gone, and a guest may have swapped to it: bring it back, or end that guest and \
+         have the disk opened with --force, which makes an empty one", path.display()
+    )]
+    Vanished {
+        /// Which disk.
+        name: DiskName,
+        /// Its backing.
+        path: PathBuf,
+    },
     /// It is served already.
     #[error("disk {0} is open; only a closed one is opened")]
     Open(DiskName),
@@ -177,6 +190,12 @@ pub enum DiskError {
         /// Why.
         source: io::Error,
     },
+    /// It cannot go: its backing holds what its clients asked.
+    #[error("the backing of disk {name} does not answer, and the disk is served as before")]
+    Silent {
+        /// Which disk.
+        name: DiskName,
+    },
     /// It cannot go: only memory has what its guest wrote.
     #[error(
         "the backing of disk {name} failed: {source}; {left} that only memory has would be lost"
@@ -214,11 +233,13 @@ pub enum DiskError {
 
 impl DiskError {
     /// Whether it concerns the disk's own guest only, so that a daemon starts without the disk: the backing looks like an
-    /// image of another format, or lacks pages.
+    /// image of another format, lacks pages, or is gone.
     pub fn is_its_guests(&self) -> bool {
         matches!(
             self,
-            DiskError::Backing(BackingError::Format { .. }) | DiskError::Lost(_)
+            DiskError::Backing(BackingError::Format { .. })
+                | DiskError::Lost(_)
+                | DiskError::Vanished { .. }
         )
     }
 }

@@ -45,6 +45,8 @@ pub(super) struct Opening<'a> {
     pub(super) stage: Option<Arc<Stage>>,
     /// The backing is a file that nobody named: it is made, and grown, as it is needed.
     pub(super) is_own: bool,
+    /// The file is made where it is not there.
+    pub(super) may_make: bool,
     pub(super) history: History,
 }
 
@@ -162,11 +164,18 @@ fn open_backing(settings: &DiskSettings, opening: &Opening<'_>) -> Result<Backin
     let path = PathBuf::from(settings.backing.as_ref().ok_or_else(none)?);
     // What a daemon that was killed had given the kernel to write holds the lock until it is written.
     let may_pass = |error: &BackingError| matches!(error, BackingError::InUse(_));
-    let backing = patiently(may_pass, || match (settings.kind, settings.size) {
-        (DiskKind::Swap, Some(size)) if opening.history == History::Unknown => {
-            Backing::make(&path, size)
-        }
+    let opened = patiently(may_pass, || match (settings.kind, settings.size) {
+        (DiskKind::Swap, Some(size)) if opening.may_make => Backing::make(&path, size),
         _ => Backing::open(&path, settings.read_only),
+    });
+    let backing = opened.map_err(|error| match error {
+        BackingError::Open { path, source }
+            if settings.kind == DiskKind::Swap && source.kind() == io::ErrorKind::NotFound =>
+        {
+            let name = settings.name.clone();
+            DiskError::Vanished { name, path }
+        }
+        error => error.into(),
     })?;
     let has = backing.bytes().map_err(|source| BackingError::Open {
         path: path.clone(),
@@ -225,7 +234,8 @@ fn fit(
     let Some(said) = settings.size.filter(|said| said.0 != has) else {
         return Ok(backing);
     };
-    let may_be_larger = opening.is_own || opening.history == History::Served;
+    let was_served = matches!(opening.history, History::Served | History::GivenUp);
+    let may_be_larger = opening.is_own || was_served;
     if opening.is_own && said.0 > has {
         backing
             .grow(said, true)

@@ -22,6 +22,7 @@ use super::backed::Backed;
 use super::backing::BackingError;
 use super::open::{OpenDisk, Opening, undo};
 use super::places::{Parting, Places};
+use super::served::Served;
 use super::stage::{KeeperError, Kept, Pledge, Pledges, Stage};
 use super::swap::Swap;
 use crate::{headroom, locked};
@@ -37,15 +38,22 @@ pub struct DiskGround {
     pub keeper: PathBuf,
     /// Threads that serve NBD.
     pub threads: usize,
+    /// How long a backing may do nothing at all before its disk, which is to go, stays.
+    pub silence_max: Duration,
 }
 
-/// Whether a disk was served before.
+/// What is known of a disk before it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum History {
-    /// Nobody knows: a file that is not there may be made.
-    Unknown,
-    /// It was: a file that is not there is lost, and an empty one in its place would be worse than none.
+    /// Its owner names it now: a file that is not there may be made, and what another disk of that name left keeps it
+    /// out.
+    New,
+    /// The config names it: a file that is not there may be made, unless the disk was served since the host's start.
+    Written,
+    /// It was served: a file that is not there is lost, and an empty one in its place would be worse than none.
     Served,
+    /// It was served, and its owner does without what was lost of it.
+    GivenUp,
 }
 
 /// All disks of a daemon.
@@ -59,6 +67,7 @@ pub struct Disks {
     /// Who begins or ends a stage and its keeper: that may take its time.
     staging_changes: Mutex<()>,
     pub(super) pledges: Pledges,
+    pub(super) served: Served,
     pub(super) open: Mutex<BTreeMap<DiskName, Arc<Shelved>>>,
 }
 
@@ -100,6 +109,7 @@ impl Disks {
         Disks {
             premises: premises.clone(),
             pledges: Pledges::of(ground.folder.as_deref()),
+            served: Served::of(ground.folder.as_deref()),
             ground,
             places: Mutex::default(),
             staging: Mutex::default(),
@@ -120,7 +130,9 @@ impl Disks {
         let mut settings = self.with_backing(said)?;
         let in_use = self.stage_for(&settings)?;
         let stage = in_use.as_ref().map(|in_use| Arc::clone(&in_use.stage));
-        if let Some(stage) = &stage {
+        if let Some(stage) = &stage
+            && history != History::GivenUp
+        {
             self.check_pledge(&said.name, stage)?;
         }
         let running = OpenDisk::start(
@@ -130,21 +142,20 @@ impl Disks {
                 tenant: self.tenant(&settings)?,
                 stage: stage.clone(),
                 is_own: said.backing.is_none(),
+                may_make: self.may_make(&settings, history),
                 history,
             },
         )
         .map_err(|error| self.say_whose(error))?;
         let disk = Arc::clone(&running.disk);
-        if let Some(stage) = &stage {
-            self.pledge(&settings, stage);
-        }
-        match self.serve(&disk, &settings) {
+        match self.introduce(&disk, &settings, history) {
             Ok(listen) => settings.listen = listen,
             Err(error) => {
                 self.let_go(&said.name);
                 running.end();
                 self.redeem(&said.name);
                 if disk.backing.is_new() {
+                    self.served.forget(&said.name);
                     undo(disk.backing.path());
                 }
                 return Err(error);
@@ -160,6 +171,41 @@ impl Disks {
             .lock()
             .insert(said.name.clone(), Arc::new(shelved));
         Ok(())
+    }
+
+    /// Notes what the next daemon has to know of a disk, and serves it.
+    fn introduce(
+        &self,
+        disk: &Arc<Backed>,
+        settings: &DiskSettings,
+        history: History,
+    ) -> Result<Vec<DiskListen>, DiskError> {
+        if let Some(swap) = &disk.swap {
+            let name = &settings.name;
+            let beside = swap.stage.count_beside(name, Some(swap.disk));
+            if beside > 0 && history == History::New {
+                let (name, left) = (name.clone(), Pages(beside));
+                return Err(DiskError::Stranded { name, left });
+            }
+            if history == History::GivenUp && self.pledges.is_broken(name, swap.stage.id()) {
+                self.pledges.forget(name);
+            }
+            // Whose those are and where they belong, only the note says that is there.
+            if beside == 0 || !self.is_pledged(name) {
+                self.pledge(settings, &swap.stage);
+            }
+            self.served.note_on(name, backing_of(settings));
+        }
+        self.serve(disk, settings)
+    }
+
+    /// Whether a backing that is not there may be made.
+    fn may_make(&self, settings: &DiskSettings, history: History) -> bool {
+        match history {
+            History::New | History::GivenUp => true,
+            History::Written => !self.served.has(&settings.name, backing_of(settings)),
+            History::Served => false,
+        }
     }
 
     pub(super) fn serve(
@@ -280,7 +326,7 @@ impl Disks {
         let pledge = Pledge {
             stage: stage.id().clone(),
             tenant: settings.tenant.to_string(),
-            backing: settings.backing.clone().unwrap_or_default(),
+            backing: backing_of(settings).to_owned(),
         };
         if let Err(error) = self.pledges.make(&settings.name, &pledge) {
             tracing::warn!(disk = %settings.name, %error, "nobody will see it if its pages get lost with `sublet keep`");
@@ -292,11 +338,6 @@ impl Disks {
         if self.left_of(name) == Pages(0) {
             self.pledges.forget(name);
         }
-    }
-
-    /// A disk's owner does without what was lost of it.
-    pub fn forget_pledge(&self, name: &DiskName) {
-        self.pledges.forget(name);
     }
 
     /// Whether a disk may have pages on a stage only, or had some on one that is gone.
@@ -334,13 +375,10 @@ impl Disks {
         }
     }
 
-    /// Serves a disk no more, and waits so long at most for its clients.
-    pub(super) fn let_go_within(&self, name: &DiskName, time: Duration) {
+    /// Serves a disk no more, and waits so long at most for its clients. Says whether they are gone.
+    pub(super) fn let_go_within(&self, name: &DiskName, time: Duration) -> bool {
         let parting = self.part(name);
-        let all_gone = parting.is_none_or(|parting| parting.wait_within(time));
-        if !all_gone {
-            tracing::error!(disk = %name, "a disk that is removed still has clients: its backing does not answer what they asked");
-        }
+        parting.is_none_or(|parting| parting.wait_within(time))
     }
 
     fn part(&self, name: &DiskName) -> Option<Parting> {
@@ -480,4 +518,9 @@ impl Disks {
         let bytes = staging.as_ref().map(|staging| staging.stage.bytes());
         bytes.unwrap_or_default()
     }
+}
+
+/// Where a disk's bytes are; one that is opened has a backing.
+fn backing_of(settings: &DiskSettings) -> &str {
+    settings.backing.as_deref().unwrap_or_default()
 }

@@ -111,7 +111,7 @@ impl Rig {
     }
 
     fn open(&mut self) {
-        let opened = self.try_open(History::Unknown);
+        let opened = self.try_open(History::Written);
         self.open = Some(opened.expect("it opens"));
     }
 
@@ -136,6 +136,7 @@ impl Rig {
             tenant,
             stage: self.stage.clone(),
             is_own: false,
+            may_make: history == History::Written,
             history,
         };
         OpenDisk::start(&self.settings, &opening)
@@ -498,7 +499,7 @@ fn a_backing_has_the_size_that_was_said() {
         rig.end();
         for wrong in [DISK_BYTES / 2, DISK_BYTES * 2] {
             rig.settings.size = Some(Bytes(wrong));
-            let refused = rig.try_open(History::Unknown).err();
+            let refused = rig.try_open(History::Written).err();
             let refused = refused.expect("refused").to_string();
             for bytes in [DISK_BYTES, wrong] {
                 assert!(refused.contains(&format!("({bytes} bytes)")), "{refused}");

@@ -58,6 +58,7 @@ impl Shelf {
             dirty_max: config.disk.dirty_max,
             keeper: config.admin.socket.with_extension("stage"),
             threads: config.threads,
+            silence_max: SILENCE_MAX,
         };
         let shelf = Shelf {
             disks: Disks::open(premises, ground),
@@ -71,7 +72,7 @@ impl Shelf {
             let opened = match was_added {
                 true => check_allowed(said, &config.disk.allow)
                     .and_then(|()| shelf.disks.add(said, History::Served)),
-                false => shelf.disks.add(said, History::Unknown),
+                false => shelf.disks.add(said, History::Written),
             };
             let closed = match opened {
                 Ok(()) => None,
@@ -148,20 +149,12 @@ impl Shelf {
             return Err(DiskError::Exists(said.name.clone()));
         }
         self.disks
-            .add(said, History::Unknown)
+            .add(said, History::New)
             .map_err(|error| self.without_loss(error, &said.name))?;
         let (said, closed) = (said.clone(), None);
         let name = said.name.clone();
-        self.named
-            .lock()
-            .insert(name.clone(), Named { said, closed });
-        match self.disks.stranded(&name)? {
-            Pages(0) => Ok(()),
-            left => {
-                self.retract(&name)?;
-                Err(DiskError::Stranded { name, left })
-            }
-        }
+        self.named.lock().insert(name, Named { said, closed });
+        Ok(())
     }
 
     /// Whoever is told to delete another tenant's file has to know that pages for it are left.
@@ -177,10 +170,11 @@ impl Shelf {
 
     /// Opens a disk that is closed; if its owner says so, with pages that are older than its guest may think.
     fn reopen(&self, said: DiskSettings, force: bool) -> Result<(), DiskError> {
-        if force {
-            self.disks.forget_pledge(&said.name);
-        }
-        let opened = self.disks.add(&said, History::Served);
+        let history = match force {
+            true => History::GivenUp,
+            false => History::Served,
+        };
+        let opened = self.disks.add(&said, history);
         let closed = opened.as_ref().err().map(DiskError::to_string);
         let name = said.name.clone();
         self.named.lock().insert(name, Named { said, closed });
@@ -287,6 +281,9 @@ impl Shelf {
         }
     }
 }
+
+/// How long a backing may do nothing at all before its disk, which is to go, stays.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// How long a backing may take to answer when its disk is added.
 const ANSWER_MAX: Duration = Duration::from_secs(10);

@@ -122,3 +122,86 @@ fn a_guest_that_died_with_its_host_lost_nothing() {
     let _next = serve(&folder, "write-behind");
     assert_eq!(guest(&folder).write_page(1, 1), 0);
 }
+
+/// The file system of a swap disk's backing is not there yet, or somebody moved the file away.
+#[test]
+fn a_backing_that_is_gone_is_not_made_anew_under_its_guest() {
+    let folder = Folder::new();
+    let backing = folder.path("state/disks/swap.swap");
+    let away = folder.path("away.swap");
+    let greeting_of = |daemon: &Daemon| daemon.greeting.clone();
+    let daemon = serve(&folder, "write-behind");
+    assert_eq!(guest(&folder).write_page(7, 5), 0);
+    assert_eq!(daemon.end().0, Some(0));
+    std::fs::rename(&backing, &away).expect("moved");
+
+    let daemon = serve(&folder, "write-behind");
+    assert!(greeting_of(&daemon).contains("swap: closed"));
+    let page = folder.ask(&["disk", "show", "swap"]);
+    assert!(
+        page.contains("is gone, and a guest may have swapped to it"),
+        "{page}"
+    );
+    let refused = folder.sublet(&["disk", "open", "swap"]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(!backing.exists());
+    std::fs::rename(&away, &backing).expect("moved back");
+    folder.ask(&["disk", "open", "swap"]);
+    assert!(guest(&folder).read_page(7) == [5; 4096]);
+    assert_eq!(daemon.end().0, Some(0));
+
+    std::fs::remove_file(&backing).expect("deleted");
+    let daemon = serve(&folder, "write-behind");
+    assert!(greeting_of(&daemon).contains("swap: closed"));
+    folder.ask(&["disk", "open", "swap", "--force"]);
+    assert!(guest(&folder).read_page(7) == [0; 4096]);
+    assert_eq!(daemon.end().0, Some(0));
+
+    // A host that was started anew has no guests of before.
+    std::fs::remove_file(&backing).expect("deleted");
+    let note = folder.path("state/disks/swap.served");
+    std::fs::write(&note, format!("another start\n{}\n", backing.display())).expect("written");
+    let daemon = serve(&folder, "write-behind");
+    assert_eq!(guest(&folder).write_page(7, 6), 0);
+    drop(daemon);
+}
+
+/// The note of who left pages behind, and on what, outlives a disk that is refused its name.
+#[test]
+fn a_disk_that_is_refused_the_name_of_another_leaves_its_note_alone() {
+    let folder = Folder::new();
+    let room = format!("[disk]\nallow = [{:?}]\n", folder.path(""));
+    let place = format!("unix:{}", folder.path("swap.sock").display());
+    let add = |tenant: &str, file: &str| {
+        let backing = folder.path(file).display().to_string();
+        let said = [
+            "disk",
+            "add",
+            "swap",
+            "--temporary",
+            "--kind",
+            "swap",
+            "--size",
+            "1MiB",
+        ];
+        let also = [
+            "--durability",
+            "memory",
+            "--listen",
+            &place,
+            "--tenant",
+            tenant,
+        ];
+        folder.sublet(&[&said[..], &also, &["--backing", &backing]].concat())
+    };
+    let first = folder.serve_config(&room);
+    assert!(add("guests", "first.swap").status.success());
+    assert_eq!(guest(&folder).write_page(7, 5), 0);
+    first.kill();
+    let _second = folder.serve_config(&room);
+    assert!(!add("others", "second.swap").status.success());
+    let left = folder.admin().disks().expect("answered").left_behind;
+    assert_eq!(left[0].tenant.as_deref(), Some("guests"));
+    let backing = left[0].backing.as_deref().expect("its backing");
+    assert!(backing.ends_with("first.swap"), "{backing}");
+}

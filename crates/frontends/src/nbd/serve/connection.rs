@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use super::Group;
 use crate::block::Outcome;
 use crate::doors::{Transport, Veil, socket};
-use crate::nbd::flights::{Flight, Whose};
+use crate::nbd::flights::{DiskId, Flight, Whose};
 use crate::nbd::lent::Lent;
 use crate::nbd::negotiate::Tls;
 use crate::nbd::queue::Queue;
@@ -160,6 +160,11 @@ impl Connection {
         self.session.is_haggling()
     }
 
+    /// Its disk, once it has one.
+    pub(super) fn disk(&self) -> Option<DiskId> {
+        self.session.disk().map(DiskId::of)
+    }
+
     /// Whether it is about the disk of that name.
     pub(super) fn uses(&self, disk: &str) -> bool {
         self.session.disk().is_some_and(|used| used.name() == disk)
@@ -178,9 +183,16 @@ impl Connection {
     }
 
     /// Notes what the kernel said; a turn follows.
-    pub(super) fn notice(&mut self, readable: bool, hung_up: bool) {
+    pub(super) fn notice(&mut self, readable: bool, hung_up: bool, now: Instant) {
         self.readable |= readable | hung_up;
-        self.hung_up |= hung_up;
+        if hung_up && !std::mem::replace(&mut self.hung_up, true) {
+            self.moved_at = now;
+        }
+    }
+
+    /// Whether its client is gone, or sends nothing more.
+    pub(super) fn has_hung_up(&self) -> bool {
+        self.hung_up
     }
 
     /// Hears what became of a request; a turn follows.

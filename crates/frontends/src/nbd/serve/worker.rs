@@ -18,7 +18,7 @@ use super::connection::{Connection, Turn};
 use super::post::{Message, Newcomer, Parting, Post};
 use crate::block::{Outcome, Outcomes, REQUEST_BYTES_MAX};
 use crate::nbd::HELD_MAX;
-use crate::nbd::flights::Whose;
+use crate::nbd::flights::{DiskId, Whose};
 use crate::nbd::workplace::Workplace;
 use crate::tenancy::Doorman;
 
@@ -239,9 +239,12 @@ impl Worker {
         let Some(connection) = self.connections.get_mut(place) else {
             return;
         };
-        connection.notice(readable, hung_up);
+        connection.notice(readable, hung_up, self.now);
         if !connection.turn_is_due {
             self.turn(place);
+        }
+        if hung_up {
+            self.sweep_by(SWEEP_INTERVAL);
         }
     }
 
@@ -377,24 +380,30 @@ impl Worker {
         self.sweep_at = Some(self.sweep_at.map_or(due, |at| at.min(due)));
     }
 
-    /// Turns out who haggles for too long, who stalls while others wait for memory, and who does not end in time.
+    /// Turns out who haggles for too long, who stalls while others wait for the memory that it holds, who is gone, and
+    /// who does not end in time.
     fn sweep(&mut self) {
-        let (now, is_short) = (self.now, !self.parked.is_empty());
+        let now = self.now;
+        let waiting: Vec<DiskId> = self.waiting_disks();
         let mut out = Vec::new();
-        let mut look_again = is_short || !self.farewells.is_empty();
+        let mut look_again = !waiting.is_empty() || !self.farewells.is_empty();
         for (place, connection) in &self.connections {
-            let figures = &connection.group().figures;
-            let is_late = connection.since + connection.group().settings.handshake_max <= now;
+            let (figures, settings) = (&connection.group().figures, connection.group().settings);
+            let is_late = connection.since + settings.handshake_max <= now;
+            let is_gone =
+                connection.has_hung_up() && connection.moved_at + settings.absence_max <= now;
             if connection.is_haggling() && is_late {
                 figures.ended_late.bump();
                 out.push(place);
-            } else if is_short && connection.hoards() && connection.moved_at + STALL_MAX <= now {
+            } else if self.is_in_the_way(connection, &waiting)
+                && connection.moved_at + STALL_MAX <= now
+            {
                 figures.ended_stalled.bump();
                 out.push(place);
-            } else if self.is_overdue(connection) {
+            } else if is_gone || self.is_overdue(connection) {
                 out.push(place);
             }
-            look_again |= connection.is_haggling();
+            look_again |= connection.is_haggling() || connection.has_hung_up();
         }
         for place in out {
             self.dismiss(place);
@@ -402,6 +411,21 @@ impl Worker {
         if look_again {
             self.sweep_by(SWEEP_INTERVAL);
         }
+    }
+
+    /// The disks whose connections wait for memory.
+    fn waiting_disks(&self) -> Vec<DiskId> {
+        let parked = self.parked.iter();
+        let parked = parked.filter_map(|place| self.connections.get(*place));
+        parked.filter_map(Connection::disk).collect()
+    }
+
+    /// Whether a connection holds memory that others wait for: its own disk's share, or what there is at all.
+    fn is_in_the_way(&self, connection: &Connection, waiting: &[DiskId]) -> bool {
+        let shares = |disk: DiskId| waiting.contains(&disk);
+        connection.hoards()
+            && !waiting.is_empty()
+            && (self.workplace.is_short() || connection.disk().is_some_and(shares))
     }
 
     fn is_overdue(&self, connection: &Connection) -> bool {

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 use sublet_types::DiskName;
 
+use super::super::notes;
+
 /// A stage, told from every other: the host's start, and the memfd's number since then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct StageId {
@@ -19,11 +21,8 @@ pub(in super::super) struct StageId {
 
 impl StageId {
     pub(super) fn new(number: u64) -> io::Result<StageId> {
-        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
-        Ok(StageId {
-            boot: boot.trim().to_owned(),
-            number,
-        })
+        let boot = notes::host_start()?;
+        Ok(StageId { boot, number })
     }
 
     fn parsed(line: &str) -> Option<StageId> {
@@ -91,25 +90,14 @@ impl Pledges {
 
     /// Notes that a disk relies on a stage from now on.
     pub(in super::super) fn make(&self, name: &DiskName, pledge: &Pledge) -> io::Result<()> {
-        let (Some(folder), Some(path)) = (&self.folder, self.path(name)) else {
-            return Ok(());
-        };
-        if self.noted(name).as_ref() == Some(pledge) {
-            return Ok(());
-        }
-        fs::create_dir_all(folder)?;
-        // Half a note would be none: the one before stays until this one is whole.
-        let beside = path.with_extension("stage.new");
-        fs::write(&beside, pledge.text())?;
-        fs::rename(&beside, path)
+        let path = self.path(name);
+        path.map_or(Ok(()), |path| notes::leave(&path, &pledge.text()))
     }
 
     /// A disk relies on no stage any more.
     pub(in super::super) fn forget(&self, name: &DiskName) {
-        let removed = self.path(name).map_or(Ok(()), fs::remove_file);
-        if let Err(error) = removed
-            && error.kind() != io::ErrorKind::NotFound
-        {
+        let taken = self.path(name).map_or(Ok(()), |path| notes::take(&path));
+        if let Err(error) = taken {
             tracing::warn!(disk = %name, %error, "the note that its pages were staged stays");
         }
     }

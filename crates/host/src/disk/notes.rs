@@ -1,0 +1,33 @@
+//! Small files in the state folder that one daemon leaves for the next.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// The host's start: no guest that ran before it is left.
+pub(super) fn host_start() -> io::Result<String> {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+    Ok(boot.trim().to_owned())
+}
+
+/// Leaves a note. Half of one would be none: the one before stays until this one is whole.
+pub(super) fn leave(path: &Path, text: &str) -> io::Result<()> {
+    if fs::read_to_string(path).is_ok_and(|there| there == text) {
+        return Ok(());
+    }
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    fs::write(&beside, text)?;
+    fs::rename(&beside, path)
+}
+
+/// Takes a note away, if there is one.
+pub(super) fn take(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        taken => taken,
+    }
+}

@@ -1,0 +1,130 @@
+//! A backing that does not answer holds what a guest asked: its disk stays, or goes by its owner's word.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sublet_frontends::memcached::serve::Premises;
+use sublet_frontends::tenancy::{Clock, Ledger};
+use sublet_frontends::vhost_user::driver::{Ask, Driver, Layout};
+use sublet_host::disk::{DiskError, DiskGround, Disks, History, Unwritten};
+use sublet_store::{PageSettings, Store, StoreSettings};
+use sublet_types::{Bytes, DiskKind, DiskListen, DiskName, DiskSettings, Slow, TenantSettings};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MEMORY: Bytes = Bytes::mib(16);
+
+fn premises() -> Premises {
+    let store = Store::new(StoreSettings {
+        capacity: MEMORY,
+        limit: MEMORY,
+        item_max: Bytes::mib(1),
+        seed: 5,
+        evicts: true,
+        pages: PageSettings::default(),
+    });
+    let premises = Premises {
+        store: store.expect("a store"),
+        clock: Clock::start(),
+        ledger: Arc::new(Ledger::default()),
+    };
+    let tenant = TenantSettings {
+        name: "guests".parse().expect("a name"),
+        weight: Default::default(),
+        floor: None,
+        ceiling: None,
+    };
+    premises.store.add_tenant(tenant).expect("a tenant");
+    premises
+}
+
+/// A disk whose backing answers within eight seconds.
+fn slow(backing: &Path, socket: &Path) -> DiskSettings {
+    DiskSettings {
+        name: name(),
+        kind: DiskKind::Disk,
+        tenant: "guests".parse().expect("a name"),
+        backing: Some(backing.display().to_string()),
+        size: None,
+        listen: vec![DiskListen::VhostUser(socket.display().to_string())],
+        mode: 0o600,
+        queues: 1,
+        tls: None,
+        read_only: false,
+        durability: None,
+        fill: None,
+        windows: None,
+        sequential_max: None,
+        splice: false,
+        slow: Some(Slow {
+            latency: 8 * SECOND,
+            bandwidth: None,
+        }),
+    }
+}
+
+fn name() -> DiskName {
+    "db".parse().expect("a name")
+}
+
+#[test]
+fn a_disk_whose_backing_is_silent_stays_or_goes_by_that_word() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (backing, socket) = (folder.path().join("backing"), folder.path().join("db.sock"));
+    let file = File::create(&backing).expect("a file");
+    file.set_len(1 << 20).expect("grown");
+    let disks = Disks::open(
+        &premises(),
+        DiskGround {
+            folder: None,
+            dirty_max: Bytes::mib(1),
+            keeper: folder.path().join("stage"),
+            threads: 1,
+            silence_max: SECOND,
+        },
+    );
+    disks
+        .add(&slow(&backing, &socket), History::New)
+        .expect("it opens");
+    let mut guest = Driver::new(Layout::default()).expect("a driver");
+    guest.connect(&socket).expect("connected");
+    let asked = Instant::now();
+    let queue = &mut guest.queues[0];
+    let slot = queue.vacant().expect("a slot");
+    queue
+        .submit(
+            slot,
+            Ask::Read {
+                sector: 0,
+                bytes: 4096,
+            },
+        )
+        .expect("it fits");
+    queue.kick().expect("a kick");
+
+    assert!(matches!(
+        disks.clear(&name()),
+        Err(DiskError::Silent { .. })
+    ));
+    let kept = disks.remove(&name(), Unwritten::Kept);
+    assert!(matches!(kept, Err(DiskError::Silent { .. })), "{kept:?}");
+    assert!(asked.elapsed() < 6 * SECOND, "before the backing answers");
+    // What it asked and nobody answered, it asks who serves it next.
+    guest.connect(&socket).expect("it is served again");
+    let queue = &mut guest.queues[0];
+    assert!(queue.wait(20 * SECOND).expect("a wait"), "no answer");
+    assert_eq!(queue.reap().expect("honest").expect("an answer").slot, slot);
+
+    let slot = guest.queues[0].vacant().expect("a slot");
+    let ask = Ask::Read {
+        sector: 64,
+        bytes: 4096,
+    };
+    guest.queues[0].submit(slot, ask).expect("it fits");
+    guest.queues[0].kick().expect("a kick");
+    disks
+        .remove(&name(), Unwritten::GivenUp)
+        .expect("it goes all the same");
+    assert!(!socket.exists() && disks.show(&name()).is_none());
+}
