@@ -1,16 +1,14 @@
 //! Where connections come in: endpoints as people write them, sockets as the kernel has them.
 
 use std::fmt;
-use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::Mode;
 use socket2::{Domain, Protocol, Socket, Type};
+
+use super::socket_file::{SocketFile, SocketFileError};
 
 /// How bytes travel between a client and its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +101,8 @@ pub struct Listener {
 #[derive(Debug)]
 enum Bound {
     Tcp(SocketAddr),
-    Unix { path: PathBuf, inode: (u64, u64) },
+    /// Its file goes with it.
+    Unix(#[expect(dead_code, reason = "kept for what it does when it is dropped")] SocketFile),
 }
 
 impl Listener {
@@ -116,18 +115,7 @@ impl Listener {
     pub fn tcp_address(&self) -> Option<SocketAddr> {
         match self.bound {
             Bound::Tcp(address) => Some(address),
-            Bound::Unix { .. } => None,
-        }
-    }
-}
-
-/// A Unix socket's file goes with its listener, unless another took its place.
-impl Drop for Listener {
-    fn drop(&mut self) {
-        if let Bound::Unix { path, inode } = &self.bound
-            && inode_of(path).is_ok_and(|now| now == *inode)
-        {
-            let _ = fs::remove_file(path);
+            Bound::Unix(_) => None,
         }
     }
 }
@@ -253,45 +241,17 @@ fn bind_unix(
     mode: u32,
     backlog: u32,
 ) -> Result<Listener, ListenError> {
-    clear_stale(endpoint, path)?;
-    let listen = || -> io::Result<(OwnedFd, (u64, u64))> {
-        let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None)?;
-        let address = socket2::SockAddr::unix(path)?;
-        // The file is never, not even for an instant, more open than its mode.
-        let before = rustix::process::umask(Mode::from_bits_truncate(!mode & 0o777));
-        let bound = socket.bind(&address);
-        rustix::process::umask(before);
-        bound?;
-        fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
-        socket.listen(backlog_of(backlog))?;
-        Ok((socket.into(), inode_of(path)?))
-    };
-    let (socket, inode) = listen().map_err(|source| refused(endpoint, source))?;
+    let (socket, file) = SocketFile::listen(path, mode, backlog).map_err(|error| match error {
+        SocketFileError::NotASocket => ListenError::NotASocket(endpoint.clone()),
+        SocketFileError::Taken => ListenError::Taken(endpoint.clone()),
+        SocketFileError::Refused(source) => refused(endpoint, source),
+    })?;
     Ok(Listener {
         socket,
         address: format!("unix:{}", path.display()),
         transport: Transport::Plain,
-        bound: Bound::Unix {
-            path: path.to_owned(),
-            inode,
-        },
+        bound: Bound::Unix(file),
     })
-}
-
-/// Removes a socket file that nobody listens at; refuses anything else that is in the way.
-fn clear_stale(endpoint: &Endpoint, path: &Path) -> Result<(), ListenError> {
-    let Ok(there) = fs::symlink_metadata(path) else {
-        return Ok(());
-    };
-    if !there.file_type().is_socket() {
-        return Err(ListenError::NotASocket(endpoint.clone()));
-    }
-    match UnixStream::connect(path) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            fs::remove_file(path).map_err(|source| refused(endpoint, source))
-        }
-        _ => Err(ListenError::Taken(endpoint.clone())),
-    }
 }
 
 fn refused(endpoint: &Endpoint, source: io::Error) -> ListenError {
@@ -300,11 +260,6 @@ fn refused(endpoint: &Endpoint, source: io::Error) -> ListenError {
         io::ErrorKind::AddrInUse => ListenError::Taken(endpoint),
         _ => ListenError::Refused { endpoint, source },
     }
-}
-
-fn inode_of(path: &Path) -> io::Result<(u64, u64)> {
-    let there = fs::symlink_metadata(path)?;
-    Ok((there.dev(), there.ino()))
 }
 
 /// `tcp:1.2.3.4:5` or `tcp6:[::1]:5`.
@@ -335,30 +290,17 @@ mod tests {
     }
 
     #[test]
-    fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
+    fn what_is_in_the_way_is_told() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("socket");
-        drop(std::os::unix::net::UnixListener::bind(&path).expect("a stale socket"));
-
-        let live = bind(&[unix(&path)], 8).expect("the stale file makes way");
+        let live = bind(&[unix(&path)], 8).expect("a socket");
         assert_eq!(live[0].address(), format!("unix:{}", path.display()));
-        let mode = fs::metadata(&path).expect("a file").permissions().mode();
-        assert_eq!(mode & 0o777, 0o640);
-
         let second = bind(&[unix(&path)], 8);
         assert!(matches!(second, Err(ListenError::Taken(_))), "{second:?}");
         drop(live);
-        assert!(!path.exists(), "the file goes with its listener");
-    }
-
-    #[test]
-    fn a_file_that_is_no_socket_stays() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("precious");
-        fs::write(&path, "letters").expect("a file");
+        std::fs::write(&path, "letters").expect("a file");
         let refused = bind(&[unix(&path)], 8);
         assert!(matches!(refused, Err(ListenError::NotASocket(_))));
-        assert_eq!(fs::read(&path).expect("still there"), b"letters");
     }
 
     #[test]

@@ -5,11 +5,13 @@ mod listen;
 mod nobody;
 mod rota;
 pub(crate) mod socket;
+mod socket_file;
 mod tls;
 
 pub(crate) use self::acceptor::{Acceptor, Bell, Door};
 pub(crate) use self::listen::tcp_name;
 pub use self::listen::{Endpoint, ListenError, Listener, Transport, bind, bind_one};
 pub(crate) use self::rota::Rota;
+pub use self::socket_file::{SocketFile, SocketFileError};
 pub(crate) use self::tls::Veil;
 pub use self::tls::{ClientCertificate, Tls, TlsError, TlsFigures, TlsSettings, TlsVersion};

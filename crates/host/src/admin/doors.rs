@@ -3,14 +3,12 @@
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::net::{TcpListener, ToSocketAddrs};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::Mode;
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use sublet_frontends::doors::{SocketFile, SocketFileError};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -21,7 +19,7 @@ use crate::patience::patiently;
 
 /// Where callers come in.
 pub struct Doors {
-    pub(super) socket: SocketFile,
+    pub(super) socket: UnixDoor,
     pub(super) tcp: Option<TlsDoor>,
     pub(super) metrics: Option<MetricsDoor>,
 }
@@ -36,7 +34,7 @@ pub(super) struct TlsDoor {
 /// Where metrics are read.
 pub(super) enum MetricsDoor {
     Tcp(TcpListener),
-    Unix(SocketFile),
+    Unix(UnixDoor),
 }
 
 /// Why a door could not be made.
@@ -116,13 +114,13 @@ fn hint(error: &io::Error) -> &'static str {
 /// A token that 2^64 guesses would not find.
 const TOKEN_BYTES_MIN: usize = 16;
 
-const BACKLOG: i32 = 64;
+const BACKLOG: u32 = 64;
 
 impl Doors {
     /// Makes every door that the config asks for.
     pub fn open(config: &Config) -> Result<Doors, DoorsError> {
         Ok(Doors {
-            socket: SocketFile::bind(&config.admin.socket, "--admin PATH")?,
+            socket: UnixDoor::open(&config.admin.socket, "--admin PATH")?,
             tcp: config.admin.tcp.as_ref().map(TlsDoor::open).transpose()?,
             metrics: config.metrics.as_ref().map(MetricsDoor::open).transpose()?,
         })
@@ -135,7 +133,7 @@ impl Doors {
                 .local_addr()
                 .ok()
                 .map(|a| format!("http://{a}/metrics")),
-            MetricsDoor::Unix(socket) => Some(format!("unix:{}", socket.path.display())),
+            MetricsDoor::Unix(socket) => Some(format!("unix:{}", socket.file.path().display())),
         }
     }
 
@@ -172,22 +170,21 @@ impl MetricsDoor {
         match place {
             Listen::Tcp(host, port) => listen_tcp(host, *port).map(MetricsDoor::Tcp),
             Listen::Unix(path) | Listen::Ring(path) => {
-                SocketFile::bind(path, "--metrics unix:PATH").map(MetricsDoor::Unix)
+                UnixDoor::open(path, "--metrics unix:PATH").map(MetricsDoor::Unix)
             }
         }
     }
 }
 
-/// A Unix socket of mode 0600 whose file goes when it goes, unless another took its place.
-pub(super) struct SocketFile {
+/// A Unix socket of mode 0600, and its file.
+pub(super) struct UnixDoor {
     pub(super) listener: UnixListener,
-    path: PathBuf,
-    inode: u64,
+    file: SocketFile,
 }
 
-impl SocketFile {
+impl UnixDoor {
     /// `said` is how another place is named on the command line.
-    fn bind(path: &Path, said: &'static str) -> Result<SocketFile, DoorsError> {
+    fn open(path: &Path, said: &'static str) -> Result<UnixDoor, DoorsError> {
         let refused = |source| DoorsError::Refused {
             place: path.display().to_string(),
             source,
@@ -203,74 +200,22 @@ impl SocketFile {
                 .create(folder)
                 .map_err(refused)?;
         }
-        patiently(is_taken, || remove_leftover(path, said))?;
-        let listener = listen_unix(path).map_err(refused)?;
-        let inode = fs::symlink_metadata(path).map_err(refused)?.ino();
-        Ok(SocketFile {
-            listener,
-            path: path.to_owned(),
-            inode,
-        })
+        let listen = || SocketFile::listen(path, 0o600, BACKLOG);
+        let is_taken = |error: &SocketFileError| matches!(error, SocketFileError::Taken);
+        let (socket, file) = patiently(is_taken, listen).map_err(|error| match error {
+            SocketFileError::Taken => DoorsError::Taken {
+                path: path.to_owned(),
+                said,
+            },
+            SocketFileError::NotASocket => DoorsError::NotASocket {
+                path: path.to_owned(),
+                said,
+            },
+            SocketFileError::Refused(source) => refused(source),
+        })?;
+        let listener = socket.into();
+        Ok(UnixDoor { listener, file })
     }
-}
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        if fs::symlink_metadata(&self.path).is_ok_and(|now| now.ino() == self.inode) {
-            let _ = fs::remove_file(&self.path);
-        }
-    }
-}
-
-fn is_taken(error: &DoorsError) -> bool {
-    matches!(error, DoorsError::Taken { .. })
-}
-
-/// What a killed daemon left is nobody's; what somebody answers at is not ours to remove.
-fn remove_leftover(path: &Path, said: &'static str) -> Result<(), DoorsError> {
-    let Ok(found) = fs::symlink_metadata(path) else {
-        return Ok(());
-    };
-    if !found.file_type().is_socket() {
-        let path = path.to_owned();
-        return Err(DoorsError::NotASocket { path, said });
-    }
-    match call(path) {
-        Ok(()) => Err(DoorsError::Taken {
-            path: path.to_owned(),
-            said,
-        }),
-        Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
-            fs::remove_file(path).map_err(|source| DoorsError::Refused {
-                place: path.display().to_string(),
-                source,
-            })
-        }
-        Err(source) => Err(DoorsError::Refused {
-            place: path.display().to_string(),
-            source,
-        }),
-    }
-}
-
-/// Whether somebody listens. Who has too many callers already does, too.
-fn call(path: &Path) -> io::Result<()> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    match rustix::net::connect(&socket, &SocketAddrUnix::new(path)?) {
-        Ok(()) | Err(Errno::AGAIN) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// The mode is set before the socket has a name, so that nobody else can get in between.
-fn listen_unix(path: &Path) -> io::Result<UnixListener> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
-    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-    rustix::net::listen(&socket, BACKLOG)?;
-    Ok(socket.into())
 }
 
 fn listen_tcp(host: &str, port: u16) -> Result<TcpListener, DoorsError> {
@@ -328,17 +273,17 @@ mod tests {
     fn a_socket_is_its_owners_and_leftovers_are_replaced() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("sub/admin.sock");
-        let first = SocketFile::bind(&path, "--admin PATH").expect("bound");
+        let first = UnixDoor::open(&path, "--admin PATH").expect("bound");
         let mode = fs::metadata(&path).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert!(matches!(
-            SocketFile::bind(&path, "--admin PATH"),
+            UnixDoor::open(&path, "--admin PATH"),
             Err(DoorsError::Taken { .. })
         ));
         // Killed: the file stays, nobody listens.
-        let SocketFile { listener, .. } = &first;
+        let UnixDoor { listener, .. } = &first;
         rustix::net::shutdown(listener, rustix::net::Shutdown::Both).expect("shut");
-        let second = SocketFile::bind(&path, "--admin PATH").expect("bound anew");
+        let second = UnixDoor::open(&path, "--admin PATH").expect("bound anew");
         drop(first);
         assert!(
             path.exists(),
@@ -354,7 +299,7 @@ mod tests {
         let path = folder.path().join("precious");
         fs::write(&path, "text").expect("written");
         assert!(matches!(
-            SocketFile::bind(&path, "--admin PATH"),
+            UnixDoor::open(&path, "--admin PATH"),
             Err(DoorsError::NotASocket { .. })
         ));
         assert_eq!(fs::read_to_string(&path).expect("there"), "text");

@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::CONNECTIONS_MAX;
-use super::doors::{Doors, MetricsDoor, SocketFile, TlsDoor};
+use super::doors::{Doors, MetricsDoor, TlsDoor, UnixDoor};
 use super::long_calls::LongCall;
 use super::routes;
 use crate::observe::Seldom;
@@ -52,7 +52,7 @@ pub(super) async fn all(doors: Doors, daemon: Arc<Daemon>, mut ended: watch::Rec
     }
 }
 
-async fn admin(socket: SocketFile, routes: Router) {
+async fn admin(socket: UnixDoor, routes: Router) {
     let listener = socket.listener.try_clone().and_then(UnixListener::from_std);
     let Ok(listener) = listener else { return };
     let admit = || async { listener.accept().await.map(|(stream, _)| stream) };
