@@ -134,6 +134,11 @@ impl WrittenDisk {
                 wrongs.push((Some(part), Wrong::Needs { key, needs }));
             }
         }
+        let is_tcp = |place: &DiskListen| matches!(place, DiskListen::Tcp(..));
+        if self.tls_cert.is_some() && !self.listen.is_empty() && !self.listen.iter().any(is_tcp) {
+            let key = format!("disks.{name}.tls_cert");
+            wrongs.push((Some("tls_cert"), Wrong::ForTcp(key)));
+        }
         wrongs
     }
 

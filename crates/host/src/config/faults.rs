@@ -138,6 +138,11 @@ pub enum Wrong {
     /// What means nothing for swap.
     #[error("`{0}` is for disks, and this one is swap")]
     ForDisks(String),
+    /// What means nothing without NBD over TCP.
+    #[error(
+        "`{0}` is for NBD over TCP, and the disk listens at no `tcp:` place: who may open its Unix sockets is said by `mode`"
+    )]
+    ForTcp(String),
     /// Two disks of one backing.
     #[error("`{key}`: {backing} is another disk's already, at {first}")]
     BackingTwice {

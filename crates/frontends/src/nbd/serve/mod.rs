@@ -174,14 +174,13 @@ pub fn start(
     premises: &Premises,
     failed: Arc<Failed>,
 ) -> Result<Running, StartError> {
-    let mut running = Vec::new();
-    let mut posts = Vec::new();
+    let (mut acceptor, bell) = Acceptor::new()?;
+    let mut crew = Crew::default();
     for n in 0..threads.max(1) {
         let (post, thread) = start_worker(n, premises.clone(), Arc::clone(&failed))?;
-        posts.push(post);
-        running.push(thread);
+        crew.posts.push(post);
+        crew.threads.push(thread);
     }
-    let (mut acceptor, bell) = Acceptor::new()?;
     let acceptor = spawn("nbd-accept".to_owned(), move || {
         if let Err(error) = acceptor.run() {
             tracing::error!(%error, "accepting NBD connections failed");
@@ -191,10 +190,26 @@ pub fn start(
     Ok(Running {
         bell,
         acceptor,
-        workers: Arc::new(Rota::new(posts)),
-        threads: running,
+        workers: Arc::new(Rota::new(std::mem::take(&mut crew.posts))),
+        threads: std::mem::take(&mut crew.threads),
         open: Mutex::default(),
     })
+}
+
+/// Workers that have begun. Where not all can, those end when this is dropped.
+#[derive(Default)]
+struct Crew {
+    posts: Vec<Arc<Post>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        let (gone, _) = mpsc::channel();
+        for post in &self.posts {
+            post.send(Message::Part(Parting::All, gone.clone()));
+        }
+    }
 }
 
 /// A worker belongs to its thread, so it is made there.

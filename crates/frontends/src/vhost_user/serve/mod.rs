@@ -73,13 +73,46 @@ struct Socket {
     caching: Caching,
 }
 
-/// Threads that serve a disk. Stop them, or they go on until the process ends.
+/// Threads that serve a disk. Stop them, or the one that listens goes on until the process ends.
 pub struct Running {
     door: Arc<Door>,
     figures: Arc<Figures>,
-    posts: Vec<Arc<Post>>,
     listening: JoinHandle<()>,
+    lanes: Lanes,
+}
+
+/// The queues' threads. They stop when this is dropped.
+#[derive(Default)]
+struct Lanes {
+    posts: Vec<Arc<Post>>,
     workers: Vec<JoinHandle<()>>,
+}
+
+impl Lanes {
+    fn start(socket: &Arc<Socket>, premises: &Premises) -> io::Result<Lanes> {
+        let mut lanes = Lanes::default();
+        for n in 0..socket.settings.queues {
+            let (post, thread) = start_worker(n, Arc::clone(socket), premises.clone())?;
+            lanes.posts.push(post);
+            lanes.workers.push(thread);
+        }
+        Ok(lanes)
+    }
+
+    /// Returns when they have stopped.
+    fn end(mut self) {
+        let workers = std::mem::take(&mut self.workers);
+        drop(self);
+        for worker in workers {
+            let _ = worker.join();
+        }
+    }
+}
+
+impl Drop for Lanes {
+    fn drop(&mut self) {
+        self.posts.iter().for_each(|post| post.stop());
+    }
 }
 
 impl Running {
@@ -98,12 +131,7 @@ impl Running {
     pub fn stop(self) {
         self.door.shut();
         let _ = self.listening.join();
-        for post in &self.posts {
-            post.stop();
-        }
-        for worker in self.workers {
-            let _ = worker.join();
-        }
+        self.lanes.end();
     }
 }
 
@@ -129,28 +157,14 @@ pub fn start(
         figures: Arc::clone(&figures),
         caching: Caching::default(),
     });
-    let mut posts = Vec::new();
-    let mut workers = Vec::new();
-    for n in 0..socket.settings.queues {
-        match start_worker(n, Arc::clone(&socket), premises.clone()) {
-            Ok((post, thread)) => {
-                posts.push(post);
-                workers.push(thread);
-            }
-            Err(error) => {
-                posts.iter().for_each(|post| post.stop());
-                return Err(error);
-            }
-        }
-    }
-    let (at, lanes) = (Arc::clone(&door), posts.clone());
-    let listening = spawn("vhost".to_owned(), move || listen(&at, &socket, &lanes))?;
+    let lanes = Lanes::start(&socket, premises)?;
+    let (at, posts) = (Arc::clone(&door), lanes.posts.clone());
+    let listening = spawn("vhost".to_owned(), move || listen(&at, &socket, &posts))?;
     Ok(Running {
         door,
         figures,
-        posts,
         listening,
-        workers,
+        lanes,
     })
 }
 

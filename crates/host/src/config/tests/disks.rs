@@ -185,6 +185,10 @@ fn what_is_wrong_with_a_disk_is_named_with_its_line() {
             "t.toml:5: `disks.db.tls_client_ca` needs `tls_cert` beside it",
         ),
         (
+            format!("{DB}tls_cert = \"/c\"\ntls_key = \"/k\"\n"),
+            "t.toml:5: `disks.db.tls_cert` is for NBD over TCP, and the disk listens at no `tcp:` place: who may open its Unix sockets is said by `mode`",
+        ),
+        (
             format!(
                 "{DB}{}mode = \"0660\"\n",
                 SWAP.replace("vhost-user:/run/w", "unix:/run/db.sock")
