@@ -22,7 +22,7 @@ pub(super) struct Args {
     /// Bytes of a key.
     #[arg(long, default_value_t = 100)]
     key: usize,
-    /// Bytes of a value; the first is judged.
+    /// Bytes of a value, with commas between; the first is judged.
     #[arg(long, value_delimiter = ',', default_values_t = [5120, 1024, 10_240, 51_200, 102_400, 512_000, 1_000_000])]
     values: Vec<usize>,
     /// Seconds of a round.

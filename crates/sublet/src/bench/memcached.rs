@@ -27,16 +27,16 @@ pub(super) struct Args {
     /// Rounds of each side.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Bytes of a value.
+    /// Bytes of a value, with commas between.
     #[arg(long, value_delimiter = ',', default_values_t = [100, 4096])]
     values: Vec<usize>,
-    /// Requests that are sent at once.
+    /// Requests that are sent at once, with commas between.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 16, 32])]
     pipelines: Vec<usize>,
-    /// What is asked: get, set, or gets and sets in per cent.
+    /// What is asked, with commas between: get, set, or gets and sets in per cent.
     #[arg(long, value_delimiter = ',', default_values_t = [Mix::GET, Mix { gets_percent: 90 }])]
     mixes: Vec<Mix>,
-    /// Server threads. Where cores are few, more than one is judged by CPU time only.
+    /// Server threads, with commas between. Where cores are few, more than one is judged by CPU time only.
     #[arg(long, value_delimiter = ',', default_values_t = [1])]
     threads: Vec<usize>,
     /// Connections that each have one batch under way.

@@ -30,7 +30,7 @@ pub(super) struct Args {
     /// Folder with NAME.trace.xz (32-bit big-endian ids) and cachelib/*.sizes.json.
     #[arg(long, value_name = "DIR")]
     traces: PathBuf,
-    /// Which traces.
+    /// Which traces, with commas between.
     #[arg(long, value_delimiter = ',', default_values = ["web07", "web12", "orm-busy"])]
     names: Vec<String>,
     /// Which of CacheLib's distributions of value sizes.

@@ -13,7 +13,7 @@ const SCENARIOS: [&str; 4] = ["smartmem-1", "smartmem-2", "smartmem-3", "smartme
 /// What of it.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Only these scenarios
+    /// Only these scenarios, with commas between
     #[arg(long, value_delimiter = ',', value_parser = PossibleValuesParser::new(SCENARIOS))]
     scenarios: Vec<String>,
     /// What becomes of who holds more than its target: `never` is as in the paper

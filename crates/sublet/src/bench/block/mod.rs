@@ -19,7 +19,7 @@ use super::progress::Progress;
 use super::report::{Goal, Report, Row};
 use served::{Folder, Served};
 
-/// What is measured.
+/// What is measured, with commas between.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
     /// Seconds of a round.
@@ -31,7 +31,7 @@ pub(super) struct Args {
     /// The disk's size; all of it is cached.
     #[arg(long, default_value = "256MiB")]
     size: Bytes,
-    /// What is measured.
+    /// What is measured, with commas between.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [What::Nbd, What::VhostUser, What::Slow])]
     what: Vec<What>,
     #[command(flatten)]

@@ -68,7 +68,7 @@ pub(super) struct Args {
     /// Pairs of runs with and without Sublet [default: 11, small: 3].
     #[arg(long)]
     pairs: Option<usize>,
-    /// Try these only [default: all].
+    /// Try these only, with commas between [default: all].
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Part>,
 }

@@ -39,10 +39,10 @@ const GUEST_PART: u64 = 8;
 /// What is loaded, and how much memory is tried.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Options {
-    /// Loads on the slow disk.
+    /// Loads on the slow disk, with commas between.
     #[arg(long = "load", value_name = "LOAD", value_enum, value_delimiter = ',', default_values_t = Load::ALL)]
     loads: Vec<Load>,
-    /// Parts of the slow disk that memory may hold, in per cent.
+    /// Parts of the slow disk that memory may hold, in per cent, with commas between.
     #[arg(long = "memory", value_name = "PERCENT", value_delimiter = ',', default_values_t = [5, 10, 25, 50], value_parser = clap::value_parser!(u64).range(1..=100))]
     shares: Vec<u64>,
 }
