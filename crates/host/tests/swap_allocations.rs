@@ -67,7 +67,7 @@ fn a_swapping_guest_allocates_nothing() {
     disks.add(&swap(&socket), History::New).expect("it opens");
     let mut guest = Guest::of(&socket);
     (0..PAGES).for_each(|page| guest.write(page));
-    let kinds: [Kind; 7] = [
+    let kinds: [Kind; 9] = [
         ("pages written over the whole disk", |guest| {
             let page = guest.luck(PAGES);
             guest.write(page);
@@ -92,6 +92,14 @@ fn a_swapping_guest_allocates_nothing() {
             let page = guest.luck(PAGES);
             guest.write(page);
             guest.flush();
+        }),
+        ("256 KiB written across pages", |guest| {
+            let page = guest.luck(PAGES - MANY);
+            guest.ask(WRITE, page * PAGE + SECTOR, MANY * PAGE, MANY_BYTES);
+        }),
+        ("256 KiB read across pages", |guest| {
+            let page = guest.luck(PAGES - MANY);
+            guest.read_many(page);
         }),
         ("clusters discarded and written anew", |guest| {
             let page = guest.luck(PAGES);
@@ -194,11 +202,15 @@ const SECTOR: u64 = 512;
 
 const HEAD: usize = 28;
 
+/// Pages of a large request.
+const MANY: u64 = 64;
+const MANY_BYTES: usize = (MANY * PAGE) as usize;
+
 /// A guest over NBD that allocates nothing once it has its disk.
 struct Guest {
     stream: UnixStream,
-    request: [u8; HEAD + PAGE as usize],
-    page: [u8; PAGE as usize],
+    request: Box<[u8; HEAD + MANY_BYTES]>,
+    read: Box<[u8; MANY_BYTES]>,
     seed: u64,
 }
 
@@ -217,8 +229,8 @@ impl Guest {
         stream.read_exact(&mut [0; 10]).expect("size and flags");
         Guest {
             stream,
-            request: [7; HEAD + PAGE as usize],
-            page: [0; PAGE as usize],
+            request: Box::new([7; HEAD + MANY_BYTES]),
+            read: Box::new([0; MANY_BYTES]),
             seed: 1,
         }
     }
@@ -251,7 +263,14 @@ impl Guest {
 
     fn read(&mut self, page: u64) {
         self.ask(READ, page * PAGE, PAGE, 0);
-        self.stream.read_exact(&mut self.page).expect("a page");
+        let page = &mut self.read[..PAGE as usize];
+        self.stream.read_exact(page).expect("a page");
+    }
+
+    /// From the midst of a page on.
+    fn read_many(&mut self, page: u64) {
+        self.ask(READ, page * PAGE + SECTOR, MANY * PAGE, 0);
+        self.stream.read_exact(&mut *self.read).expect("pages");
     }
 
     fn discard(&mut self, page: u64, pages: u64) {

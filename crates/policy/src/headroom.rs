@@ -295,7 +295,7 @@ impl<'a> View<'a> {
     /// came back of them since the last decision is given back.
     fn cgroup_room(&self) -> Option<Bytes> {
         let cgroup = self.host.cgroup?;
-        let reserve = self.reserve.min(reserve_for(cgroup.limit));
+        let reserve = self.reserve_in(cgroup.limit);
         let room = (self.arena.held + cgroup.idle()) - reserve;
         let missed = Bytes(self.signals.refaults_in_cgroup * PAGE_BYTES);
         Some(match self.last {
@@ -352,8 +352,24 @@ impl<'a> View<'a> {
     }
 
     fn is_urgent(&self) -> bool {
-        let reserve_now = self.reserve - self.files.waived(self.reserve);
-        self.left < in_time(self.fall, URGENT) || self.left * 2 < reserve_now
+        let waived = self.files.waived(self.reserve);
+        self.left < in_time(self.fall, URGENT)
+            || self
+                .sides()
+                .any(|(left, reserve)| left * 2 < reserve - waived)
+    }
+
+    /// What is left of the host and of the cgroup, each with its own reserve.
+    fn sides(&self) -> impl Iterator<Item = (Bytes, Bytes)> {
+        let host = (self.host.free - self.host.watermark, self.reserve);
+        let cgroup = self.host.cgroup;
+        let cgroup = cgroup.map(|cgroup| (cgroup.idle(), self.reserve_in(cgroup.limit)));
+        [Some(host), cgroup].into_iter().flatten()
+    }
+
+    /// The reserve of a cgroup with that limit.
+    fn reserve_in(&self, limit: Bytes) -> Bytes {
+        self.reserve.min(reserve_for(limit))
     }
 
     /// So soon that at most a quarter of what is left can be gone by then.
@@ -365,7 +381,7 @@ impl<'a> View<'a> {
         let quarter = Bytes(self.left.0 / 4);
         let calm = time_for(quarter, Bytes(TAKER_BYTES_PER_SEC)).clamp(POLL_MOVING, POLL_MAX);
         let moved_lately = self.host.at.saturating_sub(self.moved_at) < SETTLE;
-        let is_near = self.left < self.reserve * 2;
+        let is_near = self.sides().any(|(left, reserve)| left < reserve * 2);
         let is_moving =
             (moved_lately && is_near) || self.files.is_squeezed() || self.arena.held > arena_max;
         let pace = if is_moving { POLL_MOVING } else { calm };

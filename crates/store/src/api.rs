@@ -355,6 +355,8 @@ pub struct TenantFigures {
     pub oldest: Option<Second>,
     /// Items evicted to make room, since the start.
     pub evictions: u64,
+    /// Of these, evicted for items that the tenant itself stored: not when it was shrunk, nor for others.
+    pub displaced: u64,
     /// Of these, items that no read ever hit.
     pub evicted_unfetched: u64,
     /// Expired and flushed items whose memory was taken back, since the start.
@@ -382,6 +384,8 @@ pub struct StoreFigures {
     pub limbo: Bytes,
     /// Of that, blocks of the hash index.
     pub index: Bytes,
+    /// Of the limit, what no tenant may take, so that eviction always can.
+    pub reserve: Bytes,
     /// Live item bytes.
     pub used: Bytes,
     /// Live items.

@@ -172,6 +172,7 @@ impl Store {
             items: live.items,
             oldest: live.oldest,
             evictions: tenant.tally.evictions.get(),
+            displaced: tenant.tally.displaced.get(),
             evicted_unfetched: tenant.tally.evicted_unfetched.get(),
             reclaimed: tenant.tally.reclaimed.get(),
             expired_unfetched: tenant.tally.expired_unfetched.get(),
@@ -220,6 +221,7 @@ impl Store {
             free: self.bytes(arena.ready()),
             limbo: self.bytes(arena.in_limbo() as u32),
             index: self.bytes(self.items.index_blocks() as u32),
+            reserve: self.bytes(arena.reserve() as u32),
             used: Bytes(live.iter().map(|live| live.bytes).sum()),
             items: live.iter().map(|live| live.items).sum(),
         }

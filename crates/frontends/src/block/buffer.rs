@@ -33,6 +33,11 @@ impl Buffer {
         self.len = len;
     }
 
+    /// The most bytes that it was asked to have.
+    pub fn made_for(&self) -> usize {
+        self.room.len().saturating_sub(ALIGN)
+    }
+
     /// Bytes that it may have without allocating.
     pub fn capacity(&self) -> usize {
         self.room.len().saturating_sub(self.from)

@@ -5,12 +5,14 @@
 //! orders what overlaps: a request sees all that was answered before it was sent.
 
 mod buffer;
+mod spares;
 
 use std::sync::Arc;
 
 use sublet_types::TenantId;
 
 pub use self::buffer::Buffer;
+pub(crate) use self::spares::Spares;
 use crate::tenancy::Doorman;
 
 /// Bytes of the smallest unit that guests count in.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::HELD_MAX;
 use super::flights::{DiskId, Flight, Flights};
 use super::queue::Queue;
-use crate::block::{Buffer, Desk, Disk, Outcomes, REQUEST_BYTES_MAX, Request, Verb};
+use crate::block::{Buffer, Desk, Disk, Outcomes, REQUEST_BYTES_MAX, Request, Spares, Verb};
 use crate::tenancy::Doorman;
 
 /// What one disk's requests may hold of [`HELD_MAX`]: while it does not answer, others' go on. One alone may have more.
@@ -16,13 +16,12 @@ const HELD_BY_DISK_MAX: usize = HELD_MAX / 4;
 /// The largest request that may have the last quarter of either: large ones whose payloads stall leave it to the others.
 const SMALL_MAX: usize = 256 << 10;
 
-/// Buffers that a worker keeps for reuse, and the largest of them, bytes.
+/// Small buffers that a worker keeps for reuse.
 const SPARE_BUFFERS_MAX: usize = 64;
-const SPARE_BUFFER_BYTES_MAX: usize = 256 << 10;
 
 /// Queues' rooms that a worker keeps for reuse, and the largest of them, bytes.
 const SPARE_ROOMS_MAX: usize = 16;
-const SPARE_ROOM_BYTES_MAX: usize = 1 << 20;
+const SPARE_ROOM_BYTES_MAX: usize = 1344 << 10;
 
 /// One worker's share of everything.
 pub(super) struct Workplace {
@@ -30,7 +29,7 @@ pub(super) struct Workplace {
     desks: Vec<(Arc<dyn Disk>, Rc<dyn Desk>)>,
     outcomes: Arc<dyn Outcomes>,
     flights: Flights,
-    buffers: Vec<Buffer>,
+    buffers: Spares,
     rooms: Vec<Vec<u8>>,
     /// What flights, payloads on their way in and queues hold, bytes.
     pub(super) held: usize,
@@ -50,7 +49,7 @@ impl Workplace {
             desks: Vec::new(),
             outcomes,
             flights: Flights::default(),
-            buffers: Vec::with_capacity(SPARE_BUFFERS_MAX),
+            buffers: Spares::new(SPARE_BUFFERS_MAX),
             rooms: Vec::with_capacity(SPARE_ROOMS_MAX),
             held: 0,
             held_by_disk: Vec::new(),
@@ -93,11 +92,10 @@ impl Workplace {
 
     /// A buffer of `len` bytes, whatever they are, for a request to a disk.
     pub(super) fn buffer(&mut self, disk: DiskId, len: usize) -> Buffer {
-        let mut buffer = match len {
-            0 => return Buffer::default(),
-            _ => self.buffers.pop().unwrap_or_default(),
-        };
-        buffer.resize(len);
+        let buffer = self.buffers.take(len);
+        if len == 0 {
+            return buffer;
+        }
         self.held += len;
         match self
             .held_by_disk
@@ -121,10 +119,7 @@ impl Workplace {
             *of_disk -= held;
         }
         self.held_by_disk.retain(|(_, held)| *held > 0);
-        let fits = (1..=SPARE_BUFFER_BYTES_MAX).contains(&buffer.capacity());
-        if fits && self.buffers.len() < SPARE_BUFFERS_MAX {
-            self.buffers.push(buffer);
-        }
+        self.buffers.give_back(buffer);
     }
 
     /// What was `before` is `now`.

@@ -18,7 +18,7 @@ use super::mailbox::Mailbox;
 use super::memory::{Memory, NoMemory};
 use super::metrics::{Figures, Tally};
 use super::request::{self, Asked, HEADER_BYTES, NAME_BYTES, RANGE_BYTES, Sizes, Status};
-use crate::block::{Buffer, Desk, Disk, Fault, Outcome, Request, Shape, Verb};
+use crate::block::{Buffer, Desk, Disk, Fault, Outcome, Request, Shape, Spares, Verb};
 
 /// Bytes of requests under way at the disk, above which no more are taken from the ring. One request may pass it.
 const FLIGHT_BYTES_MAX: u64 = 64 << 20;
@@ -26,9 +26,8 @@ const FLIGHT_BYTES_MAX: u64 = 64 << 20;
 /// Requests taken in one turn; then the guest hears of those that are done.
 const TURN_REQUESTS_MAX: usize = 64;
 
-/// Buffers kept for further requests, and the bytes of one that is kept: 8 MiB a queue.
+/// Small buffers kept for further requests: 8 MiB a queue.
 const SPARE_MAX: usize = 32;
-const SPARE_BYTES_MAX: usize = 256 << 10;
 
 /// The driver wants no notification (without `EVENT_IDX`).
 const NO_INTERRUPT: u16 = 1;
@@ -142,7 +141,7 @@ pub(super) struct Queue {
     /// Nothing is taken any more.
     is_closed: bool,
     chain: Chain,
-    spare: Vec<Buffer>,
+    spares: Spares,
     tally: Tally,
 }
 
@@ -176,7 +175,7 @@ impl Queue {
             is_silent: false,
             is_closed: false,
             chain: Chain::default(),
-            spare: Vec::new(),
+            spares: Spares::new(SPARE_MAX),
             tally: Tally::default(),
         })
     }
@@ -288,7 +287,7 @@ impl Queue {
             let written = land(&self.memory, away, result, &buffer, &mut self.tally);
             entry.state = State::Done(written);
         }
-        self.keep(buffer);
+        self.spares.give_back(buffer);
         self.publish()
     }
 
@@ -441,7 +440,7 @@ impl Queue {
         }
         let landed = memory.scatter(into, &buffer);
         self.tally.hits += 1;
-        self.keep(buffer);
+        self.spares.give_back(buffer);
         landed?;
         Ok(Progress::Done(len))
     }
@@ -461,7 +460,7 @@ impl Queue {
         memory.gather(from, &mut buffer)?;
         let lasting = seat.caching.must_last(self.features);
         if seat.desk.write(at, &buffer, lasting) {
-            self.keep(buffer);
+            self.spares.give_back(buffer);
             return Ok(Progress::Done(0));
         }
         let ask = (Verb::Write { lasting }, at, u64::from(len));
@@ -516,16 +515,7 @@ impl Queue {
     }
 
     fn buffer(&mut self, len: u32) -> Buffer {
-        let mut buffer = self.spare.pop().unwrap_or_default();
-        buffer.resize(len as usize);
-        buffer
-    }
-
-    fn keep(&mut self, buffer: Buffer) {
-        let is_handy = (1..=SPARE_BYTES_MAX).contains(&buffer.capacity());
-        if is_handy && self.spare.len() < SPARE_MAX {
-            self.spare.push(buffer);
-        }
+        self.spares.take(len as usize)
     }
 }
 

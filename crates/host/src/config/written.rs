@@ -19,6 +19,8 @@ use super::said::{Said, Unfit};
 /// Everything that was said, over the defaults of the table.
 #[derive(Clone, Debug, Default)]
 pub struct Written {
+    /// Live changes were read over it.
+    pub(super) is_changed: bool,
     pub(super) threads: Option<u64>,
     pub(super) log: String,
     pub(super) log_format: &'static str,
@@ -95,6 +97,7 @@ impl Written {
     pub(super) fn read_live(&mut self, file: &Path, text: &str) -> Result<Vec<String>, Faults> {
         let mut alone = Written::defaults();
         alone.read(file, text)?;
+        self.is_changed = true;
         let lost = self.take_disk_changes(&alone.disk_changes(), |all| all.read(file, text))?;
         if let Some(policy) = alone.policy_change() {
             // The knobs of another policy mean nothing to this one.

@@ -74,6 +74,19 @@ impl Cover {
         from..from + self.len
     }
 
+    /// It, in pieces of so many pages at the most.
+    pub(super) fn pieces(&self, pages: u64) -> impl Iterator<Item = Cover> {
+        let (end, mut at) = (self.at + self.len as u64, self.at);
+        std::iter::from_fn(move || {
+            let most = (at / PAGE_BYTES)
+                .saturating_add(pages)
+                .saturating_mul(PAGE_BYTES);
+            let piece = Cover::of(at, (end.min(most) - at) as usize);
+            at += piece.len as u64;
+            (piece.len > 0).then_some(piece)
+        })
+    }
+
     /// Where a page's bytes stand among those of its pages.
     pub(super) fn place(&self, page: u64) -> Range<usize> {
         let from = (page - self.pages.start) as usize * PAGE;
@@ -100,6 +113,19 @@ impl Cover {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_end_where_pages_do() {
+        let cover = Cover::of(512, 5 * PAGE);
+        let pieces: Vec<Cover> = cover.pieces(2).collect();
+        let ends = [
+            (512, 2 * PAGE - 512),
+            (2 * PAGE as u64, 2 * PAGE),
+            (4 * PAGE as u64, PAGE + 512),
+        ];
+        assert_eq!(pieces, ends.map(|(at, len)| Cover::of(at, len)));
+        assert_eq!(cover.pieces(u64::MAX).collect::<Vec<_>>(), [cover]);
+    }
 
     #[test]
     fn ranges_are_cut_where_objects_end() {

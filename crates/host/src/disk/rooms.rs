@@ -5,11 +5,15 @@ use std::cell::RefCell;
 
 use sublet_frontends::block::Buffer;
 
+use super::cover::PAGE;
+
 /// Rooms that are kept for later, at the most.
 const SPARE_MAX: usize = 8;
 
-/// Bytes of each of them: a request for less than whole pages touches few.
-const ROOM_BYTES: usize = 64 << 10;
+/// Pages of each of them: a request for less than whole pages touches few.
+pub(super) const ROOM_PAGES: u64 = 16;
+
+const ROOM_BYTES: usize = ROOM_PAGES as usize * PAGE;
 
 /// The rooms that nobody uses.
 pub(super) struct Rooms(RefCell<Vec<Buffer>>);

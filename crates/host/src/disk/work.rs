@@ -14,6 +14,7 @@ use super::cover::{Cover, PAGE, by_object, key};
 use super::engine::Haste;
 use super::floor::Floor;
 use super::reading::Ahead;
+use super::rooms::ROOM_PAGES;
 use super::swap::Swap;
 
 /// How often it is looked whether what was staged has been written.
@@ -22,8 +23,8 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Pages of one read or write of the backing, at the most.
 const RUN_MAX: u64 = 1024;
 
-/// Bytes that are made zero by writing them, at a time.
-const ZEROES: usize = 1 << 20;
+/// Pages that are made zero by writing them, at a time.
+const ZEROES_MAX: u64 = 256;
 
 /// Pages that swap is given as zeroes at once, at the most; of more its file system makes zeroes with one call.
 const STAGED_ZEROES_MAX: u64 = 256;
@@ -74,12 +75,29 @@ impl Floor {
             let (result, buffer) = self.fill(&cover, buffer, position).await;
             return Answer::of_io(result, buffer);
         }
-        let room = self.rooms.take(cover.bytes());
-        let (result, room) = self.fill(&cover, room, position).await;
-        let mut buffer = buffer;
-        buffer.copy_from_slice(&room[cover.within()]);
-        self.rooms.give_back(room);
-        Answer::of_io(result, buffer)
+        let (mut buffer, mut done) = (buffer, 0);
+        for piece in cover.pieces(self.room_pages()) {
+            let room = self.rooms.take(piece.bytes());
+            let position = position + (piece.pages.start - cover.pages.start);
+            let (result, room) = self.fill(&piece, room, position).await;
+            let bytes = &room[piece.within()];
+            buffer[done..done + bytes.len()].copy_from_slice(bytes);
+            done += bytes.len();
+            self.rooms.give_back(room);
+            if result.is_err() {
+                return Answer::of_io(result, buffer);
+            }
+        }
+        Answer::of_io(Ok(()), buffer)
+    }
+
+    /// Pages that are worked on in a room of their own, at the most: of swap as many as a room has that is there already, for
+    /// its requests allocate nothing.
+    fn room_pages(&self) -> u64 {
+        match self.disk.swap {
+            Some(_) => ROOM_PAGES,
+            None => RUN_MAX,
+        }
     }
 
     /// Reads the cover's pages into a buffer of just them: from memory, and what is not there from the backing.
@@ -210,8 +228,19 @@ impl Floor {
             let (result, buffer) = self.write_pages(&cover, buffer, lasting).await;
             return Answer::of_io(result, buffer);
         }
-        let change = |part: &mut [u8]| part.copy_from_slice(&buffer);
-        let result = self.write_part(&cover, lasting, change).await;
+        let mut result = Ok(());
+        let mut done = 0;
+        for piece in cover.pieces(self.room_pages()) {
+            let bytes = &buffer[done..done + piece.within().len()];
+            done += bytes.len();
+            // The last one's makes all of them last.
+            let lasting = lasting && done == buffer.len();
+            let change = |part: &mut [u8]| part.copy_from_slice(bytes);
+            result = self.write_part(&piece, lasting, change).await;
+            if result.is_err() {
+                break;
+            }
+        }
         Answer::of_io(result, buffer)
     }
 
@@ -226,7 +255,11 @@ impl Floor {
         let swap = self.disk.swap.as_ref();
         let _merging = swap.map(|swap| swap.merge(&cover.pages));
         let room = self.rooms.take(cover.bytes());
-        let (result, room) = match self.fill(cover, room, 0).await {
+        let filled = match cover.is_exact() {
+            true => (Ok(()), room),
+            false => self.fill(cover, room, 0).await,
+        };
+        let (result, room) = match filled {
             (Ok(()), mut room) => {
                 change(&mut room[cover.within()]);
                 self.write_pages(cover, room, lasting).await
@@ -451,18 +484,9 @@ impl Floor {
 
     /// Writes zeroes, pages held already.
     async fn write_zeroes_all(&self, range: Range<u64>) -> io::Result<()> {
-        let mut at = range.start;
-        while at < range.end {
-            let len = (range.end - at).min(ZEROES as u64) as usize;
-            let cover = Cover::of(at, len);
-            match cover.is_exact() {
-                true => {
-                    let room = Buffer::zeroed(cover.bytes());
-                    self.write_pages(&cover, room, false).await.0?;
-                }
-                false => self.write_part(&cover, false, |part| part.fill(0)).await?,
-            }
-            at += len as u64;
+        let len = (range.end - range.start) as usize;
+        for piece in Cover::of(range.start, len).pieces(self.room_pages().min(ZEROES_MAX)) {
+            self.write_part(&piece, false, |part| part.fill(0)).await?;
         }
         Ok(())
     }

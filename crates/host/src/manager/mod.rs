@@ -128,6 +128,7 @@ impl Manager {
         let ending = Arc::new(Ending::default());
         let (worker, end, interval) = (Arc::clone(&seat), Arc::clone(&ending), config.interval);
         let body = move || {
+            worker.decide();
             while !end.came_within(interval) {
                 worker.decide();
             }
@@ -154,6 +155,11 @@ impl Manager {
             ruling.policy = choice.make();
             ruling.choice = choice;
         }
+        self.seat.decide();
+    }
+
+    /// Decides at once: a tenant came.
+    pub fn look(&self) {
         self.seat.decide();
     }
 

@@ -43,7 +43,7 @@ impl Observer {
         let store = &premises.store;
         let figures = store.figures();
         let tenants = store.tenants();
-        let total = figures.limit - figures.index;
+        let total = figures.limit - figures.index - figures.reserve;
         let held: Bytes = tenants.iter().map(|tenant| tenant.held).sum();
         let snapshots = tenants
             .iter()
@@ -120,13 +120,13 @@ fn access(what: SampledUse) -> Access {
     }
 }
 
-/// A put of an item counts as failed when it was refused, or displaced another: else no target would ever
-/// grow.
+/// A put of an item counts as failed when it was refused, or displaced another of its tenant's: else no target would
+/// ever grow. What a tenant loses when it is shrunk is no want of its own.
 fn counts(premises: &Premises, figures: &TenantFigures) -> Counts {
     let items = premises.ledger.total(figures.id);
     let pages = &figures.pages.tally;
     let refused = items.store_no_memory.get();
-    let failed = (refused + figures.evictions).min(items.cmd_set.get());
+    let failed = (refused + figures.displaced).min(items.cmd_set.get());
     Counts {
         puts: items.cmd_set.get() + pages.puts,
         failed: failed + pages.puts - pages.puts_succeeded,

@@ -120,6 +120,7 @@ pub fn run(loaded: Loaded) -> Result<(), RunError> {
     let shelf = Shelf::open(&loaded, &premises)?;
     let config = loaded.config.clone();
     warn_of_orphans(&loaded);
+    warn_of_floors(&loaded.config);
     let groups: Vec<(Group, Vec<Listener>)> =
         services.iter().map(Service::group).zip(places).collect();
     let choice = config.policy.choice()?;
@@ -272,6 +273,18 @@ fn ender() -> Arc<serve::Asked> {
     Arc::new(|_| {
         let _ = signal_hook::low_level::raise(SIGTERM);
     })
+}
+
+/// Changes that were made live may have floors that do not fit beside each other.
+fn warn_of_floors(config: &Config) {
+    let floors = config
+        .tenants
+        .iter()
+        .filter_map(|tenant| tenant.settings.floor);
+    let together: Bytes = floors.sum();
+    if let Some(arena) = config.arena.ceiling.filter(|arena| *arena < together) {
+        tracing::warn!(%together, %arena, "the tenants' floors do not fit together, and each has a part of its own: `sublet tenants set NAME --floor` lowers one");
+    }
 }
 
 fn warn_of_orphans(loaded: &Loaded) {

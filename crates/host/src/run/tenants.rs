@@ -16,8 +16,8 @@ impl Daemon {
             floor: asked.floor.and_then(Limit::amount),
             ceiling: asked.ceiling.and_then(Limit::amount),
         };
-        self.check_grants(&granted)?;
         let _adding = self.shelf.adding.lock();
+        self.check_grants(&granted)?;
         let store = &self.premises.store;
         let refused = |source| Declined::Change {
             name: name.clone(),
@@ -38,6 +38,7 @@ impl Daemon {
                 return Err(error.into());
             }
         }
+        self.manager.look();
         tracing::info!(tenant = %name, "tenant added by its owner");
         self.tenant(name)
     }

@@ -260,6 +260,35 @@ fn a_tighter_cgroup_binds_and_its_old_file_pages_are_idle() {
     assert_eq!(decision.bound, Bound::Cgroup);
 }
 
+/// What it keeps free is little beside the host's reserve, and as much as it is to.
+#[test]
+fn a_small_cgroup_with_its_own_reserve_is_in_no_haste() {
+    let limit = Bytes::gib(2);
+    let mut figures = host_24gib().figures();
+    figures.cgroup = Some(CgroupFigures {
+        limit,
+        usage: limit - reserve_for(limit),
+        inactive_file: Bytes::ZERO,
+        refaults: 0,
+    });
+    let arena = Arena {
+        held: Bytes::gib(1),
+        cap: None,
+    };
+    let settings = Settings::default();
+    let (state, calm) = decide(&State::default(), &settings, &figures, arena);
+    assert_eq!(calm.release, None);
+    figures.at += secs(1);
+    let mut short = |bytes: Bytes| {
+        let usage = limit - reserve_for(limit) + bytes;
+        let cgroup = figures.cgroup.as_mut().expect("a cgroup");
+        cgroup.usage = usage;
+        decide(&state, &settings, &figures, arena).1.release
+    };
+    assert_eq!(short(Bytes::mib(100)), Some(ReleaseMode::Ordered));
+    assert_eq!(short(Bytes::mib(400)), Some(ReleaseMode::Fast));
+}
+
 #[test]
 fn a_cgroup_gets_back_the_file_pages_that_it_misses() {
     let mut figures = host_24gib().figures();

@@ -154,10 +154,12 @@ fn climb(mut balance: u64, seats: &[Seat], have: &mut [u64]) -> u64 {
     balance
 }
 
-/// Divides by claim what is left, as far as ceilings allow; where nobody has a claim, equally.
+/// Divides by claim what is left, as far as ceilings allow; where nobody has a claim who could have more, equally.
 fn spread(mut left: u64, seats: &[Seat], have: &mut [u64]) {
-    let nobody_claims = seats.iter().all(|seat| seat.claim.weight == 0);
     while left > 0 {
+        let open = seats.iter().zip(have.iter());
+        let mut open = open.filter(|(seat, have)| **have < seat.most);
+        let nobody_claims = open.all(|(seat, _)| seat.claim.weight == 0);
         let claim = |(seat, have): (&Seat, &u64)| {
             let weight = if nobody_claims { 1 } else { seat.claim.weight };
             Part {
@@ -190,6 +192,15 @@ mod tests {
         Curve {
             points: points.collect(),
         }
+    }
+
+    #[test]
+    fn what_no_claimant_may_have_goes_to_who_has_no_claim() {
+        let mut bounded = seat(1, &[]);
+        (bounded.most, bounded.start) = (50, 20);
+        let mut idle = seat(2, &[]);
+        idle.claim.weight = 0;
+        assert_eq!(divide(80, &[bounded, idle]), [50, 30]);
     }
 
     fn seat(id: u16, points: &[(u64, f64)]) -> Seat {

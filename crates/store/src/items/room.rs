@@ -40,6 +40,13 @@ enum Step {
     Hopeless,
 }
 
+/// Whose need of room it is, and whose items go for it.
+#[derive(Clone, Copy)]
+struct Need<'a> {
+    of: &'a Tenant,
+    giver: &'a Tenant,
+}
+
 impl Items {
     /// Whether a tenant can have so many blocks more at once.
     pub(crate) fn has_room(&self, tenant: &Tenant, blocks: u32) -> bool {
@@ -98,11 +105,12 @@ impl Items {
             return Room::Busy(giver);
         };
         let budget = 2 * self.arena.block_bytes() as u64;
-        let mut done = self.work(giver, &mut ring, me, now, budget, blocks);
+        let need = Need { of: tenant, giver };
+        let mut done = self.work(need, &mut ring, me, now, budget, blocks);
         if ring.blocks.is_empty() && done.blocks == 0 && self.evicts {
             // Nothing is full: what is open must do.
             giver.segments.close_all(&self.arena, &mut ring);
-            done = self.work(giver, &mut ring, me, now, u64::MAX, 1);
+            done = self.work(need, &mut ring, me, now, u64::MAX, 1);
         }
         self.arena.settle();
         let worked = done.worked > 0 && !done.stuck;
@@ -140,7 +148,7 @@ impl Items {
         let giver = self.giver(tenant, 1);
         if let Some(mut ring) = giver.segments.try_ring() {
             self.work(
-                giver,
+                Need { of: tenant, giver },
                 &mut ring,
                 me,
                 now,
@@ -162,15 +170,18 @@ impl Items {
 
     fn work(
         &self,
-        tenant: &Tenant,
+        need: Need<'_>,
         ring: &mut Ring,
         me: &PinSlot,
         now: Second,
         budget: u64,
         blocks: u32,
     ) -> Yield {
-        let mut hand = Hand::new(self, tenant, ring, me, now);
+        let mut hand = Hand::new(self, need.giver, ring, me, now);
         hand.evict(budget, blocks);
+        if need.giver.id == need.of.id {
+            need.of.tally.displaced.add(hand.done.items_lost);
+        }
         hand.done
     }
 }

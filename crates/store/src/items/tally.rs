@@ -9,7 +9,9 @@ use super::slot::Slot;
 pub(crate) struct Tally {
     /// Items evicted to make room.
     pub(crate) evictions: Count,
-    /// Of these, never hit.
+    /// Of these, evicted for an item that their own tenant stored.
+    pub(crate) displaced: Count,
+    /// Of all of them, never hit.
     pub(crate) evicted_unfetched: Count,
     /// Expired and flushed items whose memory was taken back.
     pub(crate) reclaimed: Count,

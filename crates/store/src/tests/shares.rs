@@ -72,3 +72,31 @@ fn an_idle_share_is_used_by_others_and_comes_back() {
     );
     assert_close(&push(&store, &[busy, idle], 50_000), &[100, 300]);
 }
+
+/// What the Memory Manager takes for a want of memory: items that went for items of their own tenant's.
+#[test]
+fn who_is_shrunk_or_gives_way_has_displaced_nothing() {
+    let (store, _) = store(200, true);
+    let (shrunk, putter) = (tenant(&store, "shrunk", 100), tenant(&store, "putter", 100));
+    let displaced = || {
+        store
+            .tenants()
+            .iter()
+            .map(|figures| figures.displaced)
+            .collect::<Vec<_>>()
+    };
+    push(&store, &[shrunk], 6000);
+    let alone = displaced();
+    assert!(alone[0] > 0, "its own puts took its own items' place");
+    let evicted = store.tenants()[0].evictions;
+    assert!(alone[0] <= evicted);
+
+    push(&store, &[putter], 300);
+    assert_eq!(displaced()[0], alone[0], "it gave way");
+    store.set_target(shrunk, Some(Bytes(10 * BLOCK as u64)));
+    let worker = store.worker().expect("a worker");
+    while worker.upkeep(NOW) {}
+    let figures = &store.tenants()[0];
+    assert!(figures.evictions > evicted, "it was shrunk");
+    assert_eq!(displaced()[0], alone[0]);
+}

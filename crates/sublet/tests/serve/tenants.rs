@@ -93,3 +93,19 @@ fn a_tenant_that_is_in_use_stays_and_one_is_not_added_twice() {
     folder.ask(&["tenants", "add", "vm", "--weight", "3"]);
     assert_eq!(names(&folder), ["default", "vm"]);
 }
+
+/// Each was granted while the other did not hold; both come back, and the daemon with them.
+#[test]
+fn floors_that_do_not_fit_together_keep_no_daemon_from_starting() {
+    let folder = Folder::new();
+    let daemon = folder.serve();
+    folder.ask(&["tenants", "add", "a", "--floor", "40MiB"]);
+    folder.ask(&["tenants", "set", "a", "--floor", "none", "--temporary"]);
+    folder.ask(&["tenants", "add", "b", "--floor", "40MiB"]);
+    assert_eq!(daemon.end().0, Some(0));
+    let again = folder.serve();
+    assert_eq!(names(&folder), ["a", "b", "default"]);
+    let (code, log) = again.end();
+    assert_eq!(code, Some(0));
+    assert!(log.contains("floors do not fit together"), "{log}");
+}
