@@ -496,8 +496,16 @@ impl Judge for Sums {
 /// Who is over its target is brought down within excess ÷ rate + 1 second (`contracts.md`).
 #[derive(Debug)]
 struct Obedience {
-    /// Since when each tenant is above its target, and when it must not be any more.
-    deadlines: Vec<Option<Moment>>,
+    debts: Vec<Debt>,
+}
+
+/// A tenant above its target.
+#[derive(Clone, Copy, Debug, Default)]
+struct Debt {
+    /// When it must not be above it any more.
+    deadline: Option<Moment>,
+    /// The largest target since then: one that sinks all the time is obeyed like one that stays.
+    most: u64,
 }
 
 /// A second for the tick at which the tier begins, beside the contract's own.
@@ -509,18 +517,22 @@ const GRANULE: u64 = 512;
 impl Obedience {
     fn of(tenants: usize) -> Obedience {
         Obedience {
-            deadlines: vec![None; tenants],
+            debts: vec![Debt::default(); tenants],
         }
     }
 
     fn look(&mut self, at: Moment, census: &Census) -> Option<Wrong> {
-        let tenants = (0u16..).zip(&census.tenants).zip(&mut self.deadlines);
-        for ((tenant, count), deadline) in tenants {
+        let tenants = (0u16..).zip(&census.tenants).zip(&mut self.debts);
+        for ((tenant, count), debt) in tenants {
             let (held, target) = (
                 count.held.0,
                 count.target.map_or(u64::MAX, |target| target.0),
             );
-            if is_late(deadline, at, held, target) {
+            debt.most = match debt.deadline {
+                Some(_) => debt.most.max(target),
+                None => target,
+            };
+            if is_late(&mut debt.deadline, at, held, debt.most) {
                 return Some(Wrong::OverTarget {
                     tenant,
                     held,
@@ -539,9 +551,9 @@ impl Judge for Obedience {
 
     fn hear(&mut self, at: Moment, happening: &Happening<'_>) -> Option<Wrong> {
         match happening {
-            // A new target gives a new deadline, lest one that sinks all the time is never reached in time.
-            Happening::Target(tenant, _) => {
-                self.deadlines[usize::from(tenant.0)] = None;
+            Happening::Target(tenant, target) => {
+                let debt = &mut self.debts[usize::from(tenant.0)];
+                debt.most = debt.most.max(target.map_or(u64::MAX, |target| target.0));
                 None
             }
             Happening::Counted(census) => self.look(at, census),
@@ -672,6 +684,18 @@ mod tests {
         let over = census(900, 900, 100, 100);
         let found = wrongs(&mut Obedience::of(1), &[Happening::Counted(&over); 5]);
         assert_eq!(found.len(), 1);
+        let sinks = [
+            Happening::Counted(&over),
+            Happening::Target(TenantId(0), Some(Pages(90))),
+        ];
+        let found = wrongs(&mut Obedience::of(1), &sinks.repeat(3));
+        assert_eq!(found.len(), 1, "a target that sinks all the time is one");
+        let rises = [
+            Happening::Counted(&over),
+            Happening::Target(TenantId(0), Some(Pages(900))),
+        ];
+        let found = wrongs(&mut Obedience::of(1), &rises.repeat(3));
+        assert!(found.is_empty(), "it was allowed that much meanwhile");
         let obeyed = census(600, 600, 400, 100);
         let found = wrongs(&mut Obedience::of(1), &[Happening::Counted(&obeyed); 5]);
         assert!(found.is_empty());

@@ -30,12 +30,7 @@ impl Spares {
 
     /// A buffer of `len` bytes, whatever they are.
     pub(crate) fn take(&mut self, len: usize) -> Buffer {
-        let spare = match len {
-            0 => return Buffer::default(),
-            1..=SMALL_BYTES => self.small.pop(),
-            ..=LARGE_BYTES => self.large.pop(),
-            _ => None,
-        };
+        let spare = self.shelf(len).and_then(|(shelf, _)| shelf.pop());
         let mut buffer = spare.unwrap_or_default();
         buffer.resize(len);
         buffer
@@ -43,14 +38,22 @@ impl Spares {
 
     /// Nobody needs it any more.
     pub(crate) fn give_back(&mut self, buffer: Buffer) {
-        let (shelf, most) = match buffer.made_for() {
-            0 => return,
-            1..=SMALL_BYTES => (&mut self.small, self.small_max),
-            ..=LARGE_BYTES => (&mut self.large, LARGE_MAX),
-            _ => return,
+        let Some((shelf, most)) = self.shelf(buffer.made_for()) else {
+            return;
         };
         if shelf.len() < most {
             shelf.push(buffer);
+        }
+    }
+
+    /// Where buffers of so many bytes are kept, and how many of them; nowhere where there is nothing to keep, or too much.
+    fn shelf(&mut self, bytes: usize) -> Option<(&mut Vec<Buffer>, usize)> {
+        if bytes == 0 || bytes > LARGE_BYTES {
+            None
+        } else if bytes <= SMALL_BYTES {
+            Some((&mut self.small, self.small_max))
+        } else {
+            Some((&mut self.large, LARGE_MAX))
         }
     }
 }

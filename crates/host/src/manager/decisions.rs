@@ -72,50 +72,68 @@ pub struct Decisions {
     bytes: u64,
     /// Since when nothing was forgotten, in Unix seconds.
     since: u64,
-    file: Option<File>,
 }
 
-impl Decisions {
-    /// A log that begins now, in Unix seconds; what is added goes to `file`, too, one JSON object a line.
-    pub fn new(now: u64, file: Option<&Path>) -> io::Result<Decisions> {
-        let open = |path| {
-            OpenOptions::new()
-                .create(true)
-                .append(true)
-                .mode(0o600)
-                .open(path)
-        };
-        Ok(Decisions {
-            made: VecDeque::new(),
-            bytes: 0,
-            since: now,
-            file: file.map(open).transpose()?,
+/// Where what is added is written down besides, one JSON object a line.
+pub struct LogFile {
+    file: File,
+    /// The last line could not be written.
+    is_ailing: bool,
+}
+
+impl LogFile {
+    /// Lines go behind what is there.
+    pub fn open(path: &Path) -> io::Result<LogFile> {
+        let file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .mode(0o600)
+            .open(path)?;
+        Ok(LogFile {
+            file,
+            is_ailing: false,
         })
     }
 
-    /// Adds what happened to a tenant.
-    pub fn add(&mut self, at: u64, policy: &'static str, tenant: &TenantName, what: Event) {
+    /// Writes a line; what cannot be written is told of once, and in memory still.
+    pub fn write(&mut self, line: &str) {
+        let written = self.file.write_all(line.as_bytes());
+        let was_ailing = std::mem::replace(&mut self.is_ailing, written.is_err());
+        if let (Err(error), false) = (written, was_ailing) {
+            tracing::error!(%error, "the decision log cannot be written; it goes on in memory");
+        }
+    }
+}
+
+impl Decisions {
+    /// A log that begins now, in Unix seconds.
+    pub fn new(now: u64) -> Decisions {
+        Decisions {
+            made: VecDeque::new(),
+            bytes: 0,
+            since: now,
+        }
+    }
+
+    /// Adds what happened to a tenant. Says it as a line of JSON.
+    pub fn add(
+        &mut self,
+        at: u64,
+        policy: &'static str,
+        tenant: &TenantName,
+        what: Event,
+    ) -> String {
         let made = Made {
             at,
             policy,
             tenant: tenant.clone(),
             what,
         };
-        self.write(&made);
+        let line = made.line();
         self.bytes += made.bytes();
         self.made.push_back(made);
         self.forget(at);
-    }
-
-    /// A file that cannot be written is not tried again.
-    fn write(&mut self, made: &Made) {
-        let Some(file) = &mut self.file else {
-            return;
-        };
-        if let Err(error) = file.write_all(made.line().as_bytes()) {
-            tracing::error!(%error, "the decision log cannot be written; it goes on in memory only");
-            self.file = None;
-        }
+        line
     }
 
     fn forget(&mut self, now: u64) {
@@ -164,7 +182,7 @@ mod tests {
     fn it_tells_what_was_decided_until_then_and_forgets_after_a_day() {
         let ann: TenantName = "ann".parse().expect("a name");
         let ben: TenantName = "ben".parse().expect("a name");
-        let mut log = Decisions::new(7, None).expect("no file");
+        let mut log = Decisions::new(7);
         log.add(100, "static-alloc", &ann, change(5));
         log.add(200, "static-alloc", &ben, change(6));
         log.add(300, "static-alloc", &ann, change(7));
@@ -185,7 +203,7 @@ mod tests {
     #[test]
     fn it_never_takes_more_than_its_bound() {
         let ann: TenantName = "ann".parse().expect("a name");
-        let mut log = Decisions::new(7, None).expect("no file");
+        let mut log = Decisions::new(7);
         for at in 0..200_000 {
             log.add(at / 100, "greedy", &ann, change(at));
         }
@@ -197,8 +215,9 @@ mod tests {
     fn a_file_gets_every_decision_as_a_line_of_json() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("decisions.jsonl");
-        let mut log = Decisions::new(0, Some(&path)).expect("a file");
-        log.add(
+        let mut log = Decisions::new(0);
+        let mut file = LogFile::open(&path).expect("a file");
+        let decided = log.add(
             1,
             "static-alloc",
             &"ann".parse().expect("a name"),
@@ -211,7 +230,8 @@ mod tests {
             cause: LossCause::GaveWay { gained: Pages(4) },
         };
         let ann = "ann".parse().expect("a name");
-        log.add(2, "weights", &ann, Event::Lost(loss));
+        let lost = log.add(2, "weights", &ann, Event::Lost(loss));
+        [decided, lost].iter().for_each(|line| file.write(line));
         let text = std::fs::read_to_string(&path).expect("written");
         let lines = text.lines().map(serde_json::from_str);
         let lines: Vec<serde_json::Value> = lines.collect::<Result<_, _>>().expect("JSON");

@@ -10,7 +10,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use sublet_frontends::memcached::serve::Premises;
@@ -18,7 +18,7 @@ use sublet_policy::catalogue::{Choice, ChoiceError};
 use sublet_policy::{Decision, Policy};
 use sublet_types::{Shrinking, Targets, TenantId, TenantName};
 
-pub use decisions::{Decisions, Event, Made};
+pub use decisions::{Decisions, Event, LogFile, Made};
 use losses::Losses;
 use snapshot::Observer;
 
@@ -91,6 +91,8 @@ struct Seat {
     premises: Premises,
     ruling: Mutex<Ruling>,
     decisions: Mutex<Decisions>,
+    /// Whoever waits for this holds nothing else: a file system may hang.
+    log_file: Option<Mutex<LogFile>>,
 }
 
 /// The policy in force.
@@ -110,6 +112,7 @@ impl Manager {
         config: &PolicyConfig,
         choice: Choice,
     ) -> io::Result<Manager> {
+        let log_file = config.log_file.as_deref().map(LogFile::open).transpose()?;
         premises.store.set_shrinking(config.shrinking);
         let seat = Arc::new(Seat {
             premises: premises.clone(),
@@ -120,10 +123,8 @@ impl Manager {
                 losses: Losses::default(),
                 targets: Targets::default(),
             }),
-            decisions: Mutex::new(Decisions::new(
-                unix_now(premises),
-                config.log_file.as_deref(),
-            )?),
+            decisions: Mutex::new(Decisions::new(unix_now(premises))),
+            log_file: log_file.map(Mutex::new),
         });
         let ending = Arc::new(Ending::default());
         let (worker, end, interval) = (Arc::clone(&seat), Arc::clone(&ending), config.interval);
@@ -175,11 +176,24 @@ impl Manager {
     }
 }
 
+/// How long the end waits for a decision that is under way. One that waits for its log file is left to that.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+const LOOK: Duration = Duration::from_millis(1);
+
 impl Drop for Manager {
     fn drop(&mut self) {
         self.ending.declare();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        let until = Instant::now() + PATIENCE;
+        while self
+            .thread
+            .as_ref()
+            .is_some_and(|thread| !thread.is_finished())
+        {
+            if Instant::now() >= until {
+                return;
+            }
+            thread::sleep(LOOK);
         }
     }
 }
@@ -187,6 +201,15 @@ impl Drop for Manager {
 impl Seat {
     /// Looks, decides, applies what changed, and writes it down.
     fn decide(&self) {
+        let lines = self.rule();
+        if let Some(file) = self.log_file.as_ref().filter(|_| !lines.is_empty()) {
+            let mut file = file.lock();
+            lines.iter().for_each(|line| file.write(line));
+        }
+    }
+
+    /// The same without writing it down: says what is to be written.
+    fn rule(&self) -> Vec<String> {
         let mut ruling = self.ruling.lock();
         let now = self.premises.clock.now();
         let snapshot = ruling.observer.look(&self.premises, now);
@@ -198,8 +221,9 @@ impl Seat {
         let changes = decision.explanations.iter().filter(|one| one.is_change());
         let changes = changes.map(|change| (change.id, Event::Decided(*change)));
         let lost = lost.into_iter().map(|(id, loss)| (id, Event::Lost(loss)));
-        self.write_down(policy, lost.chain(changes));
+        let lines = self.remember(policy, lost.chain(changes));
         ruling.targets = decision.targets;
+        lines
     }
 
     fn apply(&self, decision: &Decision) {
@@ -209,10 +233,15 @@ impl Seat {
         }
     }
 
-    fn write_down(&self, policy: &'static str, events: impl Iterator<Item = (TenantId, Event)>) {
+    /// Says what happened as lines.
+    fn remember(
+        &self,
+        policy: &'static str,
+        events: impl Iterator<Item = (TenantId, Event)>,
+    ) -> Vec<String> {
         let mut events = events.peekable();
         if events.peek().is_none() {
-            return;
+            return Vec::new();
         }
         let figures = self.premises.store.tenants().into_iter();
         let names: HashMap<TenantId, TenantName> = figures
@@ -220,11 +249,11 @@ impl Seat {
             .collect();
         let unix = unix_now(&self.premises);
         let mut decisions = self.decisions.lock();
-        for (id, event) in events {
-            if let Some(name) = names.get(&id) {
-                decisions.add(unix, policy, name, event);
-            }
-        }
+        let told = |(id, event)| {
+            let name = names.get(&id)?;
+            Some(decisions.add(unix, policy, name, event))
+        };
+        events.filter_map(told).collect()
     }
 }
 
