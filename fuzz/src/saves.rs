@@ -6,7 +6,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use sublet_store::{
-    PageSettings, RestoreError, SaveFacts, SavedPool, Spill, Store, StoreSettings, Worker,
+    PageSettings, RestoreError, RestoredPools, SaveFacts, SavedPool, Spill, Store, StoreSettings, Worker,
 };
 use sublet_types::{Bytes, Second, TenantId, TenantSettings, Weight};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
@@ -111,7 +111,7 @@ fn save_again(worker: &Worker, tenant: TenantId, facts: &SaveFacts) {
 fn restored(worker: &Worker, tenant: TenantId, file: &[u8]) -> Result<Vec<SavedPool>, RestoreError> {
     let spill: &mut dyn FnMut(&SavedPool) -> Option<Arc<dyn Spill>> =
         &mut |_| Some(Arc::new(Memory::default()));
-    let made = worker.restore(tenant, file, NOW, spill)?;
+    let made = worker.restore(tenant, file, NOW, RestoredPools::All, spill)?;
     Ok(made.into_iter().map(|(pool, _)| pool).collect())
 }
 

@@ -3,6 +3,9 @@
 //! A pool has a file of its own in the tenant's spill folder: preallocated, so that a page that was accepted
 //! always finds its place; for the daemon's eyes only; locked, so that no second daemon takes it; and gone
 //! with its pool, for nobody else can make sense of it.
+//!
+//! The kernel says that a page is written when it has taken it, and may fail to write it later. So a checksum of what was
+//! written stays in memory: what a disk has lost is an error, never another page.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -11,9 +14,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use sublet_frontends::ring::Spills;
 use sublet_store::Spill;
 use sublet_types::{Bytes, PAGE_BYTES};
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::headroom;
 use crate::observe::Seldom;
@@ -44,6 +49,9 @@ impl SpillFolder {
         if free < size {
             tracing::warn!(folder = %folder.display(), %free, spill_size = %size, "no persistent pool can be made: its spill file has no room");
         }
+        if is_memory(folder)? {
+            tracing::warn!(folder = %folder.display(), "the spill folder is on a file system in memory: what memory has no place for takes memory there");
+        }
         for left in fs::read_dir(folder)? {
             remove_if_left(&left?.path());
         }
@@ -52,6 +60,13 @@ impl SpillFolder {
             size,
         })
     }
+}
+
+/// Whether what is written there stays in memory, or goes to the swap device.
+fn is_memory(folder: &Path) -> io::Result<bool> {
+    const RAMFS_MAGIC: i64 = 0x8584_58f6;
+    let system = rustix::fs::statfs(folder)?;
+    Ok(matches!(system.f_type, libc::TMPFS_MAGIC | RAMFS_MAGIC))
 }
 
 const SUFFIX: &str = "spill";
@@ -87,19 +102,13 @@ impl SpillFolder {
     fn new_file(&self) -> io::Result<Arc<dyn Spill>> {
         // Its pool's pages are lost with the daemon.
         headroom::stay_alive();
-        let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{}-{number}.{SUFFIX}", std::process::id());
-        let path = self.folder.join(name);
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)?;
+        let (file, path) = self.new_name()?;
+        let slots = slots(self.size);
         let spill = SpillFile {
             file,
             path,
             size: self.size,
+            sums: Mutex::new(vec![0; slots as usize]),
         };
         if !lock(&spill.file)? {
             return Err(io::ErrorKind::ResourceBusy.into());
@@ -107,6 +116,29 @@ impl SpillFolder {
         reserve(&spill.file, self.size.0)?;
         Ok(Arc::new(spill))
     }
+
+    /// A file that nobody else has, a daemon of another container neither, which may have the same number as this one.
+    fn new_name(&self) -> io::Result<(File, PathBuf)> {
+        loop {
+            let number = MADE.fetch_add(1, Ordering::Relaxed);
+            let name = format!("{}-{number}.{SUFFIX}", std::process::id());
+            let path = self.folder.join(name);
+            let made = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&path);
+            match made {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => return Ok((made?, path)),
+            }
+        }
+    }
+}
+
+fn slots(size: Bytes) -> u32 {
+    u32::try_from(size.0 / PAGE_BYTES).unwrap_or(u32::MAX)
 }
 
 /// The spill file of one pool.
@@ -115,14 +147,17 @@ struct SpillFile {
     file: File,
     path: PathBuf,
     size: Bytes,
+    /// Of what was written to each slot last. The kernel gives memory for those that were.
+    sums: Mutex<Vec<u32>>,
 }
 
 impl Spill for SpillFile {
     fn slots(&self) -> u32 {
-        u32::try_from(self.size.0 / PAGE_BYTES).unwrap_or(u32::MAX)
+        slots(self.size)
     }
 
     fn write(&self, slot: u32, page: &[u8]) -> io::Result<()> {
+        self.sums.lock()[slot as usize] = sum(page);
         let written = self.file.write_all_at(page, u64::from(slot) * PAGE_BYTES);
         self.told(
             written,
@@ -131,9 +166,25 @@ impl Spill for SpillFile {
     }
 
     fn read(&self, slot: u32, page: &mut [u8]) -> io::Result<()> {
+        let written = || self.sums.lock()[slot as usize];
+        let expected = written();
         let read = self.file.read_exact_at(page, u64::from(slot) * PAGE_BYTES);
+        let read = read.and_then(|()| match sum(page) == expected {
+            true => Ok(()),
+            false => Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "what is there is not what was written; the disk may be failing",
+            )),
+        });
+        if written() != expected {
+            return read; // written anew meanwhile: nobody wants what was there before
+        }
         self.told(read, "a page cannot be read from its spill file")
     }
+}
+
+fn sum(page: &[u8]) -> u32 {
+    xxh3_64(page) as u32
 }
 
 /// A disk that fails is told of, but not for each page.
@@ -181,6 +232,51 @@ mod tests {
         );
         drop(spill);
         assert_eq!(files().count(), 0);
+    }
+
+    #[test]
+    fn a_folder_in_memory_is_known() {
+        assert!(is_memory(Path::new("/dev/shm")).expect("there"));
+        assert!(!is_memory(Path::new("/proc")).expect("there"));
+    }
+
+    /// A disk that took a page and lost it, as one does that fails after the kernel has said that the page is written.
+    #[test]
+    fn what_a_disk_has_lost_is_an_error() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let spills = SpillFolder::open(folder.path(), Bytes::mib(1)).expect("opened");
+        let spill = spills.make().expect("made");
+        spill.write(3, &[7; 4096]).expect("written");
+        spill.write(4, &[8; 4096]).expect("written");
+        let path = fs::read_dir(folder.path())
+            .expect("a folder")
+            .flatten()
+            .next();
+        let behind = File::options()
+            .write(true)
+            .open(path.expect("a file").path());
+        let behind = behind.expect("opened");
+        let mut page = [0; 4096];
+        for lost in [[0; 4096], [8; 4096]] {
+            behind.write_all_at(&lost, 3 * 4096).expect("written");
+            let error = spill.read(3, &mut page).expect_err("another page");
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        }
+        spill.read(4, &mut page).expect("read");
+        assert_eq!(page, [8; 4096]);
+    }
+
+    /// Two daemons in containers may be the first process of each.
+    #[test]
+    fn a_name_that_is_taken_is_passed_over() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let spills = SpillFolder::open(folder.path(), Bytes::mib(1)).expect("opened");
+        let next = MADE.load(Ordering::Relaxed);
+        for number in next..next + 100 {
+            let name = format!("{}-{number}.{SUFFIX}", std::process::id());
+            fs::write(folder.path().join(name), b"").expect("written");
+        }
+        assert!(spills.make().is_ok());
     }
 
     /// Another tenant's file, and another daemon's.

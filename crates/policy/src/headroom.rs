@@ -374,8 +374,8 @@ impl<'a> View<'a> {
 
     /// So soon that at most a quarter of what is left can be gone by then.
     fn poll_again_in(&self, arena_max: Bytes) -> Duration {
-        let nothing_to_give = self.arena.held.min(arena_max) <= self.settings.floor;
-        if nothing_to_give {
+        let has_nothing_to_give = arena_max <= self.settings.floor;
+        if has_nothing_to_give {
             return POLL_MAX;
         }
         let quarter = Bytes(self.left.0 / 4);

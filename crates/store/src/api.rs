@@ -135,7 +135,7 @@ pub trait Spill: Send + Sync {
     /// How many pages fit.
     fn slots(&self) -> u32;
 
-    /// Writes a page. When this returns well, a read of the slot gives these bytes.
+    /// Writes a page. When this returns well, a read of the slot gives these bytes or fails.
     fn write(&self, slot: u32, page: &[u8]) -> std::io::Result<()>;
 
     /// Reads a page.
@@ -151,6 +151,15 @@ pub struct SavedPool {
     pub flags: PoolFlags,
     /// Its name, if it is shared.
     pub shared: Option<SharedName>,
+}
+
+/// Which pools of a save file are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestoredPools {
+    /// All of them; those that are shared are joined.
+    All,
+    /// Those that have pages.
+    Persistent,
 }
 
 /// What the owner of the host granted a tenant when it was saved.
@@ -402,7 +411,9 @@ pub enum TenantError {
     #[error("no such tenant")]
     Unknown,
     /// The table is full.
-    #[error("{0} tenants are the most a daemon serves")]
+    #[error(
+        "{0} tenants are the most a daemon serves; those removed since it started count until it starts again"
+    )]
     TooMany(usize),
     /// A floor above the ceiling.
     #[error("the floor is above the ceiling")]

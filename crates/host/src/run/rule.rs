@@ -42,10 +42,12 @@ impl Daemon {
         Ok(self.policies())
     }
 
-    /// What was decided about a tenant until then, the latest first.
+    /// What was decided about a tenant until then, the latest first. Of one that was removed as long as the log has it.
     pub fn explain(&self, name: &TenantName, until: u64) -> Result<Explained, Declined> {
-        self.tenant(name)?;
         let (decisions, since) = self.manager.decisions(name, until, TOLD_MAX);
+        if decisions.is_empty() {
+            self.tenant(name)?;
+        }
         Ok(Explained {
             version: VERSION,
             since: Some(since),

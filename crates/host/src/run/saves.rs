@@ -16,13 +16,18 @@ use sublet_client::messages::{
     VERSION,
 };
 use sublet_frontends::ring::serve::Group;
-use sublet_store::{RestoreError, SavedGrants, SavedPool, Spill, TooManyWorkers, Worker};
+use sublet_store::{
+    RestoreError, RestoredPools, SavedGrants, SavedPool, Spill, TooManyWorkers, Worker,
+};
 use sublet_types::{Bytes, PAGE_BYTES, PoolId, TenantId, TenantName, TenantSettings};
 
 use super::daemon::{Daemon, Declined};
 
 /// What a page takes in a save file beside its bytes.
 const PAGE_EXTRA_BYTES: u64 = 33;
+
+/// Pools of a save file, and those that stand for them now.
+type Restored = Vec<(SavedPool, PoolId)>;
 
 /// Read or written at once.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -237,25 +242,30 @@ impl Daemon {
         if facts.pools.iter().any(|pool| pool.flags.persistent) && rings.settings.spill.is_none() {
             return Err(SaveError::NoSpill(name.clone()).into());
         }
-        let before = grants_of(&self.premises.store.tenant_figures(id).settings);
-        if asked.grants == Grants::Saved {
-            self.grant(name, facts.grants)?;
-        }
-        let mut unmade = None;
-        let mut spill = |pool: &SavedPool| spill_for(&rings, pool, &mut unmade);
         let now = self.premises.clock.now();
-        let restored = worker.restore(id, counted(&file, &done), now, &mut spill);
-        if restored.is_err() && asked.grants == Grants::Saved {
-            self.grant(name, before)?;
+        let restore = || {
+            let (mut unmade, wanted) = (None, RestoredPools::Persistent);
+            let mut spill = |pool: &SavedPool| spill_for(&rings, pool, &mut unmade);
+            let restored = worker.restore(id, counted(&file, &done), now, wanted, &mut spill);
+            restored.map_err(|source| match unmade {
+                Some(source) => SaveError::Spill {
+                    name: name.clone(),
+                    source,
+                },
+                None => refused(source),
+            })
+        };
+        let undo = |restored: Restored| {
+            for (_, pool) in restored {
+                worker.destroy_pool(id, pool, now);
+            }
+        };
+        let grants = (asked.grants == Grants::Saved).then_some(facts.grants);
+        let restored = self.granted(name, id, grants, restore, undo)?;
+        let pools = restored.len() as u64;
+        for (saved, pool) in restored {
+            rings.restored.add(pool, saved.flags);
         }
-        let restored = restored.map_err(|source| match unmade {
-            Some(source) => SaveError::Spill {
-                name: name.clone(),
-                source,
-            },
-            None => refused(source),
-        })?;
-        let pools = self.let_wait(&worker, id, &rings, restored);
         tracing::info!(tenant = %name, file = %path.display(), pages = facts.pages, "tenant restored");
         Ok(CopyReport {
             version: VERSION,
@@ -270,14 +280,48 @@ impl Daemon {
         })
     }
 
-    /// Grants a tenant something, as its owner would: it lasts.
-    fn grant(&self, name: &TenantName, grants: SavedGrants) -> Result<(), Declined> {
+    /// Restores a tenant with what a file grants it, and keeps that if pages came back; else the tenant has what it had
+    /// before, unless its owner gave it something else meanwhile.
+    fn granted(
+        &self,
+        name: &TenantName,
+        id: TenantId,
+        grants: Option<SavedGrants>,
+        restore: impl FnOnce() -> Result<Restored, SaveError>,
+        undo: impl FnOnce(Restored),
+    ) -> Result<Restored, Declined> {
+        let Some(grants) = grants else {
+            return Ok(restore()?);
+        };
+        let has_now = || grants_of(&self.premises.store.tenant_figures(id).settings);
+        let before = has_now();
+        self.grant(name, grants, Lasts::UntilRestart)?;
+        let restored = restore().map_err(Declined::from).and_then(|restored| {
+            match self.grant(name, grants, Lasts::Always) {
+                Ok(()) => Ok(restored),
+                Err(declined) => {
+                    undo(restored);
+                    Err(declined)
+                }
+            }
+        });
+        if restored.is_err()
+            && has_now() == grants
+            && let Err(error) = self.grant(name, before, Lasts::UntilRestart)
+        {
+            tracing::warn!(tenant = %name, %error, "a tenant that was not restored keeps what the file grants it");
+        }
+        restored
+    }
+
+    /// Grants a tenant something, as its owner would.
+    fn grant(&self, name: &TenantName, grants: SavedGrants, lasts: Lasts) -> Result<(), Declined> {
         let limit = |amount: Option<Bytes>| amount.map_or(Limit::None, Limit::Of);
         let change = ChangeTenant {
             weight: Some(grants.weight),
             floor: Some(limit(grants.floor)),
             ceiling: Some(limit(grants.ceiling)),
-            lasts: Lasts::Always,
+            lasts,
         };
         self.change_tenant(name, &change).map(drop)
     }
@@ -293,26 +337,6 @@ impl Daemon {
             }
         }
         self.tenant(name)
-    }
-
-    /// Keeps the persistent pools for their programs, and ends the others: these hold nothing.
-    fn let_wait(
-        &self,
-        worker: &Worker,
-        id: TenantId,
-        rings: &Group,
-        restored: Vec<(SavedPool, PoolId)>,
-    ) -> u64 {
-        let mut waiting = 0;
-        for (saved, pool) in restored {
-            if saved.flags.persistent {
-                rings.restored.add(pool, saved.flags);
-                waiting += 1;
-            } else {
-                worker.destroy_pool(id, pool, self.premises.clock.now());
-            }
-        }
-        waiting
     }
 
     /// The rings of a tenant to which pages may come back.

@@ -230,6 +230,26 @@ fn with_nothing_to_give_there_is_no_haste() {
 }
 
 #[test]
+fn an_empty_arena_that_may_fill_at_any_moment_is_looked_after_like_a_full_one() {
+    let memory = Bytes::gib(24);
+    let left = reserve_for(memory) + Bytes::mib(512);
+    let mut control = Loop::new(Settings::default(), Host::new(memory, memory - left));
+    for taken in [0, 0, 32] {
+        control.host.held = Bytes::ZERO;
+        control.host.programs += Bytes::mib(taken);
+        control.step();
+    }
+    control.host.held = Bytes::ZERO;
+    let decision = control.step();
+    assert!(decision.arena_max > Bytes::ZERO);
+    assert!(
+        decision.poll_again_in <= POLL_MOVING,
+        "{:?}",
+        decision.poll_again_in
+    );
+}
+
+#[test]
 fn a_hold_caps_the_arena_to_the_byte_and_growth_follows_it() {
     let mut control = Loop::new(Settings::default(), host_24gib());
     let before = control.run(secs(1)).arena_max;

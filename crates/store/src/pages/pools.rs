@@ -15,12 +15,16 @@ pub(super) const POOLS_MAX: usize = 16 << 10;
 pub(crate) struct Pools {
     places: Box<[Place]>,
     vacant: Mutex<Vec<u32>>,
+    /// Pools that were made, ever.
+    made: AtomicU64,
 }
 
 /// A place in the table.
 struct Place {
     /// Generation, tenant and flags in one word, so that a look at it is never half old.
     word: AtomicU64,
+    /// Which of all pools that were made it is. Places are used again, so that they say nothing of that.
+    made: AtomicU64,
     /// The pool itself: another place, for a handle on a shared pool.
     base: AtomicU32,
     space: RwLock<Option<Arc<Space>>>,
@@ -71,12 +75,14 @@ impl Pools {
     pub(crate) fn new() -> Pools {
         let place = |_| Place {
             word: AtomicU64::new(0),
+            made: AtomicU64::new(0),
             base: AtomicU32::new(0),
             space: RwLock::new(None),
         };
         Pools {
             places: (0..POOLS_MAX).map(place).collect(),
             vacant: Mutex::new((0..POOLS_MAX as u32).rev().collect()),
+            made: AtomicU64::new(0),
         }
     }
 
@@ -92,6 +98,8 @@ impl Pools {
         let place = &self.places[slot as usize];
         *place.space.write() = space;
         place.base.store(base.unwrap_or(slot), Ordering::Relaxed);
+        let made = self.made.fetch_add(1, Ordering::Relaxed);
+        place.made.store(made, Ordering::Relaxed);
         let generation = (place.word.load(Ordering::Relaxed) >> 32) as u32;
         place
             .word
@@ -172,14 +180,16 @@ impl Pools {
         self.places[base as usize].space.read().clone()
     }
 
-    /// Every living pool of a tenant, handles on shared ones among them.
+    /// Every living pool of a tenant, handles on shared ones among them, in the order in which they were made.
     pub(crate) fn of_tenant(&self, tenant: TenantId) -> Vec<(PoolId, Pool)> {
         let ids = self.places.iter().enumerate().map(|(slot, place)| PoolId {
             slot: slot as u32,
             generation: (place.word.load(Ordering::Acquire) >> 32) as u32,
         });
-        ids.filter_map(|id| Some((id, self.check(id, tenant)?)))
-            .collect()
+        let own = ids.filter_map(|id| Some((id, self.check(id, tenant)?)));
+        let mut own: Vec<(PoolId, Pool)> = own.collect();
+        own.sort_by_key(|(id, _)| self.places[id.slot as usize].made.load(Ordering::Relaxed));
+        own
     }
 }
 

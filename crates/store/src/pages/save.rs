@@ -3,7 +3,7 @@
 //! ```text
 //!  head      "SUBLETPG" version:u32 page_bytes:u32 frozen:u8 eviction:u8
 //!            weight:u32 floor:u64 ceiling:u64 pools:u32                             (2⁶⁴ − 1: none)
-//!  pools     number:u32 flags:u8 shared:u128                                        (each)
+//!  pools     number:u32 flags:u8 shared:u128                       (each, in the order of their making)
 //!  head sum  xxh3-128 of all that came before
 //!  pages     'P' number:u32 object:u64 index:u32 page… xxh3-128 of these            (each)
 //!  end       'E' pages:u64 xxh3-128 of every sum before, in their order
@@ -418,11 +418,7 @@ impl Pages {
             },
             pools: pools
                 .iter()
-                .map(|(id, pool)| SavedPool {
-                    number: id.slot,
-                    flags: pool.flags,
-                    shared: self.shared_name(*id),
-                })
+                .filter_map(|(id, pool)| self.saved_as(*id, pool.flags))
                 .collect(),
         };
         let mut saver = Saver::begin(Patient { out, aside }, &head)?;
@@ -453,6 +449,17 @@ impl Pages {
             }
         }
         saver.end()
+    }
+
+    /// A pool as a file knows it. Nothing of a shared one that is no sharer's: its pages are nobody's to take along, and
+    /// who leaves it meanwhile has no more part in it.
+    fn saved_as(&self, id: PoolId, flags: PoolFlags) -> Option<SavedPool> {
+        let shared = self.shared_name(id);
+        (flags.shared == shared.is_some()).then_some(SavedPool {
+            number: id.slot,
+            flags,
+            shared,
+        })
     }
 
     /// The keys of a shard for which `is_wanted`.

@@ -27,8 +27,8 @@ impl Worker {
         check_save(input, self.store().pages.page_bytes())
     }
 
-    /// Makes the pools of a save file for a tenant, with all their pages. `spill` gives the file of a persistent one.
-    /// Returns each pool of the file and the one that stands for it now. What the tenant was granted is left to the owner
+    /// Makes the pools of a save file for a tenant, or some of them, with all their pages. `spill` gives the file of a
+    /// persistent one. Returns each such pool of the file and the one that stands for it now. What the tenant was granted is left to the owner
     /// of the host, see [`check_save`](Worker::check_save).
     ///
     /// # Errors
@@ -39,13 +39,16 @@ impl Worker {
         tenant: TenantId,
         input: impl Read,
         now: Second,
+        wanted: RestoredPools,
         spill: &mut dyn FnMut(&SavedPool) -> Option<Arc<dyn Spill>>,
     ) -> Result<Vec<(SavedPool, PoolId)>, RestoreError> {
         let page_bytes = self.store().pages.page_bytes();
         let (mut loader, head) = Loader::begin(input, page_bytes)?;
+        let is_wanted = |pool: &&SavedPool| wanted == RestoredPools::All || pool.flags.persistent;
+        let pools: Vec<SavedPool> = head.pools.iter().filter(is_wanted).copied().collect();
         let mut made = Vec::new();
         let result = self
-            .make_pools(tenant, &head.pools, spill, &mut made)
+            .make_pools(tenant, &pools, spill, &mut made)
             .and_then(|pools| self.load_pages(tenant, &mut loader, &head, &pools, now));
         if let Err(error) = result {
             for (_, pool) in made {

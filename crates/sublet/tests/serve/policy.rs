@@ -90,3 +90,20 @@ fn a_tenant_that_gave_way_is_told_to_whom_and_since_when() {
     assert_eq!(cells[4], "20480", "puts: {row}");
     assert!(cells[5].parse::<u64>().expect("failed") > 0, "{row}");
 }
+
+#[test]
+fn what_was_decided_about_a_tenant_is_told_when_it_is_gone() {
+    let folder = Folder::new();
+    let _daemon = folder.serve_config("[policy]\nname = \"static-alloc\"\n");
+    folder.ask(&["tenants", "add", "guest"]);
+    let explain = |name| folder.sublet(&["policy", "explain", "--tenant", name]);
+    let told = |name| String::from_utf8_lossy(&explain(name).stdout).into_owned();
+    let begun = Instant::now();
+    while !told("guest").contains("static-alloc") {
+        assert!(begun.elapsed() < Duration::from_secs(10), "nothing is told");
+        thread::sleep(Duration::from_millis(100));
+    }
+    folder.ask(&["tenants", "remove", "guest"]);
+    assert!(told("guest").contains("static-alloc"), "{}", told("guest"));
+    assert!(!explain("nobody").status.success());
+}

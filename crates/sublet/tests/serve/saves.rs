@@ -17,9 +17,13 @@ const PAGES: u32 = 700;
 
 /// A daemon whose tenant `web` has a ring and a spill folder; `bare` has only a ring, `wiki` has none.
 fn start(folder: &Folder) -> Daemon {
+    start_with(folder, "8MiB")
+}
+
+fn start_with(folder: &Folder, spill_size: &str) -> Daemon {
     let shown = |name: &str| folder.path(name).display().to_string();
     folder.serve_config(&format!(
-        "[tenants.web]\nlisten = [\"ring:{}\"]\nspill = \"{}\"\nspill_size = \"8MiB\"\n\
+        "[tenants.web]\nlisten = [\"ring:{}\"]\nspill = \"{}\"\nspill_size = \"{spill_size}\"\n\
          [tenants.bare]\nlisten = [\"ring:{}\"]\n\
          [tenants.wiki]\nlisten = [\"tcp:127.0.0.1:0\"]\n",
         shown("ring"),
@@ -139,6 +143,29 @@ fn grants_are_restored_unless_they_are_to_be_kept() {
     to.ask(&["tenants", "thaw", "web"]);
     to.ask(&["tenants", "restore", "web", said(&file)]);
     assert_eq!(weight(), 150);
+}
+
+/// A restore that fails when pages were made already leaves what was kept as it was, and what was not kept besides.
+#[test]
+fn a_restore_that_finds_no_place_grants_nothing() {
+    let (from, to) = (Folder::new(), Folder::new());
+    let _from = start(&from);
+    let _pages = with_pages(&from);
+    let file = from.path("web.save");
+    from.ask(&["tenants", "set", "web", "--weight", "150"]);
+    from.ask(&["tenants", "save", "web", said(&file)]);
+    let _to = start_with(&to, "2MiB");
+    to.ask(&["tenants", "set", "web", "--weight", "30"]);
+    to.ask(&["tenants", "set", "web", "--weight", "40", "--temporary"]);
+    let live = || std::fs::read_to_string(to.path("state/live.toml")).expect("what is kept");
+    let before = live();
+    let why = refused(&to, 1, &["tenants", "restore", "web", said(&file)]);
+    assert!(why.contains("spill"), "{why}");
+    assert_eq!(live(), before);
+    let web = "web".parse().expect("a name");
+    let status = to.admin().tenant(&web).expect("a status");
+    assert_eq!(status.weight.0, 40);
+    assert_eq!(status.ring.expect("it has a ring").pools_waiting, 0);
 }
 
 #[test]

@@ -569,7 +569,8 @@ impl World {
             disks.last().cloned().map(|disk| disk as Arc<dyn Spill>)
         };
         let worker = &self.clients[0].worker;
-        let restored = worker.restore(self.tenants[tenant], &file.bytes[..], NOW, &mut spill);
+        let (id, all) = (self.tenants[tenant], RestoredPools::All);
+        let restored = worker.restore(id, &file.bytes[..], NOW, all, &mut spill);
         match restored {
             Ok(pools) => {
                 let is_refused = self.frozen[tenant] && !file.pages.is_empty();

@@ -19,7 +19,7 @@ fn restore(bytes: &[u8]) -> (Arc<Store>, TenantId, Restored) {
     let ann = tenant(&store, "ann", 100);
     let worker = store.worker().expect("a worker");
     let mut spill = |_: &SavedPool| Some(Disk::new(4096) as Arc<dyn Spill>);
-    let restored = worker.restore(ann, bytes, NOW, &mut spill);
+    let restored = worker.restore(ann, bytes, NOW, RestoredPools::All, &mut spill);
     (store, ann, restored)
 }
 
@@ -67,7 +67,7 @@ fn r_m2_b2_every_page_comes_back_exactly_once() {
     let (store, ann) = small_store();
     let worker = store.worker().expect("a worker");
     let mut spill = |_: &SavedPool| Some(Disk::new(PAGES_MAX as usize) as Arc<dyn Spill>);
-    let restored = worker.restore(ann, &bytes[..], NOW, &mut spill);
+    let restored = worker.restore(ann, &bytes[..], NOW, RestoredPools::All, &mut spill);
     let restored = restored.expect("restored");
     assert_eq!(restored.len(), counts.len());
     for ((pool, id), count) in restored.into_iter().zip(counts) {
@@ -148,7 +148,7 @@ fn settings_come_back(saved: &[u8], frozen: bool) {
     allow_sharing(&store, ann);
     let worker = store.worker().expect("a worker");
     let mut spill = |_: &SavedPool| Some(Disk::new(4096) as Arc<dyn Spill>);
-    let restored = worker.restore(ann, saved, NOW, &mut spill);
+    let restored = worker.restore(ann, saved, NOW, RestoredPools::All, &mut spill);
     let pools = restored.expect("restored");
     let promised: Vec<_> = pools.iter().map(|(p, _)| (p.flags, p.shared)).collect();
     let shared = PoolFlags {
@@ -165,6 +165,61 @@ fn settings_come_back(saved: &[u8], frozen: bool) {
     let saved_again = save(&again);
     assert_eq!(saved_again[..42], saved[..42]);
     assert_eq!(saved_again.len(), saved.len());
+}
+
+/// M2: pools come in the order in which their program made them, which is how it finds them again, wherever in the table
+/// they were.
+#[test]
+fn r_m2_pools_come_back_in_the_order_of_their_making() {
+    let (store, _) = store(64, 2);
+    let ann = tenant(&store, "ann", 100);
+    let made = || Client::new(&store, ann, PERSISTENT);
+    let passing = made();
+    let pools = [made(), {
+        passing.worker.destroy_pool(ann, passing.pool, NOW);
+        made()
+    }];
+    assert!(pools[1].pool.slot < pools[0].pool.slot, "in its place");
+    for (pool, content) in pools.iter().zip([1, 2]) {
+        pool.put(1, 1, content);
+    }
+    let (store, ann, restored) = restore(&save(&pools[0]));
+    for ((_, pool), content) in restored.expect("restored").iter().zip([1, 2]) {
+        assert_eq!(Client::of(&store, ann, *pool).get(1, 1), Some(content));
+    }
+}
+
+/// M2: the tenant that a shared pool is charged to takes none of it along, and its own pages come back.
+#[test]
+fn r_m2_a_shared_pool_is_not_its_account_s() {
+    let client = with_pages(5);
+    let store = Arc::clone(client.worker.store());
+    let ben = tenant(&store, "ben", 100);
+    store
+        .allow_sharing(NAME, client.tenant, vec![ben])
+        .expect("allowed");
+    let sharer = Client::of(&store, ben, store.join_pool(ben, NAME).expect("a sharer"));
+    assert!(sharer.put(1, 1, 1).is_stored());
+    let (_, _, restored) = restore(&save(&client));
+    assert_eq!(restored.expect("restored").len(), 1);
+}
+
+/// A sharer may not be one where its pages come back, and is not to be taken for one that leaves.
+#[test]
+fn only_pools_with_pages_are_made_where_that_is_asked_for() {
+    let client = with_pages(5);
+    allow_sharing(client.worker.store(), client.tenant);
+    let joined = client.worker.store().join_pool(client.tenant, NAME);
+    joined.expect("a sharer");
+    let saved = save(&client);
+    assert!(restore(&saved).2.is_err(), "not allowed there");
+    let (store, _) = store(64, 3);
+    let ann = tenant(&store, "ann", 100);
+    let mut spill = |_: &SavedPool| Some(Disk::new(4096) as Arc<dyn Spill>);
+    let worker = store.worker().expect("a worker");
+    let wanted = RestoredPools::Persistent;
+    let restored = worker.restore(ann, &saved[..], NOW, wanted, &mut spill);
+    assert_eq!(restored.expect("restored").len(), 1);
 }
 
 /// M2, B3: so does what the tenant was granted, for its owner to grant again.
@@ -343,7 +398,7 @@ fn a_file_larger_than_memory_is_restored() {
     let ann = tenant(&store, "ann", 100);
     let worker = store.worker().expect("a worker");
     let mut spill = |_: &SavedPool| Some(Disk::new(4096) as Arc<dyn Spill>);
-    let restored = worker.restore(ann, &saved[..], NOW, &mut spill);
+    let restored = worker.restore(ann, &saved[..], NOW, RestoredPools::All, &mut spill);
     let (_, id) = restored.expect("restored")[0];
     let again = Client::of(&store, ann, id);
     assert!(again.figures().on_disk.0 > 500, "{:?}", again.figures());
@@ -393,7 +448,7 @@ fn a_restore_thaws_nobody() {
     store.freeze(ann, true);
     let worker = store.worker().expect("a worker");
     let mut spill = |_: &SavedPool| Some(Disk::new(4096) as Arc<dyn Spill>);
-    let restored = worker.restore(ann, &saved[..], NOW, &mut spill);
+    let restored = worker.restore(ann, &saved[..], NOW, RestoredPools::All, &mut spill);
     assert_eq!(restored.expect("restored").len(), 1);
     assert!(store.is_frozen(ann));
 }
