@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use memmap2::{Advice, MmapMut};
 use rustix::io::Errno;
 use rustix::ioctl::{Getter, ioctl};
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustix::pipe::{
     IoSliceRaw, PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice, vmsplice,
 };
@@ -35,6 +36,11 @@ const SPLICED_MIN: usize = 32 << 10;
 
 /// Room of the pipe, bytes; what the kernel lets anybody have. Where it does not, replies go in smaller pieces.
 const PIPE_BYTES: usize = 1 << 20;
+
+/// What the socket takes before its reader has read any of it, bytes; the kernel doubles that for its own overhead, and
+/// may allow less. It holds no memory of its own for these, and a few large replies fit: nobody waits for a reader in
+/// the midst of one.
+const UNREAD_BYTES: usize = 512 << 10;
 
 /// `SIOCOUTQ` of linux/sockios.h, which is a terminal's `TIOCOUTQ`.
 const SIOCOUTQ: u32 = 0x5411;
@@ -61,6 +67,7 @@ impl Lent {
     pub(super) fn to(socket: &OwnedFd) -> io::Result<Lent> {
         let (out, into) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let _ = fcntl_setpipe_size(&into, PIPE_BYTES);
+        let _ = set_socket_send_buffer_size(socket, UNREAD_BYTES);
         Ok(Lent {
             socket: socket.try_clone()?,
             pipe: (into, out),

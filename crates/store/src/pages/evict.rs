@@ -69,7 +69,10 @@ pub(super) fn evict(
             evicting.neighbours(key);
         }
         match left {
-            Remains::Frame => return Some(frame),
+            Remains::Frame => {
+                evicting.shard.dues.give();
+                return Some(frame);
+            }
             Remains::NoFrame => pages.lose(frame),
             Remains::Dropped => patience.wear(),
         }
@@ -100,7 +103,7 @@ impl Evicting<'_> {
     fn neighbours(&mut self, key: Key) {
         let (pages, object) = (self.pages, self.object(key));
         let first = key.index.0 - key.index.0 % WINDOW_PAGES;
-        for index in first..first.saturating_add(WINDOW_PAGES) {
+        for index in first..=first + (WINDOW_PAGES - 1) {
             let key = key.at(PageIndex(index));
             let at = self.shard.find(&pages.frames, object, key);
             let Some(Whereabouts::Here(frame)) = at else {
@@ -117,7 +120,8 @@ impl Evicting<'_> {
                 pages.lose(frame);
             }
             if left == Remains::Frame {
-                self.shard.free[PageKind::Ephemeral as usize].push(&pages.frames, frame);
+                self.shard
+                    .push_free(&pages.frames, frame, PageKind::Ephemeral);
             }
         }
     }

@@ -1,12 +1,15 @@
 //! What one tenant has of the page store: its shards, and the blocks that it takes frames from.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use sublet_types::{EvictionKind, Second};
 
+use super::dues::Part;
 use super::frame::{FrameId, Frames};
 use super::key::Seed;
+use super::rich::Rich;
 use super::shard::Shard;
 use crate::arena::{Block, BlockId, PageKind};
 
@@ -29,6 +32,10 @@ pub(crate) struct Holdings {
     opening: [Mutex<()>; 2],
     /// Blocks of pages, by kind.
     blocks: [AtomicU32; 2],
+    /// Ephemeral pages that went for others, as far as their shards have told.
+    pub(super) displaced: AtomicU64,
+    /// The shard that gave the last one to another.
+    pub(super) giver: AtomicUsize,
     frozen: AtomicBool,
     eviction: Mutex<EvictionKind>,
 }
@@ -42,13 +49,16 @@ struct Open {
 
 impl Holdings {
     pub(super) fn new(shards: usize, seed: Seed, eviction: EvictionKind) -> Holdings {
-        let shard = |n| Mutex::new(Shard::new(n as u8, seed, eviction));
+        let rich = Arc::<Rich>::default();
+        let shard = |n| Mutex::new(Shard::new(n as u8, seed, eviction, Arc::clone(&rich)));
         Holdings {
             shards: (0..shards.min(SHARDS_MAX)).map(shard).collect(),
             open: [Mutex::new(None), Mutex::new(None)],
             is_open: [AtomicBool::new(false), AtomicBool::new(false)],
             opening: [Mutex::new(()), Mutex::new(())],
             blocks: [AtomicU32::new(0), AtomicU32::new(0)],
+            displaced: AtomicU64::new(0),
+            giver: AtomicUsize::new(0),
             frozen: AtomicBool::new(false),
             eviction: Mutex::new(eviction),
         }
@@ -80,13 +90,23 @@ impl Holdings {
     }
 
     /// The number of an object's shard, by its hash.
-    pub(super) fn shard_number(&self, object: u64) -> usize {
+    pub(crate) fn shard_number(&self, object: u64) -> usize {
         ((u128::from(object) * self.shards.len() as u128) >> 64) as usize
     }
 
     /// Blocks of a kind.
     pub(crate) fn blocks(&self, kind: PageKind) -> u32 {
         self.blocks[kind as usize].load(Ordering::Relaxed)
+    }
+
+    /// Whether a shard gave more of its pages for others than it owes.
+    pub(super) fn is_overdrawn(&self, shard: &mut Shard, per_block: u32) -> bool {
+        if shard.dues.are_due() {
+            let own = shard.frames();
+            let all = self.blocks(PageKind::Ephemeral) * per_block;
+            shard.dues.settle(&self.displaced, Part { own, all });
+        }
+        shard.dues.is_overdrawn()
     }
 
     /// Hears that a block is the tenant's no longer.

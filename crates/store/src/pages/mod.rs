@@ -9,6 +9,7 @@ mod arrivals;
 mod desk;
 mod directory;
 mod disk;
+mod dues;
 mod evict;
 mod frame;
 mod group;
@@ -18,6 +19,7 @@ mod leaf;
 mod opened;
 mod pools;
 mod removal;
+mod rich;
 mod save;
 mod shard;
 mod shared;
@@ -142,7 +144,7 @@ impl Pages {
     /// Takes back a frame whose page has left.
     fn free(&self, shard: &mut Shard, frame: FrameId, kind: PageKind) {
         if !self.is_leaving(frame) {
-            shard.free[kind as usize].push(&self.frames, frame);
+            shard.push_free(&self.frames, frame, kind);
         }
     }
 

@@ -15,7 +15,7 @@ use super::key::{EXTENT_PAGES, Key};
 use super::pools::{Pool, Space};
 use super::removal::PIECE;
 use super::shard::{SampledUse, Shard};
-use super::spare::{Asked, Spare};
+use super::spare::{Asked, Siblings, Spare};
 use super::{Aside, Pages};
 use crate::api::{Get, Put, PutRefused};
 use crate::arena::{Blank, Block, PageKind};
@@ -36,10 +36,18 @@ enum Found {
 impl From<Asked> for Found {
     fn from(asked: Asked) -> Found {
         match asked {
-            Asked::Has(Spare::Free(frame)) => Found::Free(frame),
-            Asked::Has(Spare::Displaced(frame)) => Found::Displaced(frame),
+            Asked::Has(spare) => spare.into(),
             Asked::Perhaps => Found::Elsewhere,
             Asked::Nobody => Found::Nowhere,
+        }
+    }
+}
+
+impl From<Spare> for Found {
+    fn from(spare: Spare) -> Found {
+        match spare {
+            Spare::Free(frame) => Found::Free(frame),
+            Spare::Displaced(frame) => Found::Displaced(frame),
         }
     }
 }
@@ -235,7 +243,7 @@ impl Opened<'_> {
             _ => {
                 let slot = self.space().and_then(|space| space.take());
                 let Some(slot) = slot else {
-                    self.shard.free[PageKind::Persistent as usize].push(frames, frame);
+                    self.shard.push_free(frames, frame, PageKind::Persistent);
                     return Err(PutRefused::SpillFull);
                 };
                 self.shard.disk.add(self.key, slot)
@@ -279,18 +287,53 @@ impl Opened<'_> {
                 asked => asked.into(),
             };
         }
+        if let Some(found) = self.spared_frame(terms.siblings, &mut patience) {
+            return found;
+        }
         let may_give = arena.ready() as usize > arena.reserve() || arena.may_grow();
         let asks = !bound && (may_give || self.shard.is_time_to_ask());
         if asks && !is_decided {
             return Found::NeedsBlock;
         }
-        if let Some(frame) = self.victim(&mut patience) {
-            return Found::Displaced(frame);
+        if let Some(found) = self.displaced_frame(terms.siblings, &mut patience) {
+            return found;
         }
         match self.siblings_frame(kind, terms.siblings, &mut patience) {
-            Asked::Nobody if bound && !is_decided => Found::NeedsBlock,
+            Asked::Nobody if !is_decided => Found::NeedsBlock,
             asked => asked.into(),
         }
+    }
+
+    /// A free frame of a shard that has some to spare, for an ephemeral page.
+    fn spared_frame(&mut self, siblings: Siblings, patience: &mut Patience) -> Option<Found> {
+        let kind = PageKind::Ephemeral;
+        match siblings {
+            Siblings::LeftAlone => self.shard.rich_sibling(kind).map(|_| Found::Elsewhere),
+            Siblings::Exhausted => None,
+            Siblings::Asked => {
+                let (pages, owner) = (self.pages, self.owner);
+                let frame = pages.borrow_frames(owner, &mut self.shard, kind, patience);
+                frame.map(Found::Free)
+            }
+        }
+    }
+
+    /// The frame of an ephemeral page that goes: one of this shard's, or of one that owes it where this shard gave more
+    /// than others did.
+    fn displaced_frame(&mut self, siblings: Siblings, patience: &mut Patience) -> Option<Found> {
+        let per_block = self.pages.frames.per_block();
+        if self.holdings.is_overdrawn(&mut self.shard, per_block) {
+            match siblings {
+                Siblings::LeftAlone => return Some(Found::Elsewhere),
+                Siblings::Exhausted => {}
+                Siblings::Asked => {
+                    if let Some(spare) = self.owed_frame(patience) {
+                        return Some(spare.into());
+                    }
+                }
+            }
+        }
+        self.victim(patience).map(Found::Displaced)
     }
 
     fn free_frame(&mut self, kind: PageKind, patience: &mut Patience) -> Option<FrameId> {
@@ -304,7 +347,7 @@ impl Opened<'_> {
             let mut came = false;
             for frame in self.holdings.some_frames(kind, frames) {
                 frames.get(frame).set_shard(self.shard.number());
-                self.shard.free[kind as usize].push(frames, frame);
+                self.shard.push_free(frames, frame, kind);
                 came = true;
             }
             if !came {

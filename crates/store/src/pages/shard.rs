@@ -1,11 +1,15 @@
 //! A shard: some of a tenant's objects, under one lock.
 
+use std::sync::Arc;
+
 use sublet_types::{EvictionKind, Second};
 
 use super::directory::{Directory, Keys, Standing, Whereabouts};
 use super::disk::DiskPages;
+use super::dues::Dues;
 use super::frame::{FrameId, Frames, Queue, QueueId};
 use super::key::{Key, Seed};
+use super::rich::Rich;
 use crate::arena::PageKind;
 use crate::eviction::{self, Eviction, Page};
 
@@ -14,6 +18,10 @@ const SAMPLES_MAX: usize = 4096;
 
 /// Puts of a shard without a frame, of which one asks whether another tenant should give way.
 pub(super) const ASKS_ONE_IN: u32 = 64;
+
+/// Free frames of one kind with which a shard has some to spare, and with fewer than which it has not any more.
+const RICH: u32 = 32;
+const POOR: u32 = 8;
 
 /// One page in so many, by its hash, is followed for miss-ratio curves.
 pub const SAMPLE_ONE_IN: u64 = 16;
@@ -71,6 +79,11 @@ pub(crate) struct Shard {
     pub(super) eviction: Box<dyn Eviction>,
     /// Frames without a page, by kind.
     pub(super) free: [Queue; 2],
+    /// Which shards of the tenant have frames to spare; whether this one is told of as such, by kind.
+    rich: Arc<Rich>,
+    is_rich: [bool; 2],
+    /// What it owes the others where pages have to go.
+    pub(super) dues: Dues,
     /// Persistent pages here, the longest unused last.
     pub(super) kept: Queue,
     /// Persistent pages that have a place on disk.
@@ -82,12 +95,15 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    pub(super) fn new(number: u8, seed: Seed, eviction: EvictionKind) -> Shard {
+    pub(super) fn new(number: u8, seed: Seed, eviction: EvictionKind, rich: Arc<Rich>) -> Shard {
         Shard {
             number,
             directory: Directory::new(seed),
             eviction: eviction::new(eviction),
             free: [Queue::new(QueueId::FREE), Queue::new(QueueId::FREE)],
+            rich,
+            is_rich: [false; 2],
+            dues: Dues::default(),
             kept: Queue::new(QueueId::KEPT),
             disk: DiskPages::default(),
             tally: PageTally::default(),
@@ -119,6 +135,38 @@ impl Shard {
 
     pub(super) fn number(&self) -> u8 {
         self.number
+    }
+
+    /// Takes in a free frame.
+    pub(super) fn push_free(&mut self, frames: &Frames, frame: FrameId, kind: PageKind) {
+        let free = &mut self.free[kind as usize];
+        free.push(frames, frame);
+        if free.len() >= RICH && !self.is_rich[kind as usize] {
+            self.is_rich[kind as usize] = true;
+            self.rich.set(kind, self.number);
+        }
+    }
+
+    /// Takes out the free frame that was used last.
+    pub(super) fn pop_free(&mut self, frames: &Frames, kind: PageKind) -> Option<FrameId> {
+        let free = &mut self.free[kind as usize];
+        let popped = free.pop_newest(frames);
+        if free.len() < POOR && self.is_rich[kind as usize] {
+            self.is_rich[kind as usize] = false;
+            self.rich.clear(kind, self.number);
+        }
+        popped
+    }
+
+    /// Another shard of the tenant that has frames of a kind to spare.
+    pub(super) fn rich_sibling(&self, kind: PageKind) -> Option<usize> {
+        self.rich.find(kind, self.number)
+    }
+
+    /// Frames for ephemeral pages that it has.
+    pub(super) fn frames(&mut self) -> u32 {
+        let pages: u32 = self.eviction.queues().iter().map(Queue::len).sum();
+        pages + self.free[PageKind::Ephemeral as usize].len()
     }
 
     /// Has the processor fetch what a put will touch.

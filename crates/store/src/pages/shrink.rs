@@ -177,7 +177,7 @@ impl Clearing<'_> {
                     pages.move_page(&mut shard, frame, to, self.now);
                     self.loss.kept += 1;
                 }
-                Some(to) => shard.free[PageKind::Ephemeral as usize].push(&pages.frames, to),
+                Some(to) => shard.push_free(&pages.frames, to, PageKind::Ephemeral),
                 None if pages.frames.get(frame).is_live() => return Emptied::No,
                 None => {}
             }
@@ -185,10 +185,11 @@ impl Clearing<'_> {
         Emptied::Yes
     }
 
-    /// A free frame of the shard, of a block that stays.
+    /// A free frame of the shard, or of one that has some to spare, of a block that stays.
     fn free_frame(&self, shard: &mut Shard, kind: PageKind) -> Option<FrameId> {
-        let patience = &mut Patience::endless();
-        self.pages.free_frame(self.tenant, shard, kind, patience)
+        let (pages, patience) = (self.pages, &mut Patience::endless());
+        let own = pages.free_frame(self.tenant, shard, kind, patience);
+        own.or_else(|| pages.borrow_frames(self.tenant, shard, kind, patience))
     }
 
     /// Gets a persistent page out of a frame: to another frame, else to disk. A client that goes on rewriting the page
@@ -345,10 +346,10 @@ impl Pages {
         let stays = self.live(block) > 0;
         for frame in self.frames.of_block(block) {
             let facts = self.frames.get(frame);
-            let free = &mut shards[usize::from(facts.shard())].free[kind as usize];
+            let shard = &mut shards[usize::from(facts.shard())];
             match facts.queue() {
-                QueueId::FREE if !stays => free.remove(&self.frames, frame),
-                QueueId::NONE if stays => free.push(&self.frames, frame),
+                QueueId::FREE if !stays => shard.free[kind as usize].remove(&self.frames, frame),
+                QueueId::NONE if stays => shard.push_free(&self.frames, frame, kind),
                 _ => {}
             }
         }

@@ -1,5 +1,7 @@
 //! Frames for new pages: free ones, and those that a tenant's other shards can spare.
 
+use std::sync::atomic::Ordering;
+
 use sublet_types::Second;
 
 use super::Pages;
@@ -22,6 +24,12 @@ pub(crate) enum Siblings {
     /// None has a frame: each was waited for and asked, just now.
     Exhausted,
 }
+
+/// Free frames that a shard takes over at once.
+const BORROWED: usize = 8;
+
+/// Shards that are looked at for one that owes a page, at the most.
+const GIVERS_MAX: usize = 16;
 
 /// A frame that a shard can spare.
 pub(super) enum Spare {
@@ -48,13 +56,32 @@ impl Pages {
         patience: &mut Patience,
     ) -> Option<FrameId> {
         while !patience.is_over() {
-            let frame = shard.free[kind as usize].pop_newest(&self.frames)?;
+            let frame = shard.pop_free(&self.frames, kind)?;
             if self.takes_pages(frame, tenant, kind) {
                 return Some(frame);
             }
             patience.wear();
         }
         None
+    }
+
+    /// A free frame of another shard that has some to spare, and a few more that become this one's with it. Locks only who
+    /// is not locked.
+    pub(super) fn borrow_frames(
+        &self,
+        tenant: &Tenant,
+        shard: &mut Shard,
+        kind: PageKind,
+        patience: &mut Patience,
+    ) -> Option<FrameId> {
+        let rich = shard.rich_sibling(kind)?;
+        let mut sibling = self.holdings(tenant).shards()[rich].try_lock()?;
+        let spare = || self.free_frame(tenant, &mut sibling, kind, patience);
+        for frame in std::iter::from_fn(spare).take(BORROWED) {
+            self.frames.get(frame).set_shard(shard.number());
+            shard.push_free(&self.frames, frame, kind);
+        }
+        shard.pop_free(&self.frames, kind)
     }
 
     /// A frame that a shard has for another one of its tenant: free, or of an ephemeral page that goes.
@@ -75,6 +102,40 @@ impl Pages {
 }
 
 impl Opened<'_> {
+    /// The frame of a page of another shard that owes one, or of none, as far as can be seen without a wait.
+    pub(super) fn owed_frame(&mut self, patience: &mut Patience) -> Option<Spare> {
+        let (pages, holdings, own) = (self.pages, self.holdings, self.shard.number());
+        let (shards, per_block) = (holdings.shards(), pages.frames.per_block());
+        let last = holdings.giver.load(Ordering::Relaxed);
+        for number in (last..last + GIVERS_MAX).map(|number| number % shards.len()) {
+            if number == usize::from(own) {
+                continue;
+            }
+            let Some(mut sibling) = shards[number].try_lock() else {
+                continue;
+            };
+            if holdings.is_overdrawn(&mut sibling, per_block) {
+                continue;
+            }
+            let spare = pages.spare(
+                self.owner,
+                &mut sibling,
+                PageKind::Ephemeral,
+                self.now,
+                patience,
+            );
+            if let Some(Spare::Free(frame) | Spare::Displaced(frame)) = spare {
+                pages.frames.get(frame).set_shard(own);
+                holdings.giver.store(number, Ordering::Relaxed);
+                return spare;
+            }
+        }
+        holdings
+            .giver
+            .store((last + GIVERS_MAX) % shards.len(), Ordering::Relaxed);
+        None
+    }
+
     /// A frame of another shard of the tenant, which becomes this one's. Locks only who is not locked.
     pub(super) fn siblings_frame(
         &mut self,
@@ -135,7 +196,7 @@ impl Desk<'_> {
                 }
             };
             pages.frames.get(frame).set_shard(here.number());
-            here.free[kind as usize].push(&pages.frames, frame);
+            here.push_free(&pages.frames, frame, kind);
             true
         })
     }

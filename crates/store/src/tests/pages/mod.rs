@@ -4,6 +4,7 @@ mod model;
 mod rules;
 mod saved;
 mod shared;
+mod siblings;
 mod spilled;
 mod together;
 mod torn;
