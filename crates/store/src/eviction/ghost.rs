@@ -14,6 +14,9 @@ const NAME_BITS: u32 = 30;
 /// Growth at a time: a quarter.
 const GROWTH: usize = 4;
 
+/// Departures in a row at the least for which most of the place was not needed, before it is given back.
+const DEPARTURES: usize = 2048;
+
 /// No ghost: names are never zero.
 const NONE: u32 = 0;
 
@@ -26,6 +29,8 @@ struct Bucket([u32; BUCKET]);
 #[derive(Debug, Default)]
 pub(crate) struct Ghosts {
     buckets: Vec<Bucket>,
+    /// How often in a row it was heard that most of the place is not needed.
+    too_large: usize,
 }
 
 impl Ghosts {
@@ -37,15 +42,22 @@ impl Ghosts {
         }
     }
 
-    /// Gives place back that `count` ghosts do not need.
+    /// Gives place back that `count` ghosts have not needed for as many departures as there are buckets: a shard that is
+    /// small for a moment only keeps its ghosts, and is at no expense.
     pub(crate) fn shrink_to(&mut self, count: usize) {
         let wanted = count.div_ceil(BUCKET);
-        if wanted < self.buckets.len() / 4 {
+        if wanted >= self.buckets.len() / 4 {
+            self.too_large = 0;
+            return;
+        }
+        self.too_large += 1;
+        if self.too_large > self.buckets.len().max(DEPARTURES) {
             self.resize(wanted);
         }
     }
 
     fn resize(&mut self, buckets: usize) {
+        self.too_large = 0;
         let old = std::mem::replace(&mut self.buckets, vec![Bucket([NONE; BUCKET]); buckets]);
         // From the oldest on, so that each bucket keeps its order.
         for age in (0..BUCKET).rev() {
@@ -155,7 +167,19 @@ mod tests {
         assert!(newer.count() > 1900);
         let older = (1..=100).filter(|n| ghosts.recall(hash(*n)).is_some());
         assert!(older.count() > 40, "9,000 places for 9,000 pages");
-        ghosts.shrink_to(100);
+    }
+
+    #[test]
+    fn place_is_given_back_that_was_not_needed_for_long() {
+        let mut ghosts = Ghosts::default();
+        ghosts.make_place(9000);
+        let large = ghosts.bytes();
+        for _ in 0..3 {
+            (0..2000).for_each(|_| ghosts.shrink_to(100));
+            assert_eq!(ghosts.bytes(), large);
+            ghosts.shrink_to(3000);
+        }
+        (0..2100).for_each(|_| ghosts.shrink_to(100));
         assert!(ghosts.bytes() <= 1000);
     }
 }
