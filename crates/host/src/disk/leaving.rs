@@ -108,10 +108,18 @@ impl Disks {
         }
         self.open.lock().remove(name);
         let given_up = match unwritten {
-            Unwritten::Kept => Pages(0),
-            Unwritten::GivenUp => self.forget(name),
+            Unwritten::Kept => {
+                leaving.end_within(LAST_CHANCE);
+                Pages(0)
+            }
+            Unwritten::GivenUp => {
+                leaving.disk.swap.iter().for_each(Swap::begin_ending);
+                let before = self.forget(name);
+                leaving.end_within(LAST_CHANCE);
+                // What was being staged in that moment, too: it would come back over what is newer then.
+                Pages(before.0 + self.forget(name).0)
+            }
         };
-        leaving.end_within(LAST_CHANCE);
         self.redeem(name);
         self.served.forget(name);
         Ok(given_up)

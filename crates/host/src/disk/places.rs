@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use signal_hook::consts::SIGTERM;
@@ -20,6 +20,12 @@ use sublet_frontends::vhost_user::serve as vhost_user;
 use sublet_types::{DiskKind, DiskListen, DiskSettings, DiskTls};
 
 use super::DiskError;
+
+/// How long clients over NBD take to part, at the most, and somewhat more.
+const PARTING_MAX: Duration = Duration::from_secs(12);
+
+/// How often it is looked whether they have.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// All places, and who is served there.
 pub(super) struct Places {
@@ -182,9 +188,14 @@ impl Places {
         for (_, running) in self.shared {
             running.stop();
         }
-        // Who is parting just now ends its connections itself.
-        if let Some(nbd) = Arc::into_inner(self.nbd) {
-            nbd.stop();
+        let (nbd, until) = (self.nbd, Instant::now() + PARTING_MAX);
+        // A disk may be parting just now.
+        while Arc::strong_count(&nbd) > 1 && Instant::now() < until {
+            thread::sleep(LOOK);
+        }
+        match Arc::into_inner(nbd) {
+            Some(nbd) => nbd.stop(),
+            None => tracing::error!("clients of disks are not let go: one is parting still"),
         }
     }
 }
@@ -205,6 +216,8 @@ impl Parting {
         for address in &self.empty {
             self.nbd.close(address);
         }
+        // A guest that is waited for may hang with its backing, and keeps no other disk's clients from a good end.
+        drop(self.nbd);
         self.shared.into_iter().for_each(vhost_user::Running::stop);
     }
 

@@ -491,6 +491,26 @@ fn a_disk_ends_with_everything_done() {
     assert!(staged.disks().is_empty(), "all is on the backing");
 }
 
+/// A part of a page waits for the rest of it while its disk ends: nothing is staged when nobody is left to write it.
+#[test]
+fn a_part_of_a_page_that_is_written_at_the_end_reaches_the_backing() {
+    let mut rig = Rig::new(DiskKind::Swap, |settings| {
+        settings.slow = Some(Slow {
+            latency: Duration::from_millis(100),
+            bandwidth: None,
+        });
+    });
+    let mut buffer = Buffer::zeroed(512);
+    buffer.fill(7);
+    let answers = rig.begin(Verb::Write { lasting: false }, 512, 512, buffer);
+    let staged = rig.stage.clone().expect("a stage");
+    rig.end();
+    let outcome = answers.recv_timeout(Duration::from_secs(20));
+    assert_eq!(outcome.expect("answered").result, Ok(()));
+    assert!(staged.disks().is_empty(), "it comes back");
+    assert_eq!(written(&rig)[512..1024], [7; 512]);
+}
+
 /// A part of a file is nobody's disk; one that was served as so large before still is.
 #[test]
 fn a_backing_has_the_size_that_was_said() {
