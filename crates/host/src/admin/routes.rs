@@ -188,6 +188,7 @@ fn of_disk(error: &DiskError) -> (StatusCode, String) {
         | DiskError::Open(_)
         | DiskError::Busy(_)
         | DiskError::OfAnother { .. }
+        | DiskError::OfNobody(_)
         | DiskError::Backing(BackingError::InUse(_) | BackingError::Shared { .. }) => {
             (StatusCode::CONFLICT, String::new())
         }

@@ -103,6 +103,9 @@ pub enum DiskError {
         /// Whose it is.
         owner: String,
     },
+    /// Its file is there, and does not say whose pages it has.
+    #[error("{} is there already and does not say whose it is: delete it, or choose another name", .0.display())]
+    OfNobody(PathBuf),
     /// Nothing behind it that could be served.
     #[error(transparent)]
     Backing(#[from] BackingError),
@@ -233,13 +236,14 @@ pub enum DiskError {
 
 impl DiskError {
     /// Whether it concerns the disk's own guest only, so that a daemon starts without the disk: the backing looks like an
-    /// image of another format, lacks pages, or is gone.
+    /// image of another format, lacks pages, is gone, or does not answer.
     pub fn is_its_guests(&self) -> bool {
         matches!(
             self,
             DiskError::Backing(BackingError::Format { .. })
                 | DiskError::Lost(_)
                 | DiskError::Vanished { .. }
+                | DiskError::Mute { .. }
         )
     }
 }

@@ -50,6 +50,8 @@ pub enum History {
     New,
     /// The config names it: a file that is not there may be made, unless the disk was served since the host's start.
     Written,
+    /// The same, and its owner gave it another size since: its backing may have that one already, or not yet.
+    Resized,
     /// It was served: a file that is not there is lost, and an empty one in its place would be worse than none.
     Served,
     /// It was served, and its owner does without what was lost of it.
@@ -134,6 +136,7 @@ impl Disks {
             && history != History::GivenUp
         {
             self.check_pledge(&said.name, stage)?;
+            self.check_tenant(&settings)?;
         }
         let running = OpenDisk::start(
             &settings,
@@ -203,7 +206,9 @@ impl Disks {
     fn may_make(&self, settings: &DiskSettings, history: History) -> bool {
         match history {
             History::New | History::GivenUp => true,
-            History::Written => !self.served.has(&settings.name, backing_of(settings)),
+            History::Written | History::Resized => {
+                !self.served.has(&settings.name, backing_of(settings))
+            }
             History::Served => false,
         }
     }
@@ -315,6 +320,19 @@ impl Disks {
         match self.pledges.is_broken(name, stage.id()) {
             true => Err(DiskError::Lost(name.clone())),
             false => Ok(()),
+        }
+    }
+
+    /// That what is staged under that name is no other tenant's.
+    fn check_tenant(&self, settings: &DiskSettings) -> Result<(), DiskError> {
+        let noted = self.pledges.noted(&settings.name);
+        let of_another = noted.filter(|pledge| pledge.tenant != settings.tenant.as_str());
+        match of_another {
+            Some(pledge) if self.left_of(&settings.name) > Pages(0) => Err(DiskError::OfAnother {
+                path: pledge.backing.into(),
+                owner: pledge.tenant,
+            }),
+            _ => Ok(()),
         }
     }
 

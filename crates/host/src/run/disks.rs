@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -66,14 +66,25 @@ impl Shelf {
             turns: Mutex::default(),
             adding: Mutex::default(),
         };
-        for said in &config.disks {
+        let looks = config.disks.iter().map(|said| {
+            let was_added = loaded
+                .live
+                .disk(&said.name)
+                .is_some_and(DiskChange::is_added);
+            Look::at(said, was_added.then_some(&config.disk.allow))
+        });
+        // All at once, and none in the way of the others.
+        let (looks, until): (Vec<Look>, _) = (looks.collect(), Instant::now() + ANSWER_MAX);
+        for (said, look) in config.disks.iter().zip(looks) {
             let name = said.name.clone();
-            let was_added = loaded.live.disk(&name).is_some_and(DiskChange::is_added);
-            let opened = match was_added {
-                true => check_allowed(said, &config.disk.allow)
-                    .and_then(|()| shelf.disks.add(said, History::Served)),
-                false => shelf.disks.add(said, History::Written),
+            let history = match loaded.live.disk(&name) {
+                Some(DiskChange::Added(_)) => History::Served,
+                Some(DiskChange::Resized(_)) => History::Resized,
+                _ => History::Written,
             };
+            let was_added = history == History::Served;
+            let opened = look.wait(until);
+            let opened = opened.and_then(|()| shelf.disks.add(said, history));
             let closed = match opened {
                 Ok(()) => None,
                 // A guest that writes another format's mark into its first sector harms itself only, and one whose pages
@@ -328,25 +339,47 @@ fn check_allowed(disk: &DiskSettings, allow: &[PathBuf]) -> Result<(), DiskError
     }
 }
 
-/// The same, and that a backing answers: a file system that hangs holds up nobody but who names it.
-fn check_reachable(disk: &DiskSettings, allow: &[PathBuf]) -> Result<(), DiskError> {
-    let Some(path) = disk.backing.as_ref().map(PathBuf::from) else {
-        return Ok(());
-    };
-    let (found, hears) = mpsc::channel();
-    let (named, allow, backing) = (disk.clone(), allow.to_vec(), path.clone());
-    let look = move || {
-        let allowed = check_allowed(&named, &allow);
-        if allowed.is_ok() {
-            look_at(&backing);
+/// A look at whether a backing lies where it may, and whether it answers: a file system that hangs holds up nobody but who
+/// names it.
+struct Look {
+    path: PathBuf,
+    found: Receiver<Result<(), DiskError>>,
+}
+
+impl Look {
+    /// Begins it. Without `allow` it may lie anywhere.
+    fn at(disk: &DiskSettings, allow: Option<&Vec<PathBuf>>) -> Look {
+        let (tell, found) = mpsc::channel();
+        let path = disk.backing.as_ref().map(PathBuf::from);
+        let (disk, allow, named) = (disk.clone(), allow.cloned(), path.clone());
+        let failed = tell.clone();
+        let look = move || {
+            let allowed = allow.map_or(Ok(()), |allow| check_allowed(&disk, &allow));
+            if let (Ok(()), Some(path)) = (&allowed, named) {
+                look_at(&path);
+            }
+            let _ = tell.send(allowed);
+        };
+        if let Err(error) = thread::Builder::new().name("look".to_owned()).spawn(look) {
+            let _ = failed.send(Err(DiskError::System(error)));
         }
-        let _ = found.send(allowed);
-    };
-    let looker = thread::Builder::new().name("look".to_owned()).spawn(look);
-    looker.map_err(DiskError::System)?;
-    hears
-        .recv_timeout(ANSWER_MAX)
-        .unwrap_or(Err(DiskError::Mute { path }))
+        Look {
+            path: path.unwrap_or_default(),
+            found,
+        }
+    }
+
+    /// What was seen by then.
+    fn wait(self, until: Instant) -> Result<(), DiskError> {
+        let left = until.saturating_duration_since(Instant::now());
+        let found = self.found.recv_timeout(left);
+        found.unwrap_or(Err(DiskError::Mute { path: self.path }))
+    }
+}
+
+/// That a backing lies where it may and answers.
+fn check_reachable(disk: &DiskSettings, allow: &Vec<PathBuf>) -> Result<(), DiskError> {
+    Look::at(disk, Some(allow)).wait(Instant::now() + ANSWER_MAX)
 }
 
 /// Opens and reads a file, whatever comes of it.
@@ -458,14 +491,16 @@ impl Daemon {
         if asked.lasts == Lasts::UntilRestart && self.says_size(name) {
             return Err(DiskError::Outgrows(name.clone()).into());
         }
-        let before = self.shelf.disks.show(name);
-        let before = before.ok_or_else(|| DiskError::NoDisk(name.clone()))?.size;
+        if self.shelf.disks.show(name).is_none() {
+            return Err(DiskError::NoDisk(name.clone()).into());
+        }
+        let kept_before = self.live.lock().disk(name).cloned();
         if asked.lasts == Lasts::Always {
             self.keep_size(name, asked.size)?;
         }
         if let Err(error) = self.shelf.disks.resize(name, asked.size) {
             if asked.lasts == Lasts::Always {
-                self.keep_size(name, before)?;
+                self.live.lock().keep_disk(name.clone(), kept_before)?;
             }
             return Err(error.into());
         }
@@ -602,4 +637,18 @@ fn differences(now: &DiskSettings, written: Option<&DiskSettings>, live: &Live) 
             kept: kept.get(key) == now.get(key),
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backing_that_does_not_answer_is_told_of_in_time() {
+        let (never, found) = mpsc::channel();
+        let path = PathBuf::from("/hangs");
+        let seen = Look { path, found }.wait(Instant::now());
+        assert!(matches!(seen, Err(DiskError::Mute { .. })), "{seen:?}");
+        drop(never);
+    }
 }

@@ -378,6 +378,15 @@ fn the_file_of_a_swap_disk_is_named_when_it_goes_and_deleted_by_that_word() {
     );
     assert_eq!(names(&folder), Vec::<String>::new());
     assert!(file.exists());
+    let unnamed = folder.path("state/disks/u.swap");
+    std::fs::write(&unnamed, vec![7; 1 << 20]).expect("written");
+    other[2] = "u";
+    let refused = folder.sublet(&other);
+    assert!(
+        text(&refused.stderr).contains("does not say whose it is"),
+        "{refused:?}"
+    );
+    assert!(unnamed.exists());
     folder.ask(&add);
     let both = folder.sublet(&["disk", "remove", "s", "--delete", "--temporary"]);
     assert_eq!(both.status.code(), Some(2), "{both:?}");

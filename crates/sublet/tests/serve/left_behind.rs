@@ -115,11 +115,11 @@ fn what_a_disk_left_behind_is_there_when_it_comes_back() {
 }
 
 #[test]
-fn the_name_of_a_disk_that_left_pages_behind_is_for_their_backing_only() {
+fn the_name_of_a_disk_that_left_pages_behind_is_for_their_backing_and_tenant_only() {
     let folder = Folder::new();
     let room = format!("[disk]\nallow = [{:?}]\n", folder.path(""));
     let first = folder.serve_config(&room);
-    let add = |file: &str| {
+    let add_for = |tenant: &str, file: &str| {
         let backing = folder.path(file).display().to_string();
         let listen = format!("unix:{}", folder.path("swap.sock").display());
         let mut said = vec!["disk", "add", "swap", "--temporary", "--kind", "swap"];
@@ -127,13 +127,14 @@ fn the_name_of_a_disk_that_left_pages_behind_is_for_their_backing_only() {
             "--size",
             "1MiB",
             "--tenant",
-            "guests",
+            tenant,
             "--durability",
             "memory",
         ]);
         said.extend(["--backing", &backing, "--listen", &listen]);
         folder.sublet(&said)
     };
+    let add = |file: &str| add_for("guests", file);
     assert!(add("first.swap").status.success());
     let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
     assert_eq!(guest.write_page(5, 7), 0);
@@ -148,6 +149,9 @@ fn the_name_of_a_disk_that_left_pages_behind_is_for_their_backing_only() {
         assert!(text(&refused.stderr).contains(expected), "{refused:?}");
     }
     assert!(!folder.path("second.swap").exists(), "made for nothing");
+    let refused = add_for("others", "first.swap");
+    let expected = "disk swap is served no more, and only memory has 1 page (4.00 KiB) of it";
+    assert!(text(&refused.stderr).contains(expected), "{refused:?}");
     let again = add("first.swap");
     assert!(again.status.success(), "{again:?}");
     let mut guest = Guest::of(&folder.path("swap.sock"), "swap");

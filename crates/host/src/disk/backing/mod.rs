@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use rustix::fs::{OFlags, XattrFlags};
+use rustix::fs::{OFlags, XattrFlags, fcntl_setfl};
 use rustix::process::geteuid;
 use sublet_frontends::block::{Buffer, Extent, SECTOR_BYTES};
 use sublet_types::{Bytes, DiskName, PAGE_BYTES};
@@ -151,11 +151,16 @@ impl Backing {
     /// Opens a backing and locks it.
     pub(super) fn open(path: &Path, read_only: bool) -> Result<Backing, BackingError> {
         let failed = |source| BackingError::opening(path, source);
-        let plain = options(read_only).open(path).map_err(failed)?;
+        // A pipe would have its opener wait for whoever opens the other end.
+        let nonblocking = OFlags::NONBLOCK.bits() as i32;
+        let mut options = options(read_only);
+        let plain = options.custom_flags(nonblocking).open(path);
+        let plain = plain.map_err(failed)?;
         let kind = plain.metadata().map_err(failed)?.file_type();
         if !kind.is_file() && !kind.is_block_device() {
             return Err(BackingError::Kind(path.to_owned()));
         }
+        fcntl_setfl(&plain, OFlags::empty()).map_err(|error| failed(error.into()))?;
         if let Some(format) = format::recognised(&plain).map_err(failed)? {
             let path = path.to_owned();
             return Err(BackingError::Format { path, format });
@@ -479,6 +484,8 @@ fn direct(plain: &File, path: &Path, read_only: bool) -> io::Result<(File, bool)
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{Mode, mkfifoat};
+
     use super::*;
 
     #[test]
@@ -497,6 +504,12 @@ mod tests {
         ));
         let refused = Backing::open(folder.path(), true).expect_err("refused");
         assert!(matches!(refused, BackingError::Kind(_)), "{refused}");
+        let pipe = folder.path().join("pipe");
+        mkfifoat(rustix::fs::CWD, &pipe, Mode::RWXU).expect("a pipe");
+        for read_only in [true, false] {
+            let refused = Backing::open(&pipe, read_only).expect_err("refused, and at once");
+            assert!(matches!(refused, BackingError::Kind(_)), "{refused}");
+        }
     }
 
     #[test]
