@@ -219,6 +219,9 @@ fn the_config_space_tells_size_and_queues_and_takes_wce() {
     assert_eq!(served.disk.counts.lasting.load(Ordering::Relaxed), 0);
     driver.set_config(32, &[0]).expect("it may be turned off");
     assert_eq!(driver.config(32, 1).expect("a config"), [0]);
+    driver.set_config(32, &[2]).expect("it may be any");
+    assert_eq!(driver.config(32, 1).expect("a config"), [1]);
+    driver.set_config(32, &[0]).expect("it may be turned off");
     write(&mut driver, 0, &[2; 512]);
     assert_eq!(served.disk.counts.lasting.load(Ordering::Relaxed), 1);
     assert!(
@@ -324,6 +327,20 @@ fn a_ring_that_makes_no_sense_rests_until_it_is_set_up_anew() {
     assert_eq!(served.running.figures().broken_rings.get(), 2);
     served.running.stop();
     other.running.stop();
+}
+
+#[test]
+fn a_queue_goes_on_when_its_memory_was_taken_and_given_again() {
+    let house = House::new();
+    let served = house.serve("memory", shape(), manners());
+    let mut driver = connect(&served.path, Layout::default());
+    for n in 0..5 {
+        write(&mut driver, n, &[n as u8; 512]);
+        driver.change_memory().expect("it is taken");
+        assert_eq!(read(&mut driver, n, 512), [n as u8; 512]);
+    }
+    assert_eq!(served.running.figures().broken_rings.get(), 0);
+    served.running.stop();
 }
 
 #[test]

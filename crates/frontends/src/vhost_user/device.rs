@@ -108,11 +108,12 @@ impl Caching {
     ///
     /// # Errors
     ///
-    /// Only this byte can be written to, with 0 or 1.
+    /// Only this byte can be written to. Whatever is not 0 has writes cached, as the specification knows no third.
     pub fn set(&self, offset: usize, bytes: &[u8]) -> Result<(), NotWritable> {
         match (offset, bytes) {
-            (WCE_AT, [byte @ (THROUGH | BACK)]) => {
-                self.0.store(*byte, Ordering::Relaxed);
+            (WCE_AT, [byte]) => {
+                let said = if *byte == THROUGH { THROUGH } else { BACK };
+                self.0.store(said, Ordering::Relaxed);
                 Ok(())
             }
             _ => Err(NotWritable),
@@ -213,7 +214,8 @@ mod tests {
         caching.flushed();
         assert!(caching.must_last(ALL), "it was said");
         assert_eq!(caching.set(0, &[1]), Err(NotWritable));
-        assert_eq!(caching.set(WCE_AT, &[2]), Err(NotWritable));
+        assert_eq!(caching.set(WCE_AT, &[2]), Ok(()));
+        assert_eq!(caching.byte(), 1);
 
         let anew = Caching::default();
         anew.goes_on();

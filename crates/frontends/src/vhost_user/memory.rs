@@ -12,8 +12,8 @@ use std::sync::Arc;
 use rustix::fs::SealFlags;
 use vhost::vhost_user::message::VhostUserMemoryRegion;
 use vm_memory::{
-    Bytes, FileOffset, GuestAddress, GuestMemoryMmap, GuestMemoryRegion, GuestRegionMmap,
-    MmapRegion,
+    Bytes, FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion,
+    GuestRegionMmap, MmapRegion,
 };
 
 use super::chain::Segment;
@@ -140,6 +140,11 @@ impl Memory {
             let is_in = offset < slot.mapped.len();
             is_in.then(|| GuestAddress(slot.mapped.start_addr().0 + offset))
         })
+    }
+
+    /// Whether all of a range is memory.
+    pub fn has(&self, at: GuestAddress, len: usize) -> bool {
+        self.guest.check_range(at, len)
     }
 
     /// Reads all of `into` at an address.

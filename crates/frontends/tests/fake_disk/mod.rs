@@ -44,7 +44,8 @@ pub(crate) struct FakeDisk {
     /// Requests so far: what is answered at once depends on it.
     asked: Mutex<u64>,
     late: Mutex<Option<Sender<Request>>>,
-    unanswered: Mutex<Vec<Request>>,
+    /// What a silent disk was asked.
+    pub(crate) unanswered: Mutex<Vec<Request>>,
 }
 
 impl FakeDisk {
@@ -168,7 +169,7 @@ impl FakeDisk {
         parts.map(extent).collect()
     }
 
-    fn carry_out(&self, mut request: Request) {
+    pub(crate) fn carry_out(&self, mut request: Request) {
         let (at, len) = (request.at, request.len);
         let mut extents = Vec::new();
         let mut result = self.shape.check(at, len);

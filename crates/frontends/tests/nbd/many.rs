@@ -1,9 +1,12 @@
 //! Many clients, bad ones among them: none harms another.
 
 use std::io::{Read, Write};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sublet_frontends::nbd::{IN_FLIGHT_MAX, Settings};
 
@@ -201,6 +204,40 @@ fn who_is_gone_gives_up_its_place_though_the_disk_has_what_it_asked() {
     soon("they are gone", || node.figure("connections") == 1);
     drop(stays);
     soon("it is gone, too", || node.figure("connections") == 0);
+}
+
+/// A client that is gone may have asked anew over another connection: what there was no room for is not begun any more.
+#[test]
+fn what_waits_for_room_is_never_begun_when_its_client_is_gone() {
+    let disk = FakeDisk::new("a", BYTES, Mood::Silent);
+    let node = Node::start(vec![Arc::clone(&disk) as _]);
+    let mut goes = node.go("a");
+    for cookie in 0..u64::from(IN_FLIGHT_MAX) {
+        goes.ask(0, cookie, 0, 4096);
+    }
+    goes.write(1000, 4096, &[1; 4096]);
+    goes.0.shutdown(Shutdown::Write).expect("shut");
+    thread::sleep(Duration::from_millis(100));
+    let mut next = node.go("a");
+    next.write(1, 4096, &[2; 4096]);
+    thread::sleep(Duration::from_millis(100));
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let until = Instant::now() + Duration::from_secs(20);
+            while !is_over.load(Ordering::Relaxed) && Instant::now() < until {
+                let asked = std::mem::take(&mut *disk.unanswered.lock());
+                asked
+                    .into_iter()
+                    .for_each(|request| disk.carry_out(request));
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        assert_eq!(next.answer().expect("an answer"), (0, 1));
+        thread::sleep(Duration::from_millis(100));
+        next.read(2, 4096, 4096, 2);
+        is_over.store(true, Ordering::Relaxed);
+    });
 }
 
 /// Clients of a disk that hangs wait for memory: nobody else's client is turned out for that, however long it stalls.

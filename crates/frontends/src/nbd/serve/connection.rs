@@ -292,6 +292,9 @@ impl Connection {
                 Next::Close if flow == Flow::Open && self.session.in_flight() == 0 => {
                     return Ok(Turn::Over);
                 }
+                // What it asked for last was never begun. It may ask anew over another connection, and be past that
+                // by the time that there is room here.
+                Next::Hold | Next::Park if self.hung_up => self.next = Next::Close,
                 Next::Close | Next::Hold => return Ok(rest),
                 Next::Veil | Next::Write | Next::Park if flow == Flow::Blocked => return Ok(rest),
                 Next::Veil => self.begin_tls()?,

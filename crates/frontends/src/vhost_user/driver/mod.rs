@@ -263,6 +263,19 @@ impl Driver {
         wanted
     }
 
+    /// Takes all memory away and gives it again, as a VMM does that changes a region.
+    ///
+    /// # Errors
+    ///
+    /// There is no connection, or the daemon refuses.
+    pub fn change_memory(&mut self) -> Result<(), DriveError> {
+        let region = self.region();
+        let connection = self.connection()?;
+        connection.remove_mem_region(&region)?;
+        connection.add_mem_region(&region)?;
+        Ok(())
+    }
+
     fn region(&self) -> VhostUserMemoryRegionInfo {
         VhostUserMemoryRegionInfo {
             guest_phys_addr: 0,

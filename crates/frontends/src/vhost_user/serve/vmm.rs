@@ -19,6 +19,13 @@ use crate::vhost_user::device::{self, PROTOCOL_FEATURES};
 use crate::vhost_user::memory::{Memory, REGIONS_MAX, Refused};
 use crate::vhost_user::queue::{Call, Places, Setup};
 
+/// A queue's parts, as virtio 1.2 has them (2.7): bytes a descriptor, an entry of the available ring, one of the used
+/// ring; and of flags, index and event index.
+const DESCRIPTOR_BYTES: usize = 16;
+const AVAILABLE_BYTES: usize = 2;
+const USED_BYTES: usize = 8;
+const RING_BYTES: usize = 6;
+
 /// One VMM's connection.
 pub(super) struct Vmm {
     socket: Arc<Socket>,
@@ -112,15 +119,34 @@ impl Vmm {
             self.socket.figures.refused_memory.bump();
             Error::ReqHandlerError(io::Error::other(refused))
         })?;
+        // A VMM that changes a region takes it away and gives it again: a queue that lies there rests in between.
+        let lost = |ring: &&mut Ring| ring.runs && !ring.lies_in(&memory);
+        self.rings.iter_mut().filter(lost).for_each(Ring::rest);
         self.memory = Arc::new(memory);
         for ring in self.rings.iter().filter(|ring| ring.runs) {
             ring.post.set_memory(&self.memory);
+        }
+        for index in 0..self.rings.len() {
+            let ring = &self.rings[index];
+            if !ring.runs && ring.lies_in(&self.memory) {
+                self.run(index)?;
+            }
         }
         Ok(())
     }
 }
 
 impl Ring {
+    /// Whether all of the queue is in that memory.
+    fn lies_in(&self, memory: &Memory) -> bool {
+        self.places.is_some_and(|places| {
+            let size = usize::from(self.size);
+            memory.has(places.descriptors, DESCRIPTOR_BYTES * size)
+                && memory.has(places.available, RING_BYTES + AVAILABLE_BYTES * size)
+                && memory.has(places.used, RING_BYTES + USED_BYTES * size)
+        })
+    }
+
     /// Stops the queue when all that it took is answered.
     fn rest(&mut self) {
         if std::mem::take(&mut self.runs)

@@ -181,7 +181,7 @@ impl Worker {
             Look::Glance if glance(queue) => Ok(Found::Work),
             Look::Glance => Ok(Found::Nothing),
             Look::Sleep => {
-                let slept = sleep(poll, ready, queue, mailbox);
+                let slept = sleep(poll, ready, queue, &self.socket, mailbox);
                 mailbox.wake_up();
                 queue.iter_mut().for_each(Queue::wake_up);
                 let kicks = ready.iter().filter(|event| event.token() == KICK);
@@ -319,13 +319,14 @@ fn sleep(
     poll: &mut Poll,
     ready: &mut Events,
     queue: &mut Option<Queue>,
+    socket: &Socket,
     mailbox: &Mailbox,
 ) -> io::Result<()> {
-    // A ring that cannot be asked is found out by its next turn.
-    let finds_work = match queue {
-        Some(queue) => !queue.fall_asleep().unwrap_or(false),
-        None => false,
-    };
+    let finds_work = queue.as_mut().is_some_and(|queue| {
+        let asleep = queue.fall_asleep();
+        let asleep = asleep.inspect_err(|broken| give_up(queue, broken, socket));
+        !asleep.unwrap_or(false)
+    });
     if finds_work || !mailbox.fall_asleep() {
         return Ok(());
     }
