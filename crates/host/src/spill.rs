@@ -108,7 +108,10 @@ impl SpillFolder {
             file,
             path,
             size: self.size,
-            sums: Mutex::new(vec![0; slots as usize]),
+            sums: Mutex::new(Sums {
+                of_slot: vec![0; slots as usize],
+                under_way: Vec::new(),
+            }),
         };
         if !lock(&spill.file)? {
             return Err(io::ErrorKind::ResourceBusy.into());
@@ -147,8 +150,34 @@ struct SpillFile {
     file: File,
     path: PathBuf,
     size: Bytes,
-    /// Of what was written to each slot last. The kernel gives memory for those that were.
-    sums: Mutex<Vec<u32>>,
+    sums: Mutex<Sums>,
+}
+
+/// What is to be in a spill file.
+#[derive(Debug)]
+struct Sums {
+    /// Checksums of what was written to each slot last. The kernel gives memory for those that were.
+    of_slot: Vec<u32>,
+    /// Slots that are being written.
+    under_way: Vec<u32>,
+}
+
+impl Sums {
+    fn begin(&mut self, slot: u32, sum: u32) {
+        self.of_slot[slot as usize] = sum;
+        self.under_way.push(slot);
+    }
+
+    fn end(&mut self, slot: u32) {
+        let place = self.under_way.iter().position(|other| *other == slot);
+        place.map(|place| self.under_way.swap_remove(place));
+    }
+
+    /// What a slot is to have; nothing certain while it is being written.
+    fn expected(&self, slot: u32) -> Option<u32> {
+        let is_certain = !self.under_way.contains(&slot);
+        is_certain.then(|| self.of_slot[slot as usize])
+    }
 }
 
 impl Spill for SpillFile {
@@ -157,8 +186,9 @@ impl Spill for SpillFile {
     }
 
     fn write(&self, slot: u32, page: &[u8]) -> io::Result<()> {
-        self.sums.lock()[slot as usize] = sum(page);
+        self.sums.lock().begin(slot, sum(page));
         let written = self.file.write_all_at(page, u64::from(slot) * PAGE_BYTES);
+        self.sums.lock().end(slot);
         self.told(
             written,
             "a page cannot be written to its spill file and stays in memory",
@@ -166,17 +196,16 @@ impl Spill for SpillFile {
     }
 
     fn read(&self, slot: u32, page: &mut [u8]) -> io::Result<()> {
-        let written = || self.sums.lock()[slot as usize];
-        let expected = written();
+        let expected = self.sums.lock().expected(slot);
         let read = self.file.read_exact_at(page, u64::from(slot) * PAGE_BYTES);
-        let read = read.and_then(|()| match sum(page) == expected {
+        let read = read.and_then(|()| match expected == Some(sum(page)) {
             true => Ok(()),
             false => Err(io::Error::new(
                 io::ErrorKind::InvalidData,
                 "what is there is not what was written; the disk may be failing",
             )),
         });
-        if written() != expected {
+        if expected.is_none() || self.sums.lock().expected(slot) != expected {
             return read; // written anew meanwhile: nobody wants what was there before
         }
         self.told(read, "a page cannot be read from its spill file")
@@ -304,5 +333,20 @@ mod tests {
             .collect();
         assert_eq!(left.len(), 1);
         assert_eq!(left[0].file_name(), "notes.txt");
+    }
+
+    #[test]
+    fn what_is_being_written_is_no_disk_that_fails() {
+        let mut sums = Sums {
+            of_slot: vec![0; 4],
+            under_way: Vec::new(),
+        };
+        sums.begin(2, 7);
+        sums.begin(2, 8);
+        assert_eq!((sums.expected(2), sums.expected(1)), (None, Some(0)));
+        sums.end(2);
+        assert_eq!(sums.expected(2), None, "one is under way still");
+        sums.end(2);
+        assert_eq!(sums.expected(2), Some(8));
     }
 }

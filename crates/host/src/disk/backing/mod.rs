@@ -3,7 +3,7 @@
 mod format;
 mod lock;
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Seek, SeekFrom};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
@@ -136,6 +136,7 @@ pub(super) struct Backing {
     /// For pieces that are no whole pages, as a last one can be.
     plain: Arc<File>,
     is_device: bool,
+    identity: [u64; 2],
     is_direct: bool,
     /// Its file was made for this.
     is_new: bool,
@@ -156,7 +157,8 @@ impl Backing {
         let mut options = options(read_only);
         let plain = options.custom_flags(nonblocking).open(path);
         let plain = plain.map_err(failed)?;
-        let kind = plain.metadata().map_err(failed)?.file_type();
+        let facts = plain.metadata().map_err(failed)?;
+        let kind = facts.file_type();
         if !kind.is_file() && !kind.is_block_device() {
             return Err(BackingError::Kind(path.to_owned()));
         }
@@ -183,6 +185,7 @@ impl Backing {
             plain: Arc::new(plain),
             path: path.to_owned(),
             is_device: kind.is_block_device(),
+            identity: identity(&facts),
             is_new: false,
         };
         let bytes = backing.bytes().map_err(failed)?;
@@ -237,16 +240,9 @@ impl Backing {
         &self.path
     }
 
-    /// Whether that is a path of it.
+    /// Whether that is a path of it. Asks nothing of its own file system, which may hang.
     pub(super) fn is_at(&self, path: &Path) -> bool {
-        let (own, other) = (self.plain.metadata(), std::fs::metadata(path));
-        let Ok((own, other)) = own.and_then(|own| Ok((own, other?))) else {
-            return false;
-        };
-        match self.is_device {
-            true => own.rdev() == other.rdev(),
-            false => (own.dev(), own.ino()) == (other.dev(), other.ino()),
-        }
+        std::fs::metadata(path).is_ok_and(|facts| identity(&facts) == self.identity)
     }
 
     /// What tells it from others for as long as the host runs: the file and when it was made, or the device. A file
@@ -456,6 +452,14 @@ impl Backing {
             true => Some((begins, true)),
             false => Some((seek(rustix::fs::SeekFrom::Hole(at)).ok()?, false)),
         }
+    }
+}
+
+/// Which file or device it is, among those that are there now.
+fn identity(facts: &Metadata) -> [u64; 2] {
+    match facts.file_type().is_block_device() {
+        true => [u64::MAX, facts.rdev()],
+        false => [facts.dev(), facts.ino()],
     }
 }
 
