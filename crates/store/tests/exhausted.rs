@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use sublet_store::{Get, PageKey, PageSettings, Spill, Store, StoreSettings, Worker};
 use sublet_types::{
-    Bytes, ObjectId, PageIndex, PoolFlags, PoolId, Second, SharedName, TenantId, TenantSettings,
+    Bytes, EvictionKind, ObjectId, PageIndex, PoolFlags, PoolId, Second, SharedName, TenantId,
+    TenantSettings,
 };
 
 thread_local! {
@@ -78,7 +79,11 @@ impl Spill for Bottomless {
 fn r_f3_b8_a_flush_works_where_every_allocation_fails() {
     let (worker, tenant) = store();
     let pools = pools(worker.store(), tenant);
-    for pool in pools {
+    for (pool, eviction) in pools
+        .into_iter()
+        .flat_map(|pool| EVICTIONS.map(|kind| (pool, kind)))
+    {
+        worker.store().set_eviction(tenant, eviction, NOW);
         // Dense, sparse, and so far apart that the object is found by a look at every page.
         for stride in [1, 1000, 1 << 21] {
             for object in [1, 2] {
@@ -102,6 +107,9 @@ fn r_f3_b8_a_flush_works_where_every_allocation_fails() {
         }
     }
 }
+
+/// The usual one, one without ghosts, and one that remembers files.
+const EVICTIONS: [EvictionKind; 3] = [EvictionKind::XS3h, EvictionKind::Lru, EvictionKind::File];
 
 /// Which of the pools is persistent.
 const PERSISTENT: usize = 1;

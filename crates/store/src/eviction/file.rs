@@ -6,7 +6,7 @@
 //! a term whose denominator is zero counts as zero. The first term would be
 //! all or nothing for the files of a whole pool; it is left out. Algorithm 3 is printed with a loop that runs while the amount is ≥ 0; it ends at zero here.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use sublet_types::{ObjectId, Second};
 
@@ -31,12 +31,18 @@ const LOOKED_AT_MAX: usize = 32;
 /// Files without a page whose counters are kept, at the most.
 const DEPARTED_MAX: usize = 1024;
 
+/// A flush needs no memory (R-F3): a file that one made less useful waits for its new place in the order until the next
+/// file has to leave, and what is to hold the departed is there as soon as files are.
 pub(super) struct ByFile {
     files: HashMap<FileKey, File, Seeded>,
     /// Files with pages, by utility without recency; of equals the one that was used longest ago comes first.
     order: BTreeSet<Rank>,
-    /// Files without a page, the longest so first.
-    departed: BTreeMap<u64, FileKey>,
+    /// Files whose place in the order is that of before a flush.
+    misplaced: Vec<FileKey>,
+    /// Departures of files, the longest ago first; of a file that came back since, too.
+    departed: VecDeque<(u64, FileKey)>,
+    /// Pages of all files.
+    count: u32,
     /// Departures so far.
     departures: u64,
     /// The file that is being evicted.
@@ -48,6 +54,9 @@ struct File {
     gets: u32,
     flushes: u32,
     last_use: Second,
+    /// Its place in the order, while it has pages.
+    place: Option<Rank>,
+    is_misplaced: bool,
     /// Which departure it was that it is without a page since.
     departure: Option<u64>,
 }
@@ -59,6 +68,8 @@ impl File {
             gets: 0,
             flushes: 0,
             last_use: now,
+            place: None,
+            is_misplaced: false,
             departure: None,
         }
     }
@@ -83,7 +94,9 @@ impl ByFile {
         ByFile {
             files: HashMap::default(),
             order: BTreeSet::new(),
-            departed: BTreeMap::new(),
+            misplaced: Vec::new(),
+            departed: VecDeque::new(),
+            count: 0,
             departures: 0,
             leaving: None,
         }
@@ -94,38 +107,80 @@ impl ByFile {
         (key.pool, key.object)
     }
 
-    /// Changes a file, and its place in the order.
+    /// Changes a file, which may be new, and its place in the order.
     fn change(&mut self, key: FileKey, now: Second, change: impl FnOnce(&mut File)) {
-        let file = self.files.entry(key).or_insert_with(|| File::new(now));
-        let (before, had) = (file.rank(key), file.pages.len() > 0);
+        self.files.entry(key).or_insert_with(|| File::new(now));
+        self.update(key, change);
+        self.put_in_place(key);
+        let files = self.order.len();
+        self.misplaced
+            .reserve(files.saturating_sub(self.misplaced.len()));
+        self.departed
+            .reserve(files.min(DEPARTED_MAX - self.departed.len()));
+    }
+
+    /// Changes a file that is there, and leaves it at its place in the order, unless its last page goes.
+    fn update(&mut self, key: FileKey, change: impl FnOnce(&mut File)) {
+        let Some(file) = self.files.get_mut(&key) else {
+            return;
+        };
+        let had = file.pages.len();
         change(file);
-        let (after, has) = (file.rank(key), file.pages.len() > 0);
-        let departure = file.departure.take_if(|_| has);
-        if had && (!has || before != after) {
-            self.order.remove(&before);
-        }
-        if has && (!had || before != after) {
-            self.order.insert(after);
-        }
-        if let Some(departure) = departure {
-            self.departed.remove(&departure);
-        }
-        if had && !has {
+        let has = file.pages.len();
+        self.count = self.count + has - had;
+        if has > 0 {
+            file.departure = None;
+        } else if let Some(place) = file.place.take() {
+            self.order.remove(&place);
             self.note_departure(key);
+        }
+    }
+
+    /// Gives a file that has pages the place in the order that it has by now.
+    fn put_in_place(&mut self, key: FileKey) {
+        let Some(file) = self.files.get_mut(&key) else {
+            return;
+        };
+        file.is_misplaced = false;
+        let place = (file.pages.len() > 0).then(|| file.rank(key));
+        if file.place == place {
+            return;
+        }
+        let before = std::mem::replace(&mut file.place, place);
+        before.map(|before| self.order.remove(&before));
+        self.order.extend(place);
+    }
+
+    /// Has a file put in its place when the next one has to leave.
+    fn note_misplaced(&mut self, key: FileKey) {
+        let has_room = self.misplaced.len() < self.misplaced.capacity();
+        let in_place = |file: &&mut File| file.place.is_some() && !file.is_misplaced;
+        if let Some(file) = self
+            .files
+            .get_mut(&key)
+            .filter(in_place)
+            .filter(|_| has_room)
+        {
+            file.is_misplaced = true;
+            self.misplaced.push(key);
         }
     }
 
     /// A file's last page went: its counters stay for a while.
     fn note_departure(&mut self, key: FileKey) {
+        let room = self.departed.capacity().min(DEPARTED_MAX);
+        if self.departed.len() >= room
+            && let Some((departure, oldest)) = self.departed.pop_front()
+        {
+            let is_away = |file: &File| file.departure == Some(departure);
+            if self.files.get(&oldest).is_some_and(is_away) {
+                self.files.remove(&oldest);
+            }
+        }
         self.departures += 1;
-        self.departed.insert(self.departures, key);
+        self.departed.push_back((self.departures, key));
         if let Some(file) = self.files.get_mut(&key) {
             file.departure = Some(self.departures);
-        }
-        if self.departed.len() > DEPARTED_MAX
-            && let Some((_, oldest)) = self.departed.pop_first()
-        {
-            self.files.remove(&oldest);
         }
     }
 
@@ -176,25 +231,30 @@ impl Eviction for ByFile {
     }
 
     fn forget(&mut self, page: Page<'_>) {
-        self.change(ByFile::key(page), page.now, |file| {
+        let key = ByFile::key(page);
+        self.update(key, |file| {
             file.pages.remove(page.frames, page.frame);
             file.flushes = file.flushes.saturating_add(1);
         });
+        self.note_misplaced(key);
     }
 
     fn victim(&mut self, frames: &Frames, now: Second) -> Option<FrameId> {
         let begun = self
             .leaving
             .filter(|key| self.files.get(key).is_some_and(|file| file.pages.len() > 0));
+        while let Some(misplaced) = self.misplaced.pop() {
+            self.put_in_place(misplaced);
+        }
         let key = begun.or_else(|| self.least_useful(now))?;
         self.leaving = Some(key);
         let mut victim = None;
-        self.change(key, now, |file| victim = file.pages.pop(frames));
+        self.update(key, |file| victim = file.pages.pop(frames));
         victim
     }
 
     fn lose(&mut self, page: Page<'_>) {
-        self.change(ByFile::key(page), page.now, |file| {
+        self.update(ByFile::key(page), |file| {
             file.pages.remove(page.frames, page.frame);
         });
     }
@@ -211,5 +271,9 @@ impl Eviction for ByFile {
 
     fn queues(&mut self) -> &mut [Queue] {
         &mut []
+    }
+
+    fn count(&mut self) -> u32 {
+        self.count
     }
 }

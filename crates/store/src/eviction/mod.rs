@@ -90,6 +90,11 @@ pub(crate) trait Eviction: Send {
     /// Its queues, in the order of their ids.
     fn queues(&mut self) -> &mut [Queue];
 
+    /// Pages that it knows.
+    fn count(&mut self) -> u32 {
+        self.queues().iter().map(Queue::len).sum()
+    }
+
     /// Where it remembers a page of that hash, if it remembers the departed.
     fn ghost_line(&self, _hash: u64) -> Option<Line> {
         None

@@ -165,8 +165,7 @@ impl Shard {
 
     /// Frames for ephemeral pages that it has.
     pub(super) fn frames(&mut self) -> u32 {
-        let pages: u32 = self.eviction.queues().iter().map(Queue::len).sum();
-        pages + self.free[PageKind::Ephemeral as usize].len()
+        self.eviction.count() + self.free[PageKind::Ephemeral as usize].len()
     }
 
     /// Has the processor fetch what a put will touch.

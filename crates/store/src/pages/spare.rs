@@ -25,7 +25,7 @@ pub(crate) enum Siblings {
     Exhausted,
 }
 
-/// Free frames that a shard takes over at once.
+/// Free frames that a shard takes over at once, with the one that it needs.
 const BORROWED: usize = 8;
 
 /// Shards that are looked at for one that owes a page, at the most.
@@ -76,12 +76,18 @@ impl Pages {
     ) -> Option<FrameId> {
         let rich = shard.rich_sibling(kind)?;
         let mut sibling = self.holdings(tenant).shards()[rich].try_lock()?;
-        let spare = || self.free_frame(tenant, &mut sibling, kind, patience);
-        for frame in std::iter::from_fn(spare).take(BORROWED) {
-            self.frames.get(frame).set_shard(shard.number());
+        let own = shard.number();
+        let mut spare = || {
+            let frame = self.free_frame(tenant, &mut sibling, kind, patience)?;
+            self.frames.get(frame).set_shard(own);
+            Some(frame)
+        };
+        let first = spare()?;
+        // Not one of its own: those may be of a dropped block, and patience have ended amid them.
+        for frame in std::iter::from_fn(spare).take(BORROWED - 1) {
             shard.push_free(&self.frames, frame, kind);
         }
-        shard.pop_free(&self.frames, kind)
+        Some(first)
     }
 
     /// A frame that a shard has for another one of its tenant: free, or of an ephemeral page that goes.

@@ -1,6 +1,6 @@
 //! A tenant's shards share its memory: in which of them an object's pages are does not say how many there may be.
 
-use sublet_types::Windows;
+use sublet_types::{ReleaseMode, Windows};
 
 use super::*;
 
@@ -78,6 +78,31 @@ fn r_e1_nothing_goes_while_frames_are_free_elsewhere() {
         put(&client, new, ROOM / 2);
         assert_eq!(client.figures().tally.evictions, 0, "{name}");
         assert_eq!(found(&client, new, ROOM / 2), ROOM as usize / 2, "{name}");
+    }
+}
+
+/// E3: after a fast release no frame of a block that is gone is used, however many of them are in the way.
+#[test]
+fn r_e3_frames_of_dropped_blocks_are_borrowed_by_nobody() {
+    let (client, [one, other]) = two_shards(EPHEMERAL);
+    for index in 0..ROOM / 2 {
+        assert!(client.put(one, index, 1).is_stored());
+        assert!(client.put(other, index, 1).is_stored());
+    }
+    assert!(client.flush_object(one) && client.flush_object(other));
+    let release = Release {
+        amount: Bytes(u64::from(ROOM) * PAGE as u64),
+        mode: ReleaseMode::Fast,
+        tenant: None,
+    };
+    client.worker.store().set_limit(Bytes((8 * BLOCK) as u64));
+    client.worker.release(release, NOW);
+    for index in 0..ROOM / 4 {
+        for object in [one, other] {
+            if client.put(object, index, 2).is_stored() {
+                assert!(client.get(object, index).is_some(), "page {index}");
+            }
+        }
     }
 }
 
