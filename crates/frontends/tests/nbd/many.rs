@@ -1,7 +1,7 @@
 //! Many clients, bad ones among them: none harms another.
 
 use std::io::{Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -211,7 +211,8 @@ fn who_is_gone_gives_up_its_place_though_the_disk_has_what_it_asked() {
 fn what_waits_for_room_is_never_begun_when_its_client_is_gone() {
     let disk = FakeDisk::new("a", BYTES, Mood::Silent);
     let node = Node::start(vec![Arc::clone(&disk) as _]);
-    let mut goes = node.go("a");
+    let mut goes = Client::greet(TcpStream::connect(node.open_tcp()).expect("let in"));
+    goes.go("a");
     for cookie in 0..u64::from(IN_FLIGHT_MAX) {
         goes.ask(0, cookie, 0, 4096);
     }

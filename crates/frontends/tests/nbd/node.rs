@@ -1,6 +1,7 @@
 //! A listener of fake disks, and a plain client.
 
 use std::io::{self, Read, Write};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sublet_frontends::block::Disk;
-use sublet_frontends::doors::{Endpoint, Tls, bind};
+use sublet_frontends::doors::{Endpoint, Tls, Transport, bind, bind_one};
 use sublet_frontends::memcached::serve::Premises;
 use sublet_frontends::nbd::serve::{BACKLOG, Group, Running, start};
 use sublet_frontends::nbd::{Exports, Settings};
@@ -72,6 +73,20 @@ impl Node {
         }
     }
 
+    /// Opens one over TCP.
+    pub(crate) fn open_tcp(&self) -> SocketAddr {
+        let endpoint = Endpoint::Tcp {
+            host: Some("127.0.0.1".to_owned()),
+            port: 0,
+            transport: Transport::Plain,
+        };
+        let listener = bind_one(&endpoint, BACKLOG).expect("a socket");
+        let address = listener.tcp_address().expect("an address");
+        let added = self.running().add(listener, Arc::clone(&self.group));
+        added.expect("it is waited for");
+        address
+    }
+
     pub(crate) fn running(&self) -> &Running {
         self.running.as_ref().expect("it runs until it is dropped")
     }
@@ -82,7 +97,10 @@ impl Node {
 
     /// A connection that was greeted.
     pub(crate) fn connect(&self) -> Client {
-        Client::greet(UnixStream::connect(self.path("nbd")).expect("let in"))
+        let socket = UnixStream::connect(self.path("nbd")).expect("let in");
+        socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        socket.set_write_timeout(Some(PATIENCE)).expect("a timeout");
+        Client::greet(socket)
     }
 
     /// A connection to a disk.
@@ -126,10 +144,9 @@ fn premises() -> Premises {
 /// The plainest client: simple replies.
 pub(crate) struct Client<S = UnixStream>(pub(crate) S);
 
-impl Client {
-    fn greet(socket: UnixStream) -> Client {
-        socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        socket.set_write_timeout(Some(PATIENCE)).expect("a timeout");
+impl<S: Read + Write> Client<S> {
+    /// One whose server has greeted it.
+    pub(crate) fn greet(socket: S) -> Client<S> {
         let mut client = Client(socket);
         let mut greeting = [0; 18];
         client.0.read_exact(&mut greeting).expect("a greeting");
@@ -137,9 +154,7 @@ impl Client {
         client.0.write_all(&[0, 0, 0, 3]).expect("heard");
         client
     }
-}
 
-impl<S: Read + Write> Client<S> {
     /// Enters transmission.
     pub(crate) fn go(&mut self, disk: &str) {
         self.option(

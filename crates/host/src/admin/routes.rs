@@ -231,6 +231,12 @@ fn of_disk(error: &DiskError) -> (StatusCode, String) {
                 "add it with that backing and they are written; or give them up: sublet disk remove {name} --force; or choose another name"
             ),
         ),
+        DiskError::LeftByAnother { name, owner, .. } => (
+            StatusCode::CONFLICT,
+            format!(
+                "give the disk to tenant {owner} and they are written; or give them up: sublet disk open {name} --force, or, where `sublet disk list` does not show it: sublet disk remove {name} --force; or choose another name"
+            ),
+        ),
         DiskError::LeftBehind { name, .. } => (
             StatusCode::CONFLICT,
             format!(

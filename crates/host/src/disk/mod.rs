@@ -103,6 +103,18 @@ pub enum DiskError {
         /// Whose it is.
         owner: String,
     },
+    /// What is staged under its name is another tenant's.
+    #[error(
+        "only memory has {left} of tenant {owner}'s disk {name}, which its backing did not take"
+    )]
+    LeftByAnother {
+        /// Which disk.
+        name: DiskName,
+        /// Whose it was.
+        owner: String,
+        /// What has no copy on its backing.
+        left: Pages,
+    },
     /// Its file is there, and does not say whose pages it has.
     #[error("{} is there already and does not say whose it is: delete it, or choose another name", .0.display())]
     OfNobody(PathBuf),
@@ -236,7 +248,7 @@ pub enum DiskError {
 
 impl DiskError {
     /// Whether it concerns the disk's own guest only, so that a daemon starts without the disk: the backing looks like an
-    /// image of another format, lacks pages, is gone, or does not answer.
+    /// image of another format, lacks pages or has another tenant's, is gone, or does not answer.
     pub fn is_its_guests(&self) -> bool {
         matches!(
             self,
@@ -244,6 +256,7 @@ impl DiskError {
                 | DiskError::Lost(_)
                 | DiskError::Vanished { .. }
                 | DiskError::Mute { .. }
+                | DiskError::LeftByAnother { .. }
         )
     }
 }

@@ -228,8 +228,8 @@ fn check_owner(
     Ok(())
 }
 
-/// A backing has the size that was said. A file that is ours grows to it, as does one that was to grow when the daemon
-/// ended. One of a disk that was served before may be larger, and no more of it is served than was said.
+/// A backing has the size that was said. A file that is ours grows to it. One of a disk that was served before, or was given
+/// another size, may be larger, and no more of it is served than was said.
 fn fit(
     backing: Backing,
     has: u64,
@@ -239,21 +239,18 @@ fn fit(
     let Some(said) = settings.size.filter(|said| said.0 != has) else {
         return Ok(backing);
     };
-    let history = opening.history;
-    let was_served = matches!(history, History::Served | History::GivenUp);
-    let may_be_larger = opening.is_own || was_served || history == History::Resized;
-    let may_grow = opening.is_own || history == History::Resized;
-    if may_grow && said.0 > has {
-        match backing.grow(said, settings.kind == DiskKind::Swap) {
-            Err(error) if history == History::Resized => {
-                tracing::warn!(disk = %settings.name, has = %Bytes(has), size = %said, %error, "the disk was given another size, which its backing has not");
-            }
-            Err(source) => {
-                let name = settings.name.clone();
-                return Err(DiskError::NotGrown { name, source });
-            }
-            Ok(()) => {}
-        }
+    let was_served = matches!(
+        opening.history,
+        History::Resized | History::Served | History::GivenUp
+    );
+    let may_be_larger = opening.is_own || was_served;
+    if opening.is_own && said.0 > has {
+        backing
+            .grow(said, true)
+            .map_err(|source| DiskError::NotGrown {
+                name: settings.name.clone(),
+                source,
+            })?;
     } else if said.0 < has && may_be_larger {
         tracing::warn!(disk = %settings.name, has = %Bytes(has), size = %said, "the backing is larger than its disk");
     } else {

@@ -22,7 +22,7 @@ use sublet_types::{DiskKind, DiskListen, DiskSettings, DiskTls};
 use super::DiskError;
 
 /// How long clients over NBD take to part, at the most, and somewhat more.
-const PARTING_MAX: Duration = Duration::from_secs(12);
+const PARTING_MAX: Duration = Duration::from_secs(25);
 
 /// How often it is looked whether they have.
 const LOOK: Duration = Duration::from_millis(20);

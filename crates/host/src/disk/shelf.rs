@@ -50,7 +50,7 @@ pub enum History {
     New,
     /// The config names it: a file that is not there may be made, unless the disk was served since the host's start.
     Written,
-    /// The same, and its owner gave it another size since: its backing may have that one already, or not yet.
+    /// The same, and its owner gave it another size since: its backing may be larger.
     Resized,
     /// It was served: a file that is not there is lost, and an empty one in its place would be worse than none.
     Served,
@@ -132,11 +132,13 @@ impl Disks {
         let mut settings = self.with_backing(said)?;
         let in_use = self.stage_for(&settings)?;
         let stage = in_use.as_ref().map(|in_use| Arc::clone(&in_use.stage));
-        if let Some(stage) = &stage
-            && history != History::GivenUp
-        {
-            self.check_pledge(&said.name, stage)?;
-            self.check_tenant(&settings)?;
+        match (&stage, history) {
+            (None, _) => {}
+            (Some(_), History::GivenUp) => self.give_up_anothers(&settings),
+            (Some(stage), _) => {
+                self.check_pledge(&said.name, stage)?;
+                self.check_tenant(&settings)?;
+            }
         }
         let running = OpenDisk::start(
             &settings,
@@ -323,17 +325,26 @@ impl Disks {
         }
     }
 
-    /// That what is staged under that name is no other tenant's.
+    /// What is staged under that name is no other tenant's.
     fn check_tenant(&self, settings: &DiskSettings) -> Result<(), DiskError> {
-        let noted = self.pledges.noted(&settings.name);
-        let of_another = noted.filter(|pledge| pledge.tenant != settings.tenant.as_str());
-        match of_another {
-            Some(pledge) if self.left_of(&settings.name) > Pages(0) => Err(DiskError::OfAnother {
-                path: pledge.backing.into(),
-                owner: pledge.tenant,
-            }),
-            _ => Ok(()),
+        let name = settings.name.clone();
+        match (self.other_owner(settings), self.left_of(&name)) {
+            (None, _) | (_, Pages(0)) => Ok(()),
+            (Some(owner), left) => Err(DiskError::LeftByAnother { name, owner, left }),
         }
+    }
+
+    /// Another tenant's pages are given up, by the owner's word.
+    fn give_up_anothers(&self, settings: &DiskSettings) {
+        if self.other_owner(settings).is_some() {
+            self.forget(&settings.name);
+        }
+    }
+
+    /// The tenant that a disk of that name had when it was noted, if that was another.
+    fn other_owner(&self, settings: &DiskSettings) -> Option<String> {
+        let noted = self.pledges.noted(&settings.name)?.tenant;
+        (noted != settings.tenant.as_str()).then_some(noted)
     }
 
     /// Notes that a disk may have pages on the stage only.
@@ -498,24 +509,31 @@ impl Disks {
         }
     }
 
-    /// Makes a disk larger, or takes over what a block device has become.
-    pub fn resize(&self, name: &DiskName, size: Bytes) -> Result<(), DiskError> {
+    /// Makes a disk larger, or takes over what a block device has become. Its guest sees that when `keep` has written it
+    /// down: else the backing is as it was.
+    pub fn resize<E: From<DiskError>>(
+        &self,
+        name: &DiskName,
+        size: Bytes,
+        keep: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
         let disk = &self.find(name)?.disk;
         let has = disk.size();
         if size < has {
             let name = name.clone();
-            return Err(DiskError::Shrinks { name, has });
+            return Err(DiskError::Shrinks { name, has }.into());
         }
         let failed = |source| DiskError::NotGrown {
             name: name.clone(),
             source,
         };
         if disk.settings.read_only {
-            return Err(failed(io::Error::other("it is read-only")));
+            return Err(failed(io::Error::other("it is read-only")).into());
         }
-        disk.backing
-            .grow(size, disk.swap.is_some())
-            .map_err(failed)?;
+        let backing = &disk.backing;
+        let before = backing.bytes().map_err(failed)?;
+        backing.grow(size, disk.swap.is_some()).map_err(failed)?;
+        keep().inspect_err(|_| backing.ungrow(before))?;
         disk.bytes.store(size.0, Ordering::Relaxed);
         disk.reading.resize(size.0 / PAGE_BYTES);
         Ok(())

@@ -171,10 +171,10 @@ impl Shelf {
     /// Whoever is told to delete another tenant's file has to know that pages for it are left.
     fn without_loss(&self, error: DiskError, name: &DiskName) -> DiskError {
         match (error, self.disks.left_of(name)) {
-            (DiskError::OfAnother { .. }, left) if left > Pages(0) => DiskError::LeftBehind {
-                name: name.clone(),
-                left,
-            },
+            (DiskError::OfAnother { .. } | DiskError::OfNobody(_), left) if left > Pages(0) => {
+                let name = name.clone();
+                DiskError::LeftBehind { name, left }
+            }
             (error, _) => error,
         }
     }
@@ -377,11 +377,6 @@ impl Look {
     }
 }
 
-/// That a backing lies where it may and answers.
-fn check_reachable(disk: &DiskSettings, allow: &Vec<PathBuf>) -> Result<(), DiskError> {
-    Look::at(disk, Some(allow)).wait(Instant::now() + ANSWER_MAX)
-}
-
 /// Opens and reads a file, whatever comes of it.
 fn look_at(path: &Path) {
     let nonblocking = OFlags::NONBLOCK.bits() as i32;
@@ -431,7 +426,7 @@ impl Daemon {
         let said = said.map(|(key, value)| (key.clone(), Said::from_json(value)));
         let disk = disk_asked(&asked.name, said)?;
         let _turn = self.shelf.turn(&disk.name)?;
-        check_reachable(&disk, &self.config.disk.allow)?;
+        Look::at(&disk, Some(&self.config.disk.allow)).wait(Instant::now() + ANSWER_MAX)?;
         let _adding = self.shelf.adding.lock();
         if self.shelf.named.lock().len() >= DISKS_MAX {
             return Err(Declined::TooManyDisks);
@@ -475,9 +470,8 @@ impl Daemon {
             .lock()
             .disk(name)
             .is_some_and(DiskChange::is_added);
-        if was_added {
-            check_reachable(&said, &self.config.disk.allow)?;
-        }
+        let allow = was_added.then_some(&self.config.disk.allow);
+        Look::at(&said, allow).wait(Instant::now() + ANSWER_MAX)?;
         self.shelf.reopen(said, how.force)?;
         tracing::info!(disk = %name, "disk opened by its owner");
         self.disk(name)
@@ -494,16 +488,12 @@ impl Daemon {
         if self.shelf.disks.show(name).is_none() {
             return Err(DiskError::NoDisk(name.clone()).into());
         }
-        let kept_before = self.live.lock().disk(name).cloned();
-        if asked.lasts == Lasts::Always {
-            self.keep_size(name, asked.size)?;
-        }
-        if let Err(error) = self.shelf.disks.resize(name, asked.size) {
-            if asked.lasts == Lasts::Always {
-                self.live.lock().keep_disk(name.clone(), kept_before)?;
-            }
-            return Err(error.into());
-        }
+        self.shelf
+            .disks
+            .resize(name, asked.size, || match asked.lasts {
+                Lasts::Always => self.keep_size(name, asked.size),
+                Lasts::UntilRestart => Ok(()),
+            })?;
         if let Some(named) = self.shelf.named.lock().get_mut(name) {
             named.said.size = Some(asked.size);
         }

@@ -150,7 +150,7 @@ fn the_name_of_a_disk_that_left_pages_behind_is_for_their_backing_and_tenant_onl
     }
     assert!(!folder.path("second.swap").exists(), "made for nothing");
     let refused = add_for("others", "first.swap");
-    let expected = "disk swap is served no more, and only memory has 1 page (4.00 KiB) of it";
+    let expected = "only memory has 1 page (4.00 KiB) of tenant guests's disk swap";
     assert!(text(&refused.stderr).contains(expected), "{refused:?}");
     let again = add("first.swap");
     assert!(again.status.success(), "{again:?}");

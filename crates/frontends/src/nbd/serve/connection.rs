@@ -74,6 +74,18 @@ pub(super) enum Turn {
     Over,
 }
 
+/// What the kernel says of a client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Presence {
+    /// It may send and read.
+    #[default]
+    Here,
+    /// It sends nothing more. Over TCP that is all that is heard of one that is gone.
+    Silent,
+    /// Nobody reads what it is sent.
+    Gone,
+}
+
 /// The other side is gone, or its socket is of no more use.
 struct Gone;
 
@@ -102,7 +114,7 @@ pub(super) struct Connection {
     outbox: Queue,
     next: Next,
     readable: bool,
-    hung_up: bool,
+    presence: Presence,
     /// Whether what its last turn's requests read was small on average.
     reads_small: bool,
     /// Memory of its queues that the workplace knows of.
@@ -133,7 +145,7 @@ impl Connection {
             outbox,
             next: Next::Read,
             readable: true,
-            hung_up: false,
+            presence: Presence::Here,
             reads_small: false,
             held_counted: 0,
             since: now,
@@ -183,16 +195,27 @@ impl Connection {
     }
 
     /// Notes what the kernel said; a turn follows.
-    pub(super) fn notice(&mut self, readable: bool, hung_up: bool, now: Instant) {
-        self.readable |= readable | hung_up;
-        if hung_up && !std::mem::replace(&mut self.hung_up, true) {
+    pub(super) fn notice(&mut self, readable: bool, presence: Presence, now: Instant) {
+        let had_hung_up = self.has_hung_up();
+        self.presence = self.presence.max(presence);
+        self.readable |= readable | (presence > Presence::Here);
+        if self.has_hung_up() && !had_hung_up {
             self.moved_at = now;
         }
     }
 
     /// Whether its client is gone, or sends nothing more.
     pub(super) fn has_hung_up(&self) -> bool {
-        self.hung_up
+        self.presence > Presence::Here
+    }
+
+    /// Whether its client may have gone on elsewhere.
+    fn may_be_elsewhere(&self) -> bool {
+        match self.presence {
+            Presence::Here => false,
+            Presence::Silent => !self.is_local,
+            Presence::Gone => true,
+        }
     }
 
     /// Hears what became of a request; a turn follows.
@@ -294,7 +317,7 @@ impl Connection {
                 }
                 // What it asked for last was never begun. It may ask anew over another connection, and be past that
                 // by the time that there is room here.
-                Next::Hold | Next::Park if self.hung_up => self.next = Next::Close,
+                Next::Hold | Next::Park if self.may_be_elsewhere() => self.next = Next::Close,
                 Next::Close | Next::Hold => return Ok(rest),
                 Next::Veil | Next::Write | Next::Park if flow == Flow::Blocked => return Ok(rest),
                 Next::Veil => self.begin_tls()?,
@@ -404,7 +427,7 @@ impl Connection {
         };
         // A short read emptied the socket, and the kernel tells when more comes. Not so after a hang-up, which it
         // told already, nor through TLS, which keeps bytes of its own.
-        let emptied = count < most && !self.hung_up && self.veil.is_none();
+        let emptied = count < most && !self.has_hung_up() && self.veil.is_none();
         self.readable = !emptied;
         let went_apart = count.min(wanted);
         Ok((went_apart, count - went_apart))

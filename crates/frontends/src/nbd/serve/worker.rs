@@ -14,7 +14,7 @@ use rustix::thread::set_current_timer_slack;
 use slab::Slab;
 use sublet_pace::{Found, Look, Pace};
 
-use super::connection::{Connection, Turn};
+use super::connection::{Connection, Presence, Turn};
 use super::post::{Message, Newcomer, Parting, Post};
 use crate::block::{Outcome, Outcomes, REQUEST_BYTES_MAX};
 use crate::nbd::HELD_MAX;
@@ -60,7 +60,7 @@ enum Event {
     Ready {
         place: usize,
         readable: bool,
-        hung_up: bool,
+        presence: Presence,
     },
     TurnOf(usize),
     Letter(Message),
@@ -202,10 +202,16 @@ impl Worker {
 
     fn collect(&mut self) {
         for event in self.ready.iter().filter(|event| event.token() != POST) {
+            let presence = match (event.is_write_closed(), event.is_read_closed()) {
+                _ if event.is_error() => Presence::Gone,
+                (true, _) => Presence::Gone,
+                (false, true) => Presence::Silent,
+                (false, false) => Presence::Here,
+            };
             self.events.push_back(Event::Ready {
                 place: event.token().0,
                 readable: event.is_readable(),
-                hung_up: event.is_read_closed() || event.is_error(),
+                presence,
             });
         }
         self.post.collect(&mut self.letters, &mut self.outcomes);
@@ -225,8 +231,8 @@ impl Worker {
             Event::Ready {
                 place,
                 readable,
-                hung_up,
-            } => self.hear(place, readable, hung_up),
+                presence,
+            } => self.hear(place, readable, presence),
             Event::TurnOf(place) => self.turn(place),
             Event::Outcome(outcome) => self.hear_outcome(outcome),
             Event::Letter(Message::Newcomer(newcomer)) => self.admit(newcomer),
@@ -235,15 +241,16 @@ impl Worker {
         }
     }
 
-    fn hear(&mut self, place: usize, readable: bool, hung_up: bool) {
+    fn hear(&mut self, place: usize, readable: bool, presence: Presence) {
         let Some(connection) = self.connections.get_mut(place) else {
             return;
         };
-        connection.notice(readable, hung_up, self.now);
+        connection.notice(readable, presence, self.now);
+        let has_hung_up = connection.has_hung_up();
         if !connection.turn_is_due {
             self.turn(place);
         }
-        if hung_up {
+        if has_hung_up {
             self.sweep_by(SWEEP_INTERVAL);
         }
     }

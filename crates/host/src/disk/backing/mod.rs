@@ -318,6 +318,15 @@ impl Backing {
         }
     }
 
+    /// A file that has just grown is as it was.
+    pub(super) fn ungrow(&self, bytes: u64) {
+        if !self.is_device
+            && let Err(error) = self.plain.set_len(bytes)
+        {
+            tracing::warn!(path = %self.path.display(), %error, "the backing stays larger than its disk");
+        }
+    }
+
     /// The file for a piece of that place and length.
     fn file(&self, at: u64, len: usize) -> &Arc<File> {
         let whole = at.is_multiple_of(PAGE_BYTES) && (len as u64).is_multiple_of(PAGE_BYTES);
