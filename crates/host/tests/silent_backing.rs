@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use sublet_frontends::memcached::serve::Premises;
 use sublet_frontends::tenancy::{Clock, Ledger};
 use sublet_frontends::vhost_user::driver::{Ask, Driver, Layout};
+use sublet_host::config::Claim;
 use sublet_host::disk::{DiskError, DiskGround, Disks, History, Unwritten};
 use sublet_store::{PageSettings, Store, StoreSettings};
 use sublet_types::{Bytes, DiskKind, DiskListen, DiskName, DiskSettings, Slow, TenantSettings};
@@ -77,7 +78,7 @@ fn a_disk_whose_backing_is_silent_stays_or_goes_by_that_word() {
     let disks = Disks::open(
         &premises(),
         DiskGround {
-            folder: None,
+            state: Claim::default(),
             dirty_max: Bytes::mib(1),
             keeper: folder.path().join("stage"),
             threads: 1,

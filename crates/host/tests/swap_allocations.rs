@@ -17,6 +17,7 @@ use std::time::Duration;
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use sublet_frontends::memcached::serve::Premises;
 use sublet_frontends::tenancy::{Clock, Ledger};
+use sublet_host::config::Claim;
 use sublet_host::disk::{DiskGround, Disks, History, keep};
 use sublet_store::{PageSettings, Store, StoreSettings};
 use sublet_types::{
@@ -57,7 +58,7 @@ fn a_swapping_guest_allocates_nothing() {
     let disks = Disks::open(
         &premises,
         DiskGround {
-            folder: Some(folder.path().to_owned()),
+            state: Claim::to(Some(folder.path().to_owned())),
             dirty_max: DIRTY_MAX,
             keeper: folder.path().join("stage"),
             threads: 1,

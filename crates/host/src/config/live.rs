@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
 
 use sublet_types::{Bytes, DiskName, DiskSettings, TenantName, Weight};
 
 use super::LoadError;
+use super::claim::Claim;
 use super::disks::disk_lines;
 use super::faults::Faults;
 use super::listen::Listen;
@@ -54,9 +54,7 @@ pub enum DiskChange {
 /// All live changes, and the folder they are kept in.
 #[derive(Clone, Debug)]
 pub struct Live {
-    folder: Option<PathBuf>,
-    /// Held from the first write on, for as long as the daemon lives.
-    lock: Arc<OnceLock<File>>,
+    state: Claim,
     policy: Option<PolicyChange>,
     changes: BTreeMap<TenantName, TenantChange>,
     disks: BTreeMap<DiskName, DiskChange>,
@@ -89,17 +87,21 @@ impl Live {
     /// No changes yet.
     pub fn none(folder: Option<PathBuf>) -> Live {
         Live {
-            folder,
-            lock: Arc::default(),
+            state: Claim::to(folder),
             policy: None,
             changes: BTreeMap::new(),
             disks: BTreeMap::new(),
         }
     }
 
+    /// The claim to the folder.
+    pub fn state(&self) -> &Claim {
+        &self.state
+    }
+
     /// The file that changes are kept in.
     pub fn path(&self) -> Option<PathBuf> {
-        self.folder.as_ref().map(|folder| folder.join("live.toml"))
+        self.state.folder().map(|folder| folder.join("live.toml"))
     }
 
     /// What is changed of a tenant.
@@ -203,30 +205,9 @@ impl Live {
     }
 
     fn write(&self) -> Result<(), KeepError> {
-        let folder = self.folder.as_ref().ok_or(KeepError::NoFolder)?;
+        let folder = self.state.lay()?;
         let path = folder.join("live.toml");
-        self.claim(folder)?;
         write_whole(folder, &path, &self.text()).map_err(|source| KeepError::Write { path, source })
-    }
-
-    /// Two daemons that wrote there would undo each other's changes. Who reads only needs no lock.
-    fn claim(&self, folder: &Path) -> Result<(), KeepError> {
-        if self.lock.get().is_some() {
-            return Ok(());
-        }
-        let path = folder.join("live.lock");
-        let failed = |source| KeepError::Write {
-            path: path.clone(),
-            source,
-        };
-        let file = open_lock(folder, &path).map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(KeepError::Shared(folder.to_owned())),
-            Err(TryLockError::Error(source)) => return Err(failed(source)),
-        }
-        let _ = self.lock.set(file);
-        Ok(())
     }
 
     fn text(&self) -> String {
@@ -311,20 +292,6 @@ impl TenantChange {
             }
         }
     }
-}
-
-/// Opens the lock of a state folder; makes both where they are not there.
-fn open_lock(folder: &Path, path: &Path) -> io::Result<File> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)?;
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)
 }
 
 /// Whoever reads `path` sees the old text or the new one, also after a crash.

@@ -1,5 +1,6 @@
 //! The config: a table of knobs, what was written, what it means, and what was changed while running.
 
+mod claim;
 mod disks;
 mod faults;
 mod knobs;
@@ -19,6 +20,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub use claim::Claim;
 pub use disks::{DISKS_MAX, WrittenDisk, check_disk_size, disk_asked};
 pub use faults::{Fault, Faults, Place, Wrong};
 pub use knobs::{DAEMON_KNOBS, DISK_KNOBS, Knob, TENANT_KNOBS, WEIGHT_MAX};

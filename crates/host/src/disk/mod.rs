@@ -58,8 +58,8 @@ pub enum DiskError {
     },
     /// What its backing did not have yet is lost, and its guest does not know.
     #[error(
-        "what the backing of disk {0} did not have yet is gone: `sublet keep` ended while no daemon ran, or the daemon \
-         before had another --admin. Its guest would read older pages than it wrote: end that guest, and have the disk \
+        "whatever the backing of disk {0} did not have yet is gone: `sublet keep` ended while no daemon ran, or the daemon \
+         before had another --admin. Its guest may read older pages than it wrote: end that guest, and have the disk \
          opened with --force"
     )]
     Lost(DiskName),

@@ -2,27 +2,28 @@
 //! an empty file in the place of one that is gone as what it had swapped.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use sublet_types::DiskName;
 
 use super::notes;
+use crate::config::Claim;
 
 /// The notes. Without a state folder there are none.
 pub(super) struct Served {
-    folder: Option<PathBuf>,
+    state: Claim,
 }
 
 impl Served {
     /// Those in a state folder.
-    pub(super) fn of(state: Option<&Path>) -> Served {
+    pub(super) fn of(state: &Claim) -> Served {
         Served {
-            folder: state.map(|state| state.join("disks")),
+            state: state.clone(),
         }
     }
 
     fn path(&self, name: &DiskName) -> Option<PathBuf> {
-        let folder = self.folder.as_ref()?;
+        let folder = notes::folder(&self.state)?;
         Some(folder.join(format!("{name}.served")))
     }
 
@@ -40,9 +41,9 @@ impl Served {
 
     /// Notes that a disk is served on a file.
     pub(super) fn note_on(&self, name: &DiskName, backing: &str) {
-        let left = self
-            .path(name)
-            .map_or(Ok(()), |path| notes::leave(&path, &Served::note(backing)?));
+        let left = self.path(name).map_or(Ok(()), |path| {
+            notes::leave(&self.state, &path, &Served::note(backing)?)
+        });
         if let Err(error) = left {
             tracing::warn!(disk = %name, %error, "nobody will see it if its backing vanishes while no daemon runs");
         }
@@ -50,7 +51,9 @@ impl Served {
 
     /// Its owner took a disk away.
     pub(super) fn forget(&self, name: &DiskName) {
-        let taken = self.path(name).map_or(Ok(()), |path| notes::take(&path));
+        let taken = self
+            .path(name)
+            .map_or(Ok(()), |path| notes::take(&self.state, &path));
         if let Err(error) = taken {
             tracing::warn!(disk = %name, %error, "the note that it was served stays");
         }
@@ -64,7 +67,7 @@ mod tests {
     #[test]
     fn a_disk_was_served_on_its_own_file_until_it_is_forgotten() {
         let folder = tempfile::tempdir().expect("a folder");
-        let served = Served::of(Some(folder.path()));
+        let served = Served::of(&Claim::to(Some(folder.path().to_owned())));
         let name: DiskName = "swap".parse().expect("a name");
         assert!(!served.has(&name, "/a"));
         served.note_on(&name, "/a");
@@ -77,7 +80,7 @@ mod tests {
         served.forget(&name);
         served.forget(&name);
         assert!(!served.has(&name, "/b"));
-        let nowhere = Served::of(None);
+        let nowhere = Served::of(&Claim::default());
         nowhere.note_on(&name, "/a");
         assert!(!nowhere.has(&name, "/a"));
     }

@@ -25,13 +25,14 @@ use super::places::{Parting, Places};
 use super::served::Served;
 use super::stage::{KeeperError, Kept, Pledge, Pledges, Stage};
 use super::swap::Swap;
+use crate::config::Claim;
 use crate::{headroom, locked};
 
 /// What all disks share.
 #[derive(Clone, Debug)]
 pub struct DiskGround {
-    /// Where swap disks without a backing get one; the state folder.
-    pub folder: Option<PathBuf>,
+    /// The state folder, where swap disks without a backing get one.
+    pub state: Claim,
     /// The most bytes of pages that no backing has yet.
     pub dirty_max: Bytes,
     /// Where whoever keeps these pages listens.
@@ -110,8 +111,8 @@ impl Disks {
     pub fn open(premises: &Premises, ground: DiskGround) -> Disks {
         Disks {
             premises: premises.clone(),
-            pledges: Pledges::of(ground.folder.as_deref()),
-            served: Served::of(ground.folder.as_deref()),
+            pledges: Pledges::of(&ground.state),
+            served: Served::of(&ground.state),
             ground,
             places: Mutex::default(),
             staging: Mutex::default(),
@@ -260,7 +261,7 @@ impl Disks {
 
     /// The file that a swap disk is given where nobody named one.
     pub fn own_file(&self, name: &DiskName) -> Option<PathBuf> {
-        let folder = self.ground.folder.as_ref()?;
+        let folder = self.ground.state.folder()?;
         Some(folder.join("disks").join(format!("{name}.swap")))
     }
 

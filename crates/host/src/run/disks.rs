@@ -54,7 +54,7 @@ impl Shelf {
             locked::lock_process();
         }
         let ground = DiskGround {
-            folder: config.state.clone(),
+            state: loaded.live.state().clone(),
             dirty_max: config.disk.dirty_max,
             keeper: config.admin.socket.with_extension("stage"),
             threads: config.threads,

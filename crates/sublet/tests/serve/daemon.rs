@@ -48,12 +48,17 @@ impl Folder {
 
     /// `sublet serve …`, with sockets and state in this folder and a ceiling.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
+        self.command_with(&self.path("state"), args)
+    }
+
+    /// The same with another folder's state.
+    pub(crate) fn command_with(&self, state: &Path, args: &[&str]) -> Command {
         let mut command = Command::new(SUBLET);
         command
             .args(["serve", "--ceiling", "64MiB", "--admin"])
             .arg(self.path("admin.sock"))
             .arg("--state")
-            .arg(self.path("state"))
+            .arg(state)
             .args(args);
         command
     }

@@ -205,3 +205,25 @@ fn a_disk_that_is_refused_the_name_of_another_leaves_its_note_alone() {
     let backing = left[0].backing.as_deref().expect("its backing");
     assert!(backing.ends_with("first.swap"), "{backing}");
 }
+
+#[test]
+fn a_second_daemon_with_the_same_state_takes_no_note_away() {
+    let folder = Folder::new();
+    let _first = folder.serve();
+    let listen = format!("unix:{}", folder.path("swap.sock").display());
+    let mut add = vec!["disk", "add", "swap", "--kind", "swap", "--size", "1MiB"];
+    add.extend(["--tenant", "guests", "--listen", &listen]);
+    folder.ask(&add);
+    let notes = ["stage", "served"].map(|kind| folder.path(&format!("state/disks/swap.{kind}")));
+    assert!(notes.iter().all(|note| note.exists()));
+
+    let other = Folder::new();
+    let place = format!("unix:{}", other.path("o.sock").display());
+    let _second = Daemon::start(other.command_with(&folder.path("state"), &["--listen", &place]));
+    assert!(other.ask(&["disk", "list"]).contains("closed"));
+    for force in [&[][..], &["--force"]] {
+        let words = [&["disk", "remove", "swap", "--temporary"], force].concat();
+        let _ = other.sublet(&words);
+    }
+    assert!(notes.iter().all(|note| note.exists()), "its disk is served");
+}

@@ -6,11 +6,12 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use sublet_types::DiskName;
 
 use super::super::notes;
+use crate::config::Claim;
 
 /// A stage, told from every other: the host's start, and the memfd's number since then.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,19 +61,19 @@ impl Pledge {
 
 /// The notes. Without a state folder there are none.
 pub(in super::super) struct Pledges {
-    folder: Option<PathBuf>,
+    state: Claim,
 }
 
 impl Pledges {
     /// Those in a state folder.
-    pub(in super::super) fn of(state: Option<&Path>) -> Pledges {
+    pub(in super::super) fn of(state: &Claim) -> Pledges {
         Pledges {
-            folder: state.map(|state| state.join("disks")),
+            state: state.clone(),
         }
     }
 
     fn path(&self, name: &DiskName) -> Option<PathBuf> {
-        let folder = self.folder.as_ref()?;
+        let folder = notes::folder(&self.state)?;
         Some(folder.join(format!("{name}.stage")))
     }
 
@@ -91,12 +92,16 @@ impl Pledges {
     /// Notes that a disk relies on a stage from now on.
     pub(in super::super) fn make(&self, name: &DiskName, pledge: &Pledge) -> io::Result<()> {
         let path = self.path(name);
-        path.map_or(Ok(()), |path| notes::leave(&path, &pledge.text()))
+        path.map_or(Ok(()), |path| {
+            notes::leave(&self.state, &path, &pledge.text())
+        })
     }
 
     /// A disk relies on no stage any more.
     pub(in super::super) fn forget(&self, name: &DiskName) {
-        let taken = self.path(name).map_or(Ok(()), |path| notes::take(&path));
+        let taken = self
+            .path(name)
+            .map_or(Ok(()), |path| notes::take(&self.state, &path));
         if let Err(error) = taken {
             tracing::warn!(disk = %name, %error, "the note that its pages were staged stays");
         }
@@ -104,7 +109,7 @@ impl Pledges {
 
     /// A stage ends, or has pages of those disks only.
     pub(in super::super) fn forget_all(&self, stage: &StageId, but: &[DiskName]) {
-        let Some(folder) = &self.folder else {
+        let Some(folder) = notes::folder(&self.state) else {
             return;
         };
         let notes = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -146,7 +151,7 @@ mod tests {
     #[test]
     fn a_note_is_broken_by_another_stage_of_the_same_start_only() {
         let folder = tempfile::tempdir().expect("a folder");
-        let pledges = Pledges::of(Some(folder.path()));
+        let pledges = Pledges::of(&Claim::to(Some(folder.path().to_owned())));
         let stage = StageId::new(7).expect("a start");
         let later = StageId::new(8).expect("a start");
         let swap = name("swap");
@@ -168,7 +173,7 @@ mod tests {
     #[test]
     fn a_stage_that_ends_takes_its_own_notes_along() {
         let folder = tempfile::tempdir().expect("a folder");
-        let pledges = Pledges::of(Some(folder.path()));
+        let pledges = Pledges::of(&Claim::to(Some(folder.path().to_owned())));
         let (one, two) = (
             StageId::new(1).expect("a start"),
             StageId::new(2).expect("a start"),
@@ -185,14 +190,14 @@ mod tests {
     #[test]
     fn half_a_note_is_none() {
         let folder = tempfile::tempdir().expect("a folder");
-        let pledges = Pledges::of(Some(folder.path()));
+        let pledges = Pledges::of(&Claim::to(Some(folder.path().to_owned())));
         fs::create_dir(folder.path().join("disks")).expect("made");
         for note in ["", "x", "x y", "x 1\n", "x 1\nguests"] {
             fs::write(folder.path().join("disks/swap.stage"), note).expect("written");
             let stage = StageId::new(1).expect("a start");
             assert!(!pledges.is_broken(&name("swap"), &stage));
         }
-        let nowhere = Pledges::of(None);
+        let nowhere = Pledges::of(&Claim::default());
         let stage = StageId::new(1).expect("a start");
         nowhere
             .make(&name("swap"), &on(&stage))
