@@ -35,7 +35,7 @@ fn a_disk_whose_newest_pages_are_lost_is_opened_by_that_word_only() {
     );
     let page = folder.ask(&["disk", "show", "swap"]);
     assert!(
-        page.contains("would read older pages than it wrote"),
+        page.contains("may read older pages than it wrote"),
         "{page}"
     );
     let refused = folder.sublet(&["disk", "open", "swap"]);
