@@ -79,6 +79,12 @@ pub struct DiskStatus {
     pub prefetched: u64,
     /// Requests that failed.
     pub faults: u64,
+    /// The path of its backing leads to it no more: it was deleted or moved, or another is in its place.
+    #[serde(default)]
+    pub astray: bool,
+    /// A note that its promises rest on cannot be written: until then it writes through.
+    #[serde(default)]
+    pub unnoted: bool,
     /// Where it is not what the config says.
     pub differences: Vec<Difference>,
 }
@@ -102,6 +108,8 @@ impl DiskStatus {
             dirty: 0,
             prefetched: 0,
             faults: 0,
+            astray: false,
+            unnoted: false,
             differences: Vec::new(),
         }
     }

@@ -198,7 +198,7 @@ fn of_disk(error: &DiskError) -> (StatusCode, String) {
                 "sublet disk open {name} --force; or, where `sublet disk list` does not show it: sublet disk remove {name}, and add it"
             ),
         ),
-        DiskError::Vanished { name, .. } => (
+        DiskError::Vanished { name, .. } | DiskError::Replaced { name, .. } => (
             StatusCode::CONFLICT,
             format!("once it is back: sublet disk open {name}"),
         ),

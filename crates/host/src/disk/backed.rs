@@ -18,6 +18,7 @@ use super::figures::Tallies;
 use super::inbox::Inbox;
 use super::reading::Reading;
 use super::swap::Swap;
+use super::watch::Plight;
 use crate::observe::Ailment;
 
 /// What the threads of a disk share.
@@ -37,6 +38,8 @@ pub(super) struct Backed {
     pub(super) ailments: [Ailment; 3],
     /// Why the backing has not the blocks for all pages, if it has not.
     pub(super) short_of: Option<String>,
+    /// What is wrong around it.
+    pub(super) plight: Arc<Plight>,
 }
 
 /// What a disk does with its backing.

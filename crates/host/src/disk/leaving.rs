@@ -107,6 +107,7 @@ impl Disks {
             return Err(error);
         }
         self.open.lock().remove(name);
+        self.watch.end(name);
         let given_up = match unwritten {
             Unwritten::Kept => {
                 leaving.end_within(LAST_CHANCE);
@@ -181,6 +182,7 @@ impl Disks {
         let all: Vec<Arc<Shelved>> = self.open.lock().values().cloned().collect();
         all.iter().for_each(|disk| disk.end());
         self.open.lock().clear();
+        self.watch.end_all();
         let staging = self.staging.lock().take();
         if let Some(staging) = staging {
             staging.end(&self.pledges);

@@ -27,6 +27,7 @@ mod stage;
 mod swap;
 #[cfg(test)]
 mod tests;
+mod watch;
 mod work;
 
 use std::io;
@@ -69,6 +70,18 @@ pub enum DiskError {
          have the disk opened with --force, which makes an empty one", path.display()
     )]
     Vanished {
+        /// Which disk.
+        name: DiskName,
+        /// Its backing.
+        path: PathBuf,
+    },
+    /// Another file is in the place of its own, and its guest, which may live still, would read that one.
+    #[error(
+        "{} is another file or device than the one that disk {name} was served from since the host's start, and a guest may \
+         have swapped to that: bring it back, or end that guest and have the disk opened with --force, which serves what \
+         is there", path.display()
+    )]
+    Replaced {
         /// Which disk.
         name: DiskName,
         /// Its backing.
@@ -248,13 +261,14 @@ pub enum DiskError {
 
 impl DiskError {
     /// Whether it concerns the disk's own guest only, so that a daemon starts without the disk: the backing looks like an
-    /// image of another format, lacks pages or has another tenant's, is gone, or does not answer.
+    /// image of another format, lacks pages or has another tenant's, is gone or replaced, or does not answer.
     pub fn is_its_guests(&self) -> bool {
         matches!(
             self,
             DiskError::Backing(BackingError::Format { .. })
                 | DiskError::Lost(_)
                 | DiskError::Vanished { .. }
+                | DiskError::Replaced { .. }
                 | DiskError::Mute { .. }
                 | DiskError::LeftByAnother { .. }
         )

@@ -18,6 +18,14 @@ pub(super) fn folder(state: &Claim) -> Option<PathBuf> {
     state.folder().map(|folder| folder.join("disks"))
 }
 
+/// There is no folder for them.
+pub(super) fn nowhere() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::NotFound,
+        "there is no state folder (--state FOLDER)",
+    )
+}
+
 /// Another daemon's notes are not touched; one that was killed is waited for.
 fn lay(state: &Claim) -> io::Result<()> {
     let may_pass = |error: &KeepError| matches!(error, KeepError::Shared(_));
@@ -36,8 +44,8 @@ pub(super) fn leave(state: &Claim, path: &Path, text: &str) -> io::Result<()> {
     }
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
-    fs::write(&beside, text)?;
-    fs::rename(&beside, path)
+    let left = fs::write(&beside, text).and_then(|()| fs::rename(&beside, path));
+    left.inspect_err(|_| _ = fs::remove_file(&beside))
 }
 
 /// Takes a note away, if there is one.

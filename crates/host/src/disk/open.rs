@@ -25,6 +25,7 @@ use super::inbox::Inbox;
 use super::reading::Reading;
 use super::stage::Stage;
 use super::swap::Swap;
+use super::watch::Plight;
 use super::{DiskError, History};
 use crate::patience::patiently;
 
@@ -47,6 +48,8 @@ pub(super) struct Opening<'a> {
     pub(super) is_own: bool,
     /// The file is made where it is not there.
     pub(super) may_make: bool,
+    /// The mark of the backing that it was served from since the host's start, where it comes back from there.
+    pub(super) mark: Option<u64>,
     pub(super) history: History,
 }
 
@@ -68,7 +71,8 @@ impl OpenDisk {
     ) -> Result<OpenDisk, DiskError> {
         let backing = open_backing(settings, opening)?;
         let (path, is_new) = (backing.path().to_owned(), backing.is_new());
-        let opened = check_owner(&backing, settings, opening)
+        let opened = check_same(&backing, settings, opening)
+            .and_then(|()| check_owner(&backing, settings, opening))
             .and_then(|()| OpenDisk::start_on(backing, settings, opening));
         if opened.is_err() && is_new {
             undo(&path);
@@ -135,9 +139,10 @@ pub(super) fn assemble(
     let pool = store.create_pool(tenant, pool_flags(&settings), None)?;
     store.set_windows(pool, settings.windows.unwrap_or_default());
     let durability = settings.durability();
+    let plight: Arc<Plight> = Arc::default();
     let swap = stage.map(|stage| {
-        let bell = Arc::clone(&bell);
-        Swap::new(stage, (&settings.name, mark), durability, bell)
+        let (bell, plight) = (Arc::clone(&bell), Arc::clone(&plight));
+        Swap::new(stage, (&settings.name, mark), durability, bell, plight)
     });
     Ok(Backed {
         tenant,
@@ -155,6 +160,7 @@ pub(super) fn assemble(
         bytes: AtomicU64::new(bytes),
         ailments: Default::default(),
         short_of,
+        plight,
         backing,
         bell,
         swap,
@@ -195,6 +201,24 @@ fn reserve(backing: &Backing, settings: &DiskSettings) -> Option<String> {
     let error = backing.reserve().err()?;
     tracing::warn!(disk = %settings.name, %error, "the backing has not the blocks for all pages of swap");
     Some(error.to_string())
+}
+
+/// A guest that lives still would read another file as what it had swapped.
+fn check_same(
+    backing: &Backing,
+    settings: &DiskSettings,
+    opening: &Opening<'_>,
+) -> Result<(), DiskError> {
+    let Some(mark) = opening.mark else {
+        return Ok(());
+    };
+    match backing.mark().map_err(DiskError::System)? == mark {
+        true => Ok(()),
+        false => Err(DiskError::Replaced {
+            name: settings.name.clone(),
+            path: backing.path().to_owned(),
+        }),
+    }
 }
 
 /// A file that nobody named goes on from the disk that left it, but never from another tenant's: its pages were that

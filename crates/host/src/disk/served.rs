@@ -1,5 +1,5 @@
 //! Notes of swap disks that were served since the host's start, and on which files. A guest that lives still would read
-//! an empty file in the place of one that is gone as what it had swapped.
+//! an empty file in the place of one that is gone, or another file, as what it had swapped.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,9 +9,17 @@ use sublet_types::DiskName;
 use super::notes;
 use crate::config::Claim;
 
-/// The notes. Without a state folder there are none.
+/// The notes. Without a state folder there are none, and none can be made.
+#[derive(Clone)]
 pub(super) struct Served {
     state: Claim,
+}
+
+/// A note that a disk was served since the host's start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ServedOn {
+    /// What tells its backing from others, where the note says that.
+    pub(super) mark: Option<u64>,
 }
 
 impl Served {
@@ -27,26 +35,25 @@ impl Served {
         Some(folder.join(format!("{name}.served")))
     }
 
-    fn note(backing: &str) -> io::Result<String> {
-        Ok(format!("{}\n{backing}\n", notes::host_start()?))
+    /// What was noted of a disk that was served at that path since the host's start.
+    pub(super) fn noted(&self, name: &DiskName, backing: &str) -> Option<ServedOn> {
+        let note = std::fs::read_to_string(self.path(name)?).ok()?;
+        let mut lines = note.lines();
+        let is_now = lines.next()? == notes::host_start().ok()?;
+        let is_there = lines.next()? == backing;
+        let mark = lines.next().and_then(|mark| mark.parse().ok());
+        (is_now && is_there).then_some(ServedOn { mark })
     }
 
-    /// Whether a disk was served on that file since the host's start.
-    pub(super) fn has(&self, name: &DiskName, backing: &str) -> bool {
-        let noted = self
-            .path(name)
-            .and_then(|path| std::fs::read_to_string(path).ok());
-        noted.is_some_and(|noted| Served::note(backing).is_ok_and(|note| note == noted))
-    }
-
-    /// Notes that a disk is served on a file.
-    pub(super) fn note_on(&self, name: &DiskName, backing: &str) {
-        let left = self.path(name).map_or(Ok(()), |path| {
-            notes::leave(&self.state, &path, &Served::note(backing)?)
-        });
-        if let Err(error) = left {
-            tracing::warn!(disk = %name, %error, "nobody will see it if its backing vanishes while no daemon runs");
-        }
+    /// Notes that a disk is served from a file with that mark.
+    ///
+    /// # Errors
+    ///
+    /// The note cannot be written: nobody will see it if the file vanishes or is replaced while no daemon runs.
+    pub(super) fn note_on(&self, name: &DiskName, backing: &str, mark: u64) -> io::Result<()> {
+        let path = self.path(name).ok_or_else(notes::nowhere)?;
+        let note = format!("{}\n{backing}\n{mark}\n", notes::host_start()?);
+        notes::leave(&self.state, &path, &note)
     }
 
     /// Its owner took a disk away.
@@ -69,19 +76,26 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let served = Served::of(&Claim::to(Some(folder.path().to_owned())));
         let name: DiskName = "swap".parse().expect("a name");
-        assert!(!served.has(&name, "/a"));
-        served.note_on(&name, "/a");
-        assert!(served.has(&name, "/a") && !served.has(&name, "/b"));
-        let before = "another start\n/a\n";
-        std::fs::write(folder.path().join("disks/swap.served"), before).expect("written");
-        assert!(!served.has(&name, "/a"), "its guest is gone");
-        served.note_on(&name, "/b");
-        assert!(served.has(&name, "/b"));
+        assert_eq!(served.noted(&name, "/a"), None);
+        served.note_on(&name, "/a", 7).expect("noted");
+        let on = |mark| Some(ServedOn { mark });
+        assert_eq!(served.noted(&name, "/a"), on(Some(7)));
+        assert_eq!(served.noted(&name, "/b"), None);
+        let note = folder.path().join("disks/swap.served");
+        std::fs::write(&note, "another start\n/a\n7\n").expect("written");
+        assert_eq!(served.noted(&name, "/a"), None, "its guest is gone");
+        served.note_on(&name, "/b", 8).expect("noted");
+        assert_eq!(served.noted(&name, "/b"), on(Some(8)));
+        let text = std::fs::read_to_string(&note).expect("a note");
+        std::fs::write(&note, text.replace("/b\n8\n", "/b\n")).expect("written");
+        assert!(served.noted(&name, "/b").is_some(), "by an older daemon");
         served.forget(&name);
         served.forget(&name);
-        assert!(!served.has(&name, "/b"));
+        assert_eq!(served.noted(&name, "/b"), None);
         let nowhere = Served::of(&Claim::default());
-        nowhere.note_on(&name, "/a");
-        assert!(!nowhere.has(&name, "/a"));
+        nowhere
+            .note_on(&name, "/a", 7)
+            .expect_err("no place for it");
+        assert_eq!(nowhere.noted(&name, "/a"), None);
     }
 }

@@ -22,9 +22,10 @@ use super::backed::Backed;
 use super::backing::BackingError;
 use super::open::{OpenDisk, Opening, undo};
 use super::places::{Parting, Places};
-use super::served::Served;
+use super::served::{Served, ServedOn};
 use super::stage::{KeeperError, Kept, Pledge, Pledges, Stage};
 use super::swap::Swap;
+use super::watch::{Notes, Watch};
 use crate::config::Claim;
 use crate::{headroom, locked};
 
@@ -71,6 +72,7 @@ pub struct Disks {
     staging_changes: Mutex<()>,
     pub(super) pledges: Pledges,
     pub(super) served: Served,
+    pub(super) watch: Watch,
     pub(super) open: Mutex<BTreeMap<DiskName, Arc<Shelved>>>,
 }
 
@@ -109,10 +111,13 @@ pub(super) struct Shelved {
 impl Disks {
     /// No disks yet.
     pub fn open(premises: &Premises, ground: DiskGround) -> Disks {
+        let pledges = Pledges::of(&ground.state);
+        let served = Served::of(&ground.state);
         Disks {
             premises: premises.clone(),
-            pledges: Pledges::of(&ground.state),
-            served: Served::of(&ground.state),
+            watch: Watch::of(&pledges, &served),
+            pledges,
+            served,
             ground,
             places: Mutex::default(),
             staging: Mutex::default(),
@@ -149,6 +154,7 @@ impl Disks {
                 stage: stage.clone(),
                 is_own: said.backing.is_none(),
                 may_make: self.may_make(&settings, history),
+                mark: self.mark_before(&settings, history),
                 history,
             },
         )
@@ -159,6 +165,7 @@ impl Disks {
             Err(error) => {
                 self.let_go(&said.name);
                 running.end();
+                self.watch.end(&said.name);
                 self.redeem(&said.name);
                 if disk.backing.is_new() {
                     self.served.forget(&said.name);
@@ -186,34 +193,78 @@ impl Disks {
         settings: &DiskSettings,
         history: History,
     ) -> Result<Vec<DiskListen>, DiskError> {
-        if let Some(swap) = &disk.swap {
-            let name = &settings.name;
-            let beside = swap.stage.count_beside(name, Some(swap.disk));
-            if beside > 0 && history == History::New {
-                let (name, left) = (name.clone(), Pages(beside));
-                return Err(DiskError::Stranded { name, left });
-            }
-            if history == History::GivenUp && self.pledges.is_broken(name, swap.stage.id()) {
-                self.pledges.forget(name);
-            }
-            // Whose those are and where they belong, only the note says that is there.
-            if beside == 0 || !self.is_pledged(name) {
-                self.pledge(settings, &swap.stage);
-            }
-            self.served.note_on(name, backing_of(settings));
-        }
+        let notes = match &disk.swap {
+            Some(swap) => Some(self.notes_of(disk, swap, settings, history)?),
+            None => None,
+        };
+        self.watch.begin(disk, notes);
         self.serve(disk, settings)
+    }
+
+    /// What the next daemon has to know of a swap disk.
+    fn notes_of(
+        &self,
+        disk: &Backed,
+        swap: &Swap,
+        settings: &DiskSettings,
+        history: History,
+    ) -> Result<Notes, DiskError> {
+        let name = &settings.name;
+        let beside = swap.stage.count_beside(name, Some(swap.disk));
+        if beside > 0 && history == History::New {
+            let (name, left) = (name.clone(), Pages(beside));
+            return Err(DiskError::Stranded { name, left });
+        }
+        if beside > 0 && history != History::GivenUp && self.was_staged_for(settings) {
+            return Err(DiskError::Replaced {
+                name: name.clone(),
+                path: disk.backing.path().to_owned(),
+            });
+        }
+        if history == History::GivenUp && self.pledges.is_broken(name, swap.stage.id()) {
+            self.pledges.forget(name);
+        }
+        // Whose those are and where they belong, only the note says that is there.
+        let is_owed = beside == 0 || !self.is_pledged(name);
+        Ok(Notes {
+            pledge: is_owed
+                .then(|| self.pledge(settings, &swap.stage))
+                .flatten(),
+            backing: backing_of(settings).to_owned(),
+            mark: disk.backing.mark().map_err(DiskError::System)?,
+        })
+    }
+
+    /// Whether what is staged under a name belongs to what was at the path that its backing has.
+    fn was_staged_for(&self, settings: &DiskSettings) -> bool {
+        let noted = self.pledges.noted(&settings.name);
+        noted.is_some_and(|noted| noted.backing == backing_of(settings))
     }
 
     /// Whether a backing that is not there may be made.
     fn may_make(&self, settings: &DiskSettings, history: History) -> bool {
         match history {
             History::New | History::GivenUp => true,
-            History::Written | History::Resized => {
-                !self.served.has(&settings.name, backing_of(settings))
-            }
+            History::Written | History::Resized => self.served_on(settings).is_none(),
             History::Served => false,
         }
+    }
+
+    /// The mark that a disk's backing has to have.
+    fn mark_before(&self, settings: &DiskSettings, history: History) -> Option<u64> {
+        match history {
+            History::New | History::GivenUp => None,
+            History::Written | History::Resized | History::Served => {
+                self.served_on(settings).and_then(|on| on.mark)
+            }
+        }
+    }
+
+    /// That a swap disk was served at its path since the host's start. Of others nobody keeps a note.
+    fn served_on(&self, settings: &DiskSettings) -> Option<ServedOn> {
+        let is_swap = settings.kind == DiskKind::Swap;
+        let noted = is_swap.then(|| self.served.noted(&settings.name, backing_of(settings)));
+        noted.flatten()
     }
 
     pub(super) fn serve(
@@ -348,19 +399,14 @@ impl Disks {
         (noted != settings.tenant.as_str()).then_some(noted)
     }
 
-    /// Notes that a disk may have pages on the stage only.
-    fn pledge(&self, settings: &DiskSettings, stage: &Stage) {
-        if settings.durability() == Durability::WriteThrough {
-            return;
-        }
-        let pledge = Pledge {
+    /// A note that a disk may have pages on the stage only, where it may.
+    fn pledge(&self, settings: &DiskSettings, stage: &Stage) -> Option<Pledge> {
+        let promises = settings.durability() != Durability::WriteThrough;
+        promises.then(|| Pledge {
             stage: stage.id().clone(),
             tenant: settings.tenant.to_string(),
             backing: backing_of(settings).to_owned(),
-        };
-        if let Err(error) = self.pledges.make(&settings.name, &pledge) {
-            tracing::warn!(disk = %settings.name, %error, "nobody will see it if its pages get lost with `sublet keep`");
-        }
+        })
     }
 
     /// A disk has nothing on the stage any more, if that is so.
@@ -485,16 +531,13 @@ impl Disks {
                 DiskState::Leaving,
                 format!("{} are on the way to its backing", Pages(dirty)),
             ),
-            (None, false) => (
-                DiskState::Serving,
-                disk.short_of.as_ref().map_or(String::new(), |why| {
-                    format!("but its backing has not the blocks for all of its pages, and writes may fail: {why}")
-                }),
-            ),
+            (None, false) => (DiskState::Serving, String::new()),
         };
         DiskStatus {
             state,
-            why,
+            why: with_drawbacks(why, drawbacks(disk)),
+            astray: disk.plight.astray().is_some(),
+            unnoted: disk.plight.is_unnoted(),
             connections: places.as_ref().map_or(0, |places| places.connections(name)),
             reads: figures.reads,
             writes: figures.writes + figures.trims,
@@ -554,6 +597,23 @@ impl Disks {
         let staging = self.staging.lock();
         let bytes = staging.as_ref().map(|staging| staging.stage.bytes());
         bytes.unwrap_or_default()
+    }
+}
+
+/// What is wrong with a disk that is served all the same.
+fn drawbacks(disk: &Backed) -> Vec<String> {
+    let short = disk.short_of.as_ref().map(|why| {
+        format!("its backing has not the blocks for all of its pages, and writes may fail: {why}")
+    });
+    let said = disk.plight.said(disk.settings.durability());
+    short.into_iter().chain(said).collect()
+}
+
+fn with_drawbacks(why: String, drawbacks: Vec<String>) -> String {
+    match (why.is_empty(), drawbacks.is_empty()) {
+        (_, true) => why,
+        (true, false) => format!("but {}", drawbacks.join("; ")),
+        (false, false) => format!("{why}; {}", drawbacks.join("; ")),
     }
 }
 

@@ -22,6 +22,7 @@ use super::bell::Bell;
 use super::cover::OBJECT_PAGES;
 use super::inbox::Inbox;
 use super::stage::{Stage, StageDisk, Staged};
+use super::watch::Plight;
 
 /// Locks that keep stage and memory in step, extent by extent.
 const STRIPES: usize = 64;
@@ -46,6 +47,7 @@ pub(super) struct Swap {
     /// Who writes behind, while there is nothing to write.
     sleeper: Mutex<Option<Waker>>,
     bell: Arc<Bell>,
+    plight: Arc<Plight>,
 }
 
 /// A write of parts of pages is at work: nobody stages a page beside it.
@@ -94,6 +96,7 @@ impl Swap {
         (name, mark): (&DiskName, u64),
         durability: Durability,
         bell: Arc<Bell>,
+        plight: Arc<Plight>,
     ) -> Swap {
         Swap {
             disk: stage.enter(name, mark),
@@ -107,6 +110,7 @@ impl Swap {
             hurried: AtomicU32::new(0),
             sleeper: Mutex::new(None),
             bell,
+            plight,
         }
     }
 
@@ -119,6 +123,13 @@ impl Swap {
         self.durability != Durability::WriteThrough
             && !self.failing.load(Ordering::Relaxed)
             && !self.ending.load(Ordering::Relaxed)
+            && !self.plight.is_unnoted()
+    }
+
+    /// Whether all is to be written through: because its owner said so, or because the next daemon would not know of what
+    /// only memory has.
+    pub(super) fn writes_through(&self) -> bool {
+        self.durability == Durability::WriteThrough || self.plight.is_unnoted()
     }
 
     /// From now on what is staged gets less only: writes are acknowledged when the backing has them.

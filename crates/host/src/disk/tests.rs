@@ -137,6 +137,7 @@ impl Rig {
             stage: self.stage.clone(),
             is_own: false,
             may_make: history == History::Written,
+            mark: None,
             history,
         };
         OpenDisk::start(&self.settings, &opening)

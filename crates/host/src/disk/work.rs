@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use sublet_frontends::block::{Buffer, Extent, Fault};
 use sublet_store::Blank;
 use sublet_store::disk::Coming;
-use sublet_types::{Durability, PAGE_BYTES};
+use sublet_types::PAGE_BYTES;
 
 use super::backed::Errand;
 use super::cover::{Cover, PAGE, by_object, key};
@@ -372,8 +372,8 @@ impl Floor {
     /// before this one.
     async fn write_what_was_staged(&self) -> io::Result<()> {
         let swap = self.disk.swap.as_ref();
-        let through = |swap: &&Swap| swap.durability() == Durability::WriteThrough;
-        let Some(swap) = swap.filter(through).filter(|swap| swap.dirty() > 0) else {
+        let through = swap.filter(|swap| swap.writes_through());
+        let Some(swap) = through.filter(|swap| swap.dirty() > 0) else {
             return Ok(());
         };
         let failures = swap.failures();

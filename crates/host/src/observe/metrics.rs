@@ -454,6 +454,18 @@ const DISK: &[Figure<DiskStatus>] = &[
     counter("sublet_disk_faults", None, "Requests that failed", |d| {
         Some(d.faults as f64)
     }),
+    gauge(
+        "sublet_disk_astray",
+        None,
+        "1 while its backing's path leads to it no more",
+        |d| Some(f64::from(u8::from(d.astray))),
+    ),
+    gauge(
+        "sublet_disk_unnoted",
+        None,
+        "1 while it writes through because a note cannot be written to the state folder",
+        |d| Some(f64::from(u8::from(d.unnoted))),
+    ),
 ];
 
 #[derive(Debug)]

@@ -1,5 +1,7 @@
 //! Swap disks whose newest pages went with the process that kept them.
 
+use std::time::{Duration, Instant};
+
 use crate::daemon::{Daemon, Folder, text};
 use crate::guest::Guest;
 use crate::keeper::{keeper_of, signal};
@@ -164,6 +166,93 @@ fn a_backing_that_is_gone_is_not_made_anew_under_its_guest() {
     let daemon = serve(&folder, "write-behind");
     assert_eq!(guest(&folder).write_page(7, 6), 0);
     drop(daemon);
+}
+
+/// A backup was copied back, or somebody made the file anew, while no daemon ran.
+#[test]
+fn a_backing_that_was_replaced_is_not_served_to_its_guest() {
+    let folder = Folder::new();
+    let backing = folder.path("state/disks/swap.swap");
+    let away = folder.path("away.swap");
+    let daemon = serve(&folder, "memory");
+    assert_eq!(guest(&folder).write_page(7, 5), 0);
+    daemon.kill();
+    std::fs::rename(&backing, &away).expect("moved");
+    std::fs::copy(&away, &backing).expect("copied");
+
+    let daemon = serve(&folder, "memory");
+    assert!(
+        daemon.greeting.contains("swap: closed"),
+        "{}",
+        daemon.greeting
+    );
+    let page = folder.ask(&["disk", "show", "swap"]);
+    assert!(page.contains("is another file or device"), "{page}");
+    assert_eq!(
+        folder.sublet(&["disk", "open", "swap"]).status.code(),
+        Some(1)
+    );
+    std::fs::rename(&away, &backing).expect("moved back");
+    folder.ask(&["disk", "open", "swap"]);
+    assert!(
+        guest(&folder).read_page(7) == [5; 4096],
+        "what was staged, too"
+    );
+    assert_eq!(daemon.end().0, Some(0));
+
+    std::fs::copy(&backing, &away).expect("copied");
+    std::fs::rename(&away, &backing).expect("replaced");
+    let daemon = serve(&folder, "memory");
+    assert!(
+        daemon.greeting.contains("swap: closed"),
+        "{}",
+        daemon.greeting
+    );
+    folder.ask(&["disk", "open", "swap", "--force"]);
+    assert!(guest(&folder).read_page(7) == [5; 4096]);
+    assert_eq!(daemon.end().0, Some(0));
+
+    // A host that was started anew has no guests of before, and may number its devices anew.
+    std::fs::copy(&backing, &away).expect("copied");
+    std::fs::rename(&away, &backing).expect("replaced");
+    let note = folder.path("state/disks/swap.served");
+    let said = std::fs::read_to_string(&note).expect("a note");
+    let (_, rest) = said.split_once('\n').expect("lines");
+    std::fs::write(&note, format!("another start\n{rest}")).expect("written");
+    let _daemon = serve(&folder, "memory");
+    assert_eq!(guest(&folder).write_page(7, 6), 0);
+}
+
+/// Nobody else would say that what is written now is found by no later start.
+#[test]
+fn a_backing_that_is_deleted_or_replaced_while_it_is_served_is_told_of_once() {
+    let folder = Folder::new();
+    let backing = folder.path("state/disks/swap.swap");
+    let away = folder.path("away.swap");
+    let daemon = serve(&folder, "write-through");
+    let until = Instant::now() + Duration::from_secs(30);
+    let wait_for = |what: &str| {
+        while !folder.ask(&["disk", "show", "swap"]).contains(what) {
+            assert!(Instant::now() < until, "{what}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    std::fs::rename(&backing, &away).expect("moved");
+    wait_for("was deleted or moved away");
+    let metrics = folder.http("GET /metrics", "").1;
+    assert!(
+        metrics.contains("sublet_disk_astray{disk=\"swap\"} 1"),
+        "{metrics}"
+    );
+    std::fs::write(&backing, b"another").expect("written");
+    wait_for("another file is at its backing's path");
+    assert_eq!(guest(&folder).write_page(7, 5), 0);
+    std::fs::rename(&away, &backing).expect("moved back");
+    wait_for("state      serving\n");
+    let log = daemon.end().1;
+    for (line, times) in [("a disk is served on, but", 2), ("at its path again", 1)] {
+        assert_eq!(log.matches(line).count(), times, "{log}");
+    }
 }
 
 /// The note of who left pages behind, and on what, outlives a disk that is refused its name.

@@ -13,6 +13,7 @@ mod life;
 mod locked;
 mod lost;
 mod metrics;
+mod notes;
 mod packaging;
 mod policy;
 mod saves;

@@ -127,6 +127,52 @@ impl BackingError {
     }
 }
 
+/// A path, and the file or device that it led to when that was opened.
+#[derive(Clone, Debug)]
+pub(super) struct AtPath {
+    path: PathBuf,
+    identity: [u64; 2],
+}
+
+/// What became of a path that leads to its backing no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Astray {
+    #[error(
+        "its backing was deleted or moved away: it is served from the open file, which no later start finds"
+    )]
+    Gone,
+    #[error(
+        "another file is at its backing's path: it is served from the one that was opened, which no later start finds"
+    )]
+    Replaced,
+}
+
+impl AtPath {
+    /// A path, with what it leads to now.
+    #[cfg(test)]
+    pub(super) fn of(path: &Path) -> io::Result<AtPath> {
+        Ok(AtPath {
+            path: path.to_owned(),
+            identity: identity(&std::fs::metadata(path)?),
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What became of it. Asks the path's file system, which may hang.
+    pub(super) fn look(&self) -> Option<Astray> {
+        match std::fs::metadata(&self.path) {
+            Ok(facts) => (identity(&facts) != self.identity).then_some(Astray::Replaced),
+            Err(error) => {
+                let gone = [ErrorKind::NotFound, ErrorKind::NotADirectory];
+                gone.contains(&error.kind()).then_some(Astray::Gone)
+            }
+        }
+    }
+}
+
 /// An open backing.
 #[derive(Debug)]
 pub(super) struct Backing {
@@ -238,6 +284,14 @@ impl Backing {
     /// Where it is.
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Where it was opened.
+    pub(super) fn at_path(&self) -> AtPath {
+        AtPath {
+            path: self.path.clone(),
+            identity: self.identity,
+        }
     }
 
     /// Whether that is a path of it. Asks nothing of its own file system, which may hang.

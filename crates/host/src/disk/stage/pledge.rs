@@ -59,7 +59,8 @@ impl Pledge {
     }
 }
 
-/// The notes. Without a state folder there are none.
+/// The notes. Without a state folder there are none, and none can be made.
+#[derive(Clone)]
 pub(in super::super) struct Pledges {
     state: Claim,
 }
@@ -91,10 +92,8 @@ impl Pledges {
 
     /// Notes that a disk relies on a stage from now on.
     pub(in super::super) fn make(&self, name: &DiskName, pledge: &Pledge) -> io::Result<()> {
-        let path = self.path(name);
-        path.map_or(Ok(()), |path| {
-            notes::leave(&self.state, &path, &pledge.text())
-        })
+        let path = self.path(name).ok_or_else(notes::nowhere)?;
+        notes::leave(&self.state, &path, &pledge.text())
     }
 
     /// A disk relies on no stage any more.
@@ -201,6 +200,6 @@ mod tests {
         let stage = StageId::new(1).expect("a start");
         nowhere
             .make(&name("swap"), &on(&stage))
-            .expect("nothing to do");
+            .expect_err("no place for it");
     }
 }
