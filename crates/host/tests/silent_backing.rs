@@ -40,8 +40,19 @@ fn premises() -> Premises {
     premises
 }
 
-/// A disk whose backing answers within eight seconds.
-fn slow(backing: &Path, socket: &Path) -> DiskSettings {
+fn open_disks(folder: &Path) -> Disks {
+    let ground = DiskGround {
+        state: Claim::default(),
+        dirty_max: Bytes::mib(1),
+        keeper: folder.join("stage"),
+        threads: 1,
+        silence_max: SECOND,
+    };
+    Disks::open(&premises(), ground)
+}
+
+/// A disk whose backing takes so long to answer.
+fn slow(backing: &Path, socket: &Path, latency: Duration) -> DiskSettings {
     DiskSettings {
         name: name(),
         kind: DiskKind::Disk,
@@ -59,7 +70,7 @@ fn slow(backing: &Path, socket: &Path) -> DiskSettings {
         sequential_max: None,
         splice: false,
         slow: Some(Slow {
-            latency: 8 * SECOND,
+            latency,
             bandwidth: None,
         }),
     }
@@ -75,18 +86,9 @@ fn a_disk_whose_backing_is_silent_stays_or_goes_by_that_word() {
     let (backing, socket) = (folder.path().join("backing"), folder.path().join("db.sock"));
     let file = File::create(&backing).expect("a file");
     file.set_len(1 << 20).expect("grown");
-    let disks = Disks::open(
-        &premises(),
-        DiskGround {
-            state: Claim::default(),
-            dirty_max: Bytes::mib(1),
-            keeper: folder.path().join("stage"),
-            threads: 1,
-            silence_max: SECOND,
-        },
-    );
+    let disks = open_disks(folder.path());
     disks
-        .add(&slow(&backing, &socket), History::New)
+        .add(&slow(&backing, &socket, 8 * SECOND), History::New)
         .expect("it opens");
     let mut guest = Driver::new(Layout::default()).expect("a driver");
     guest.connect(&socket).expect("connected");
@@ -128,4 +130,32 @@ fn a_disk_whose_backing_is_silent_stays_or_goes_by_that_word() {
         .remove(&name(), Unwritten::GivenUp)
         .expect("it goes all the same");
     assert!(!socket.exists() && disks.show(&name()).is_none());
+}
+
+#[test]
+fn the_end_leaves_a_backing_that_is_silent() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (backing, socket) = (folder.path().join("backing"), folder.path().join("db.sock"));
+    let file = File::create(&backing).expect("a file");
+    file.set_len(1 << 20).expect("grown");
+    let disks = open_disks(folder.path());
+    disks
+        .add(&slow(&backing, &socket, 600 * SECOND), History::New)
+        .expect("it opens");
+    let mut guest = Driver::new(Layout::default()).expect("a driver");
+    guest.connect(&socket).expect("connected");
+    let queue = &mut guest.queues[0];
+    let slot = queue.vacant().expect("a slot");
+    let ask = Ask::Read {
+        sector: 0,
+        bytes: 4096,
+    };
+    queue.submit(slot, ask).expect("it fits");
+    queue.kick().expect("a kick");
+    let asked = Instant::now();
+    disks.begin_ending();
+    assert!(disks.drain(&name()).is_err(), "it is silent");
+    disks.end();
+    assert!(asked.elapsed() < 60 * SECOND, "{:?}", asked.elapsed());
+    assert!(disks.show(&name()).is_none());
 }

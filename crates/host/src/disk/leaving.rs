@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,12 @@ pub enum Unwritten {
     /// Nobody has them any more.
     GivenUp,
 }
+
+/// How long clients of all disks may take to part when the daemon ends.
+const PARTING_MAX: Duration = Duration::from_secs(40);
+
+/// How long taking notes away may take: their file system may hang.
+const NOTES_MAX: Duration = Duration::from_secs(10);
 
 /// How long a backing is waited for.
 #[derive(Clone, Copy)]
@@ -173,14 +179,29 @@ impl Disks {
         }
     }
 
-    /// Lets all clients go, writes what is staged, and ends every disk. They are shown until then.
+    /// Brings to the backing of a disk what it takes while it is not silent for too long. What it does not take of swap is
+    /// left to the next start.
+    pub fn drain(&self, name: &DiskName) -> Result<(), DiskError> {
+        self.find(name)?
+            .flush(Patience::Silence(self.ground.silence_max))
+    }
+
+    /// Lets all clients go, writes what is staged, and ends every disk. They are shown until then. What hangs is left.
     pub fn end(&self) {
         let places = self.places.lock().take();
-        if let Some(places) = places {
-            places.end();
+        if let Some(places) = places
+            && !within(PARTING_MAX.min(self.ground.silence_max), "parting", || {
+                places.end()
+            })
+        {
+            tracing::error!("clients of disks are left: a backing does not answer what they asked");
         }
         let all: Vec<Arc<Shelved>> = self.open.lock().values().cloned().collect();
-        all.iter().for_each(|disk| disk.end());
+        all.iter().for_each(|disk| disk.begin_ending());
+        let until = Instant::now() + LAST_CHANCE;
+        for disk in &all {
+            disk.end_until(until);
+        }
         self.open.lock().clear();
         self.watch.end_all();
         let staging = self.staging.lock().take();
@@ -190,6 +211,29 @@ impl Disks {
     }
 }
 
+/// Does something on a thread of its own, and waits so long at most. Says whether it was done. Where no thread can be made it is
+/// done at once.
+fn within(time: Duration, name: &str, work: impl FnOnce() + Send + 'static) -> bool {
+    let (done, all_done) = channel::<()>();
+    let work = Arc::new(Mutex::new(Some(work)));
+    let on_thread = Arc::clone(&work);
+    let body = move || {
+        if let Some(work) = on_thread.lock().take() {
+            work();
+        }
+        drop(done);
+    };
+    if thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(body)
+        .is_err()
+        && let Some(work) = work.lock().take()
+    {
+        work();
+    }
+    all_done.recv_timeout(time) != Err(RecvTimeoutError::Timeout)
+}
+
 impl Drop for Disks {
     fn drop(&mut self) {
         self.end();
@@ -197,10 +241,20 @@ impl Drop for Disks {
 }
 
 impl Shelved {
-    fn end(&self) {
+    /// Nothing more is asked of it.
+    fn begin_ending(&self) {
+        if let Some(running) = &*self.running.lock() {
+            running.begin_ending();
+        }
+    }
+
+    /// Ends the disk's thread by then, or leaves it to the end of the process.
+    fn end_until(&self, until: Instant) {
         let running = self.running.lock().take();
-        if let Some(running) = running {
-            running.end();
+        let left = until.saturating_duration_since(Instant::now());
+        let has_ended = running.is_none_or(|running| running.end_within(left));
+        if !has_ended {
+            tracing::error!(disk = %self.settings.name, "the backing of a disk hangs: its thread ends with the process, and the lock on the backing when that answers");
         }
     }
 
@@ -306,9 +360,23 @@ impl Staging {
             tracing::error!(%disk, pages, "pages of swap have no copy on their backing: they are kept in memory for the next start");
         }
         let named: Vec<DiskName> = left.iter().map(|(disk, _)| disk.clone()).collect();
-        pledges.forget_all(self.stage.id(), &named);
-        if left.is_empty() {
-            self.kept.end();
+        let (pledges, stage) = (pledges.clone(), self.stage.id().clone());
+        let is_empty = left.is_empty();
+        if !within(NOTES_MAX, "notes", move || {
+            pledges.forget_all(&stage, &named)
+        }) {
+            tracing::error!(
+                "notes on pages of swap stay in the state folder, whose file system does not answer: the next start takes such disks for lost ones"
+            );
+        }
+        match is_empty {
+            true => self.kept.end(),
+            false if !self.kept.is_found() => {
+                tracing::error!(
+                    "nobody can hand these pages to the next start: it will say which disks lack them"
+                );
+            }
+            false => {}
         }
     }
 }

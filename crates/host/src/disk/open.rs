@@ -113,7 +113,7 @@ impl OpenDisk {
     }
 
     /// What is asked still is answered when the backing has it: nobody would write it behind when who does has ended.
-    fn begin_ending(&self) {
+    pub(super) fn begin_ending(&self) {
         self.disk.swap.iter().for_each(Swap::begin_ending);
         self.disk.inbox.end();
         if let Some(swap) = &self.disk.swap {

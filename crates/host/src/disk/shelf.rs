@@ -425,7 +425,8 @@ impl Disks {
         let failed = |source| KeeperError::at(&self.ground.keeper, source);
         headroom::stay_alive();
         locked::lock_what_comes();
-        let stage = Stage::open(kept.file().map_err(failed)?).map_err(failed)?;
+        let file = kept.file().map_err(failed)?;
+        let stage = Stage::kept(file, kept.is_lost()).map_err(failed)?;
         let slots = Stage::slots_within(self.ground.dirty_max);
         let wanted = Bytes(Stage::file_bytes(slots));
         if stage.bytes() != wanted {
@@ -605,8 +606,11 @@ fn drawbacks(disk: &Backed) -> Vec<String> {
     let short = disk.short_of.as_ref().map(|why| {
         format!("its backing has not the blocks for all of its pages, and writes may fail: {why}")
     });
+    let is_lost = disk.swap.as_ref().is_some_and(|swap| swap.stage.is_lost());
+    let lost = "writes go to its backing before they are acknowledged, for no `sublet keep` would have its pages for the next start; that is tried again every second";
+    let lost = is_lost.then(|| lost.to_owned());
     let said = disk.plight.said(disk.settings.durability());
-    short.into_iter().chain(said).collect()
+    short.into_iter().chain(lost).chain(said).collect()
 }
 
 fn with_drawbacks(why: String, drawbacks: Vec<String>) -> String {

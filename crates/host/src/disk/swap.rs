@@ -124,12 +124,14 @@ impl Swap {
             && !self.failing.load(Ordering::Relaxed)
             && !self.ending.load(Ordering::Relaxed)
             && !self.plight.is_unnoted()
+            && !self.stage.is_lost()
     }
 
     /// Whether all is to be written through: because its owner said so, or because the next daemon would not know of what
     /// only memory has.
     pub(super) fn writes_through(&self) -> bool {
-        self.durability == Durability::WriteThrough || self.plight.is_unnoted()
+        let promises = !self.plight.is_unnoted() && !self.stage.is_lost();
+        self.durability == Durability::WriteThrough || !promises
     }
 
     /// From now on what is staged gets less only: writes are acknowledged when the backing has them.

@@ -280,8 +280,8 @@ impl Shelf {
     }
 
     fn flush_last(&self, name: &DiskName) {
-        if let Err(error) = self.disks.flush(name) {
-            tracing::error!(disk = %name, %error, "not everything reached the backing");
+        if let Err(error) = self.disks.drain(name) {
+            tracing::error!(disk = %name, %error, "not everything reached the backing: what only memory has is kept for the next start");
         }
     }
 

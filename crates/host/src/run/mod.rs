@@ -4,6 +4,7 @@ mod alone;
 mod bounds;
 mod daemon;
 mod disks;
+mod finale;
 mod greeting;
 mod owner;
 mod removal;
@@ -45,6 +46,7 @@ use crate::manager::{Manager, WrongPolicy};
 use crate::observe::log::{self, LogError};
 use bounds::Bounds;
 use disks::Shelf;
+use finale::Finale;
 use greeting::Granted;
 use rings::RingsError;
 use service::Service;
@@ -125,7 +127,7 @@ pub fn run(loaded: Loaded) -> Result<(), RunError> {
         services.iter().map(Service::group).zip(places).collect();
     let choice = config.policy.choice()?;
     let manager = Manager::start(&premises, &config.policy, choice).map_err(RunError::Manager)?;
-    let _chores = Chores::start(&premises, faces(&services))?;
+    let chores = Chores::start(&premises, faces(&services))?;
     let serving = serve::start(groups, config.threads, &premises, ender())?;
     let broken = Arc::new(|| ender()(Stop::Now));
     let ringing = rings::start(doors_of_rings, config.threads, &premises, broken)?;
@@ -150,16 +152,32 @@ pub fn run(loaded: Loaded) -> Result<(), RunError> {
     tracing::info!(signal, "ending");
     // Who asks is answered until the last page is on its backing.
     daemon.begin_ending();
+    // For as long as the backings go on taking it.
     daemon.shelf.drain();
-    daemon.shelf.end();
-    drop(admin);
-    if let Some(ringing) = ringing {
-        ringing.stop();
-    }
-    serving.stop(Stop::Graceful);
-    drop(alone);
+    let finale = Finale::begin(finale::exit);
+    finale.step("disks and their clients", DISKS_END_MAX, || {
+        daemon.shelf.end()
+    });
+    finale.step("callers of the admin interface", STEP_MAX, || drop(admin));
+    finale.step("clients of page rings", STEP_MAX, || {
+        ringing.into_iter().for_each(ring::Running::stop)
+    });
+    finale.step("memcached's clients", STEP_MAX, || {
+        serving.stop(Stop::Graceful)
+    });
+    finale.step("threads of the daemon", STEP_MAX, || {
+        drop(chores);
+        drop(daemon);
+        drop(alone);
+    });
     Ok(())
 }
+
+/// How long disks, their clients and whoever keeps pages of swap may take to end, all bounds of their own together.
+const DISKS_END_MAX: Duration = Duration::from_secs(120);
+
+/// How long any other step of the end may take.
+const STEP_MAX: Duration = Duration::from_secs(30);
 
 /// The signals that end the daemon: the first one cleanly, the next one at once.
 fn signals(impatience: &Arc<AtomicBool>) -> io::Result<Signals> {

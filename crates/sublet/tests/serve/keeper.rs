@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -107,6 +108,87 @@ fn a_keeper_that_is_stopped_when_its_daemon_is_killed_has_its_pages_all_the_same
     let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
     assert!(guest.read_page(7) == [5; 4096]);
     assert_eq!(keeper_of(&folder), Some(keeper));
+}
+
+/// A swap disk whose pages stay in memory.
+fn add_swap(folder: &Folder) {
+    let place = format!("unix:{}", folder.path("swap.sock").display());
+    let add = ["disk", "add", "swap", "--tenant", "t", "--kind", "swap"];
+    let said = [
+        "--size",
+        "1MiB",
+        "--durability",
+        "memory",
+        "--listen",
+        &place,
+    ];
+    folder.ask(&[&add[..], &said].concat());
+}
+
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let until = Instant::now() + Duration::from_secs(30);
+    while !is_so() {
+        assert!(Instant::now() < until, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn is_gone(pid: &str) -> bool {
+    !Path::new("/proc").join(pid).exists()
+}
+
+/// A cleaner of /run or /tmp.
+#[test]
+fn a_keeper_whose_socket_was_removed_is_found_again() {
+    let folder = Folder::new();
+    let daemon = folder.serve();
+    add_swap(&folder);
+    let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
+    assert_eq!(guest.write_page(7, 5), 0);
+    let first = keeper_of(&folder).expect("a keeper");
+    fs::remove_file(folder.path("admin.stage")).expect("removed");
+    wait_until("another keeper", || {
+        folder.path("admin.stage").exists() && is_gone(&first)
+    });
+    daemon.kill();
+    let _next = folder.serve();
+    let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
+    assert!(guest.read_page(7) == [5; 4096]);
+}
+
+#[test]
+fn a_daemon_whose_keepers_socket_was_removed_ends_and_its_keeper_too() {
+    let folder = Folder::new();
+    let daemon = folder.serve();
+    add_swap(&folder);
+    fs::remove_file(folder.path("admin.stage")).expect("removed");
+    let (code, log) = daemon.end();
+    assert_eq!(code, Some(0), "{log}");
+    wait_until("no keeper is left", || keeper_of(&folder).is_none());
+}
+
+/// Another daemon on the same path: its keeper is not ours to end, and what we acknowledge nobody would find.
+#[test]
+fn a_disk_whose_keeper_nobody_finds_writes_through_and_its_daemon_ends() {
+    let folder = Folder::new();
+    let daemon = folder.serve();
+    add_swap(&folder);
+    let others = UnixListener::bind(folder.path("other.stage")).expect("bound");
+    fs::rename(folder.path("other.stage"), folder.path("admin.stage")).expect("renamed");
+    wait_until("it says so", || {
+        folder
+            .ask(&["disk", "show", "swap"])
+            .contains("no `sublet keep`")
+    });
+    let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
+    assert_eq!(guest.write_page(7, 5), 0);
+    let disks = folder.admin().disks().expect("answered").disks;
+    assert_eq!(disks[0].dirty, 0);
+    drop(others);
+    let (code, log) = daemon.end();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(folder.path("admin.stage").exists(), "it is another's");
+    wait_until("no keeper is left", || keeper_of(&folder).is_none());
 }
 
 pub(crate) fn signal(which: &str, pid: &str) {

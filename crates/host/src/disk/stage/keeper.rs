@@ -7,7 +7,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -17,16 +17,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, MemfdFlags, SealFlags, fcntl_add_seals, flock, memfd_create};
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
-use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
+};
 use signal_hook::consts::SIGHUP;
 
+use super::super::bell::Bell;
 use super::{Preface, Stage};
 
 const GIVE: u8 = b'g';
@@ -64,7 +67,10 @@ impl KeeperError {
     }
 }
 
-/// How long to wait before another try at a keeper.
+/// How often it is looked whether something has come to be.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// How often it is looked whether a keeper is found, and how long to wait before another try at one.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// A stage's memfd, and its keeper's socket.
@@ -77,16 +83,29 @@ pub(in super::super) struct Kept {
     follower: Option<JoinHandle<()>>,
 }
 
-/// What is wanted of a keeper.
-#[derive(Debug, Default)]
+/// What is wanted of a keeper, and how it goes.
+#[derive(Debug)]
 struct Orders {
     /// One that ends is not followed by another.
     is_last: AtomicBool,
     /// It is to end.
     is_over: AtomicBool,
+    /// No later daemon would find the pages: there is no keeper, or another's is in its place.
+    is_lost: Arc<AtomicBool>,
+    /// Has the follower see what is wanted.
+    bell: Bell,
 }
 
 impl Orders {
+    fn new() -> io::Result<Orders> {
+        Ok(Orders {
+            is_last: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+            is_lost: Arc::default(),
+            bell: Bell::new()?,
+        })
+    }
+
     fn is_last(&self) -> bool {
         self.is_last.load(Ordering::Acquire)
     }
@@ -94,12 +113,17 @@ impl Orders {
     fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Acquire)
     }
+
+    fn note_lost(&self, is_lost: bool) {
+        self.is_lost.store(is_lost, Ordering::Release);
+    }
 }
 
 /// The keeper stays, for the next daemon.
 impl Drop for Kept {
     fn drop(&mut self) {
         self.orders.is_last.store(true, Ordering::Release);
+        self.orders.bell.ring();
     }
 }
 
@@ -107,6 +131,7 @@ impl Drop for Kept {
 struct Keeper {
     memfd: OwnedFd,
     pid: Pid,
+    process: OwnedFd,
 }
 
 impl Kept {
@@ -148,7 +173,7 @@ impl Kept {
         let mut kept = Kept {
             socket: socket.to_owned(),
             file,
-            orders: Arc::default(),
+            orders: Arc::new(Orders::new().map_err(failed)?),
             follower: None,
         };
         let (socket, orders) = (socket.to_owned(), Arc::clone(&kept.orders));
@@ -165,16 +190,126 @@ impl Kept {
         self.file.try_clone()
     }
 
-    /// Nothing is left to keep. The socket is free when this returns.
+    /// Whether no later daemon would find the pages, from now on.
+    pub(in super::super) fn is_lost(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.orders.is_lost)
+    }
+
+    /// Waits, not for long, until the next daemon can find the pages. Says whether it can.
+    pub(in super::super) fn is_found(&self) -> bool {
+        let until = Instant::now() + PATIENCE;
+        while self.orders.is_lost.load(Ordering::Acquire) || !self.socket.exists() {
+            if Instant::now() > until {
+                return false;
+            }
+            std::thread::sleep(LOOK);
+        }
+        true
+    }
+
+    /// Nothing is left to keep. The socket is free when this returns, unless it is another's.
     pub(in super::super) fn end(mut self) {
         self.orders.is_over.store(true, Ordering::Release);
-        self.orders.is_last.store(true, Ordering::Release);
-        if let Err(error) = ask_to_end(&self.socket) {
-            tracing::debug!(%error, "the keeper of swap pages is gone already");
+        self.orders.bell.ring();
+        let Some(follower) = self.follower.take() else {
+            return;
+        };
+        let until = Instant::now() + 3 * PATIENCE;
+        while !follower.is_finished() {
+            if Instant::now() > until {
+                tracing::error!(socket = %self.socket.display(), "the keeper of swap pages does not end, and is left alone: it has none any more");
+                return;
+            }
+            std::thread::sleep(LOOK);
         }
-        // It may be about to replace one that was killed.
-        if let Some(follower) = self.follower.take() {
-            let _ = follower.join();
+    }
+}
+
+fn is_nobody(error: &io::Error) -> bool {
+    let nobody = [io::ErrorKind::NotFound, io::ErrorKind::ConnectionRefused];
+    nobody.contains(&error.kind())
+}
+
+/// What befell a keeper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    Ended,
+    /// Nobody finds it: its socket's file was removed.
+    Hidden,
+    /// Another process's socket is in the place of its own.
+    Displaced,
+    /// Something is wanted.
+    Called,
+}
+
+/// Sees to it that there is always a keeper that the next daemon finds, until that is not wanted any more. One that is ended
+/// is followed by another, which has the same pages; so is one whose socket was removed.
+fn follow(socket: &Path, mut keeper: Keeper, orders: &Orders) {
+    let mut is_told = false;
+    loop {
+        let seen = match see(socket, &keeper, orders) {
+            Ok(seen) => seen,
+            Err(error) => {
+                tracing::warn!(%error, "nobody sees whether the keeper of swap pages lives");
+                orders.note_lost(true);
+                return;
+            }
+        };
+        if orders.is_over() {
+            return end(socket, &keeper);
+        }
+        if orders.is_last() {
+            return;
+        }
+        match seen {
+            Seen::Called => continue,
+            Seen::Displaced => {
+                orders.note_lost(true);
+                if !std::mem::replace(&mut is_told, true) {
+                    tracing::error!(socket = %socket.display(), "another process listens where the keeper of swap pages did: no later start finds them, and swap is written through");
+                }
+                let _ = orders.bell.wait(Some(PAUSE));
+                continue;
+            }
+            Seen::Ended => {
+                tracing::error!(pid = %keeper.pid, "the keeper of swap pages was ended; another takes its place");
+            }
+            Seen::Hidden => {
+                tracing::error!(pid = %keeper.pid, socket = %socket.display(), "the socket of the keeper of swap pages was removed; another keeper takes its place");
+            }
+        }
+        orders.note_lost(true);
+        match start(socket, &keeper.memfd) {
+            Ok(next) => {
+                let before = std::mem::replace(&mut keeper, next);
+                is_told = false;
+                orders.note_lost(false);
+                kill(&before);
+            }
+            Err(error) => {
+                tracing::error!(%error, "nobody keeps pages of swap while this daemon is away, and swap is written through: there is no keeper for them");
+                let _ = orders.bell.wait(Some(PAUSE));
+            }
+        }
+    }
+}
+
+/// Waits until something befell a keeper, or is wanted.
+fn see(socket: &Path, keeper: &Keeper, orders: &Orders) -> io::Result<Seen> {
+    let mine = fs::symlink_metadata(socket).ok().map(|file| file.ino());
+    loop {
+        if has_ended(keeper, Some(&orders.bell))? {
+            reap(keeper);
+            return Ok(Seen::Ended);
+        }
+        if orders.is_over() || orders.is_last() {
+            return Ok(Seen::Called);
+        }
+        match fs::symlink_metadata(socket) {
+            Ok(file) if Some(file.ino()) == mine => {}
+            Ok(_) => return Ok(Seen::Displaced),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Seen::Hidden),
+            Err(_) => {}
         }
     }
 }
@@ -187,51 +322,43 @@ fn ask_to_end(socket: &Path) -> io::Result<()> {
     keeper.read(&mut [0]).map(|_| ())
 }
 
-fn is_nobody(error: &io::Error) -> bool {
-    let nobody = [io::ErrorKind::NotFound, io::ErrorKind::ConnectionRefused];
-    nobody.contains(&error.kind())
-}
-
-/// Waits for a keeper's end. One that ends before its time is followed by another, which has the same pages.
-fn follow(socket: &Path, mut keeper: Keeper, orders: &Orders) {
-    loop {
-        if let Err(error) = wait_for(keeper.pid) {
-            tracing::warn!(%error, "nobody sees whether the keeper of swap pages lives");
-            return;
-        }
-        if orders.is_last() {
-            return;
-        }
-        tracing::error!(pid = %keeper.pid, "the keeper of swap pages was ended; another takes its place");
-        while let Err(error) = start(socket, &keeper.memfd).map(|pid| keeper.pid = pid) {
-            tracing::error!(%error, "nobody keeps pages of swap while this daemon is away: there is no keeper for them");
-            std::thread::sleep(PAUSE);
-            if orders.is_last() {
-                return;
-            }
-        }
-        if orders.is_over() {
-            // Whoever asked the one before to end found nobody.
-            let _ = ask_to_end(socket);
-        }
+/// Waits a moment for a keeper's end, or until the bell rings. Says whether it has ended.
+fn has_ended(keeper: &Keeper, bell: Option<&Bell>) -> io::Result<bool> {
+    let pause = Timespec::try_from(PAUSE).ok();
+    let ended = PollFd::new(&keeper.process, PollFlags::IN);
+    let rung = bell.map(|bell| PollFd::new(bell, PollFlags::IN));
+    let (count, rung) = (1 + rung.iter().count(), rung.unwrap_or(ended.clone()));
+    let mut fds = [ended, rung];
+    match poll(&mut fds[..count], pause.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => Ok(!fds[0].revents().is_empty()),
+        Err(error) => Err(error.into()),
     }
 }
 
-/// Waits until a process has ended; one that this one started is gone then.
-fn wait_for(pid: Pid) -> io::Result<()> {
-    let process = match pidfd_open(pid, PidfdFlags::empty()) {
-        Err(Errno::SRCH) => return Ok(()),
-        opened => opened?,
-    };
-    let mut ended = [PollFd::new(&process, PollFlags::IN)];
-    while let Err(error) = poll(&mut ended, None) {
-        if error != Errno::INTR {
-            return Err(error.into());
-        }
+/// Somebody else's child is not ours to wait for.
+fn reap(keeper: &Keeper) {
+    let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+    let _ = waitid(WaitId::PidFd(keeper.process.as_fd()), how);
+}
+
+/// Has a keeper end: by its word where it is found at its socket, which is removed then, and else by the kernel's.
+fn end(socket: &Path, keeper: &Keeper) {
+    let asked = ask_for(socket).and_then(|found| match found.pid == keeper.pid {
+        true => ask_to_end(socket),
+        false => Err(io::Error::other("another process listens there")),
+    });
+    if let Err(error) = asked {
+        tracing::warn!(pid = %keeper.pid, socket = %socket.display(), %error, "the keeper of swap pages is not found at its socket, and is ended without it");
     }
-    // Somebody else's child is not ours to wait for.
-    let _ = waitid(WaitId::PidFd(process.as_fd()), WaitIdOptions::EXITED);
-    Ok(())
+    kill(keeper);
+}
+
+/// A keeper that has ended already stays so.
+fn kill(keeper: &Keeper) {
+    let _ = pidfd_send_signal(&keeper.process, Signal::KILL);
+    let until = Instant::now() + PATIENCE;
+    while !has_ended(keeper, None).unwrap_or(true) && Instant::now() < until {}
+    reap(keeper);
 }
 
 /// Asks a keeper for what it keeps.
@@ -261,6 +388,7 @@ fn ask_for(socket: &Path) -> io::Result<Keeper> {
         true => Ok(Keeper {
             memfd: given,
             pid: peer.pid,
+            process: pidfd_open(peer.pid, PidfdFlags::empty())?,
         }),
         false => Err(io::Error::other(
             "the keeper of swap pages gave something else",
@@ -275,13 +403,11 @@ fn make(socket: &Path, slots: u32) -> io::Result<Keeper> {
     memfd.set_len(Stage::file_bytes(slots))?;
     fcntl_add_seals(&memfd, SealFlags::SHRINK | SealFlags::GROW)?;
     Preface::write(&memfd, slots)?;
-    let memfd = OwnedFd::from(memfd);
-    let pid = start(socket, &memfd)?;
-    Ok(Keeper { memfd, pid })
+    start(socket, &OwnedFd::from(memfd))
 }
 
 /// Starts a keeper for a memfd, and waits until it answers. One that does not is gone when this returns.
-fn start(socket: &Path, memfd: &OwnedFd) -> io::Result<Pid> {
+fn start(socket: &Path, memfd: &OwnedFd) -> io::Result<Keeper> {
     // In a group of its own: what ends the daemon, be it Ctrl-C, does not end the keeper.
     let mut child = Command::new(THIS_PROGRAM)
         .arg0("sublet")
@@ -293,19 +419,22 @@ fn start(socket: &Path, memfd: &OwnedFd) -> io::Result<Pid> {
         .process_group(0)
         .spawn()?;
     let answer = answer_of(socket, &mut child);
-    if !matches!(answer, Ok(pid) if pid == Pid::from_child(&child)) {
-        let _ = child.kill();
-        let _ = child.wait();
+    match answer {
+        Ok(keeper) if keeper.pid == Pid::from_child(&child) => Ok(keeper),
+        answer => {
+            let _ = child.kill();
+            let _ = child.wait();
+            answer.and_then(|_| Err(io::Error::other("another process listens there")))
+        }
     }
-    answer
 }
 
 /// Waits until a keeper answers; not for one that has ended.
-fn answer_of(socket: &Path, child: &mut Child) -> io::Result<Pid> {
+fn answer_of(socket: &Path, child: &mut Child) -> io::Result<Keeper> {
     let until = Instant::now() + PATIENCE;
     loop {
         match ask_for(socket) {
-            Ok(keeper) => return Ok(keeper.pid),
+            Ok(keeper) => return Ok(keeper),
             Err(error) if Instant::now() > until => return Err(error),
             Err(error) => match child.try_wait()? {
                 Some(status) => {

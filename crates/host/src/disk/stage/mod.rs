@@ -12,6 +12,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 use parking_lot::Mutex;
@@ -50,6 +52,8 @@ pub(super) struct Stage {
     index: Mutex<Index>,
     /// Keeps it off the host's swap. Never touched.
     locked: Option<MmapRaw>,
+    /// No later daemon would find it.
+    is_lost: Arc<AtomicBool>,
 }
 
 struct Index {
@@ -94,7 +98,13 @@ impl Stage {
     /// # Errors
     ///
     /// The memfd cannot be read, or is no stage of this version.
+    #[cfg(test)]
     pub(super) fn open(file: File) -> io::Result<Stage> {
+        Stage::kept(file, Arc::default())
+    }
+
+    /// Opens a stage that somebody keeps, until `is_lost` says otherwise; like that.
+    pub(super) fn kept(file: File, is_lost: Arc<AtomicBool>) -> io::Result<Stage> {
         let slots = Preface::read(&file)?.slots;
         let stage = Stage {
             id: StageId::new(file.metadata()?.ino())?,
@@ -109,6 +119,7 @@ impl Stage {
                 sequence: 0,
             }),
             locked: lock_in_memory(&file),
+            is_lost,
             file,
         };
         stage.adopt()?;
@@ -395,6 +406,11 @@ impl Stage {
             *deserted.entry(known.whose.0.clone()).or_default() += known.pages;
         }
         deserted
+    }
+
+    /// Whether no later daemon would find it, so that nothing on it outlives this one.
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Acquire)
     }
 
     /// Whether all of it is in memory, taken or not.
