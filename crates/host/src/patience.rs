@@ -1,7 +1,11 @@
-//! Waiting for a daemon that was killed: its sockets and locks go only after its memory has.
+//! Waiting for what passes: for a daemon that was killed, whose sockets and locks go only after its memory has; and for what
+//! the host lacks in a moment.
 
+use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
 
 /// How long one that was killed may take to be gone.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -22,9 +26,54 @@ pub(crate) fn patiently<T, E>(
     }
 }
 
+/// How long somebody who holds up others tries again for what the host lacks.
+const LACK_MAX: Duration = Duration::from_secs(1);
+
+/// Whether the host lacks something that it may have soon: a thread (io_uring says that by `ECANCELED`), memory, a moment
+/// without a signal. Nothing is wrong with the file then.
+pub(crate) fn is_lack(error: &io::Error) -> bool {
+    let lacks = [Errno::AGAIN, Errno::NOMEM, Errno::INTR, Errno::CANCELED];
+    let errno = Errno::from_io_error(error);
+    errno.is_some_and(|errno| lacks.contains(&errno)) || error.kind() == io::ErrorKind::WouldBlock
+}
+
+/// Tries again for a second at most where the host lacks something.
+pub(crate) fn through_lacks<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let until = Instant::now() + LACK_MAX;
+    loop {
+        match attempt() {
+            Err(error) if is_lack(&error) && Instant::now() < until => {
+                thread::sleep(Duration::from_millis(1));
+            }
+            ended => return ended,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lack_is_no_failure_and_a_failure_is_no_lack() {
+        for errno in [libc::EAGAIN, libc::ENOMEM, libc::EINTR, libc::ECANCELED] {
+            let mut left = 5;
+            let tried = through_lacks(|| {
+                left -= 1;
+                match left {
+                    0 => Ok(()),
+                    _ => Err(io::Error::from_raw_os_error(errno)),
+                }
+            });
+            tried.expect("at last");
+        }
+        let mut tries = 0;
+        let failed = through_lacks(|| {
+            tries += 1;
+            Err::<(), _>(io::Error::from_raw_os_error(libc::EIO))
+        });
+        assert_eq!((failed.is_err(), tries), (true, 1));
+    }
 
     #[test]
     fn what_passes_is_waited_for_and_what_does_not_is_told_at_once() {

@@ -7,6 +7,8 @@ use std::os::unix::fs::MetadataExt;
 use rustix::fs::{FallocateFlags, fallocate};
 use sublet_types::Bytes;
 
+use crate::patience::through_lacks;
+
 /// Bytes of what `stat` counts a file in.
 const STAT_BLOCK: u64 = 512;
 
@@ -25,5 +27,5 @@ pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
         let what = format!("it needs {missing} more, and its file system has {free} free");
         return Err(io::Error::new(io::ErrorKind::StorageFull, what));
     }
-    Ok(fallocate(file, FallocateFlags::empty(), 0, bytes)?)
+    through_lacks(|| Ok(fallocate(file, FallocateFlags::empty(), 0, bytes)?))
 }

@@ -23,6 +23,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::headroom;
 use crate::observe::Seldom;
 use crate::ofd::{self, Hold};
+use crate::patience::through_lacks;
 use crate::reserve::reserve;
 
 /// A tenant's folder for spill files.
@@ -187,7 +188,8 @@ impl Spill for SpillFile {
 
     fn write(&self, slot: u32, page: &[u8]) -> io::Result<()> {
         self.sums.lock().begin(slot, sum(page));
-        let written = self.file.write_all_at(page, u64::from(slot) * PAGE_BYTES);
+        let at = u64::from(slot) * PAGE_BYTES;
+        let written = through_lacks(|| self.file.write_all_at(page, at));
         self.sums.lock().end(slot);
         self.told(
             written,
@@ -197,7 +199,8 @@ impl Spill for SpillFile {
 
     fn read(&self, slot: u32, page: &mut [u8]) -> io::Result<()> {
         let expected = self.sums.lock().expected(slot);
-        let read = self.file.read_exact_at(page, u64::from(slot) * PAGE_BYTES);
+        let at = u64::from(slot) * PAGE_BYTES;
+        let read = through_lacks(|| self.file.read_exact_at(page, at));
         let read = read.and_then(|()| match expected == Some(sum(page)) {
             true => Ok(()),
             false => Err(io::Error::new(

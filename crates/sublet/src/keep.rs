@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::exit::Exit;
+use crate::signals::survive_strays;
 
 /// Where it listens.
 #[derive(clap::Args)]
@@ -13,6 +14,9 @@ pub(crate) struct Args {
 
 /// Keeps until a daemon says that nothing is left.
 pub(crate) fn run(args: &Args) -> Exit {
+    if let Err(exit) = survive_strays() {
+        return exit;
+    }
     match sublet_host::disk::keep(&args.socket) {
         Ok(()) => Exit::Done,
         Err(error) => Exit::failed(format_args!(

@@ -18,6 +18,7 @@ mod reach;
 mod release;
 mod saves;
 mod serve;
+mod signals;
 mod sim;
 mod status;
 mod tenants;
@@ -25,6 +26,8 @@ mod tenants;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use crate::exit::Exit;
 
 /// A host's idle memory, put to work until its owner asks for it back.
 #[derive(Parser)]
@@ -74,6 +77,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    if let Err(error) = signals::survive_large_files() {
+        return Exit::failed(format_args!("cannot hear signals: {error}")).into();
+    }
     match Cli::parse().command {
         Command::Serve(args) => serve::run(&args),
         Command::Status(args) => status::run(&args),

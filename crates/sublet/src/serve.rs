@@ -7,6 +7,7 @@ use sublet_host::config::{self, DAEMON_KNOBS, Flag, Knob, TENANT_KNOBS};
 use sublet_host::run;
 
 use crate::exit::Exit;
+use crate::signals::survive_strays;
 
 /// A config file, and what stands over it.
 pub(crate) struct Args {
@@ -78,6 +79,9 @@ impl clap::FromArgMatches for Args {
 
 /// Serves until it is told to end.
 pub(crate) fn run(args: &Args) -> Exit {
+    if let Err(exit) = survive_strays() {
+        return exit;
+    }
     let loaded = match config::load(args.file.as_deref(), &args.flags) {
         Ok(loaded) => loaded,
         Err(error) => return Exit::usage(error),

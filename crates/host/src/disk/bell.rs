@@ -7,6 +7,9 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 
+/// How long to wait where the kernel cannot.
+const LACK_PAUSE: Duration = Duration::from_millis(1);
+
 /// A bell. Ringing it more than once before it is heard is as good as once.
 #[derive(Debug)]
 pub(super) struct Bell(OwnedFd);
@@ -28,6 +31,8 @@ impl Bell {
         let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
         match poll(&mut fds, longest.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
+            // The kernel has no memory for it in this moment.
+            Err(Errno::NOMEM | Errno::AGAIN) => std::thread::sleep(LACK_PAUSE),
             Err(error) => return Err(error.into()),
         }
         let mut count = [0; 8];

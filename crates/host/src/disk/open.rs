@@ -338,7 +338,7 @@ fn begin(
     } = premises;
     let doorman = Doorman::new(store, *clock, ledger)?;
     let disk = Arc::new(make()?);
-    match Engine::start(&disk.bell, disk.slow) {
+    match Engine::start(&disk.bell, disk.slow, disk.settings.name.as_str()) {
         Ok(engine) => {
             let floor = Floor::new(disk, &doorman, engine);
             Ok((doorman, floor))

@@ -11,7 +11,7 @@ use sublet_types::PAGE_BYTES;
 
 use super::backed::Errand;
 use super::cover::{Cover, PAGE, by_object, key};
-use super::engine::Haste;
+use super::engine::{Haste, Trying};
 use super::floor::Floor;
 use super::reading::Ahead;
 use super::rooms::ROOM_PAGES;
@@ -58,7 +58,10 @@ impl Answer {
 /// What a client is told of a backing's error.
 fn fault(error: &io::Error) -> Fault {
     match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Fault::NoSpace,
+        // The last is a limit of the daemon's own (`ulimit -f`).
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            Fault::NoSpace
+        }
         io::ErrorKind::Unsupported => Fault::NotSupported,
         _ => Fault::Io,
     }
@@ -108,11 +111,12 @@ impl Floor {
         mut room: Buffer,
         position: u64,
     ) -> (io::Result<()>, Buffer) {
-        let mut page = cover.pages.start;
+        let (mut page, mut trying) = (cover.pages.start, Trying::default());
         while page < cover.pages.end {
             let run = match self.next_run(cover, page, &mut room) {
                 Ok(Some(run)) => run,
                 Ok(None) => break,
+                Err(error) if self.engine.tries_again(&mut trying, &error).await => continue,
                 Err(error) => {
                     self.disk.tell(Errand::Read, &error);
                     return (Err(error), room);

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXCPU};
 use signal_hook::flag::register_conditional_shutdown;
 use signal_hook::iterator::Signals;
 use sublet_frontends::memcached::face::Face;
@@ -103,7 +103,7 @@ pub enum RunError {
     System(#[from] io::Error),
 }
 
-/// Serves until SIGTERM or SIGINT. SIGHUP has it read passwords and certificates anew.
+/// Serves until SIGTERM, SIGINT or SIGXCPU. SIGHUP has it read passwords and certificates anew.
 pub fn run(loaded: Loaded) -> Result<(), RunError> {
     log::start(&loaded.config.log, loaded.config.log_format)?;
     let impatience = Arc::new(AtomicBool::new(false));
@@ -179,12 +179,13 @@ const DISKS_END_MAX: Duration = Duration::from_secs(120);
 /// How long any other step of the end may take.
 const STEP_MAX: Duration = Duration::from_secs(30);
 
-/// The signals that end the daemon: the first one cleanly, the next one at once.
+/// The signals that end the daemon: the first one cleanly, the next one at once; but for one that says that its processor time
+/// is up, which comes again each second until the kernel kills it.
 fn signals(impatience: &Arc<AtomicBool>) -> io::Result<Signals> {
     for signal in [SIGTERM, SIGINT] {
         register_conditional_shutdown(signal, 1, Arc::clone(impatience))?;
     }
-    Signals::new([SIGTERM, SIGINT, SIGHUP])
+    Signals::new([SIGTERM, SIGINT, SIGXCPU, SIGHUP])
 }
 
 /// A daemon with a ceiling may have others beside it.

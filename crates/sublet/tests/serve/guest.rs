@@ -10,6 +10,7 @@ const NO_ZEROES: u32 = 3;
 const REQUEST_MAGIC: u32 = 0x2560_9513;
 const READ: u16 = 0;
 const WRITE: u16 = 1;
+const FLUSH: u16 = 3;
 
 /// A guest that has its disk.
 pub(crate) struct Guest(UnixStream);
@@ -42,13 +43,22 @@ impl Guest {
         bytes
     }
 
+    /// Has what was written last; the errno that came back.
+    pub(crate) fn flush(&mut self) -> u32 {
+        self.send(FLUSH, 0, 0, &[])
+    }
+
     fn ask(&mut self, verb: u16, page: u64, payload: &[u8]) -> u32 {
+        self.send(verb, page, 4096, payload)
+    }
+
+    fn send(&mut self, verb: u16, page: u64, len: u32, payload: &[u8]) -> u32 {
         let mut request = REQUEST_MAGIC.to_be_bytes().to_vec();
         request.extend(0u16.to_be_bytes());
         request.extend(verb.to_be_bytes());
         request.extend(page.to_be_bytes());
         request.extend((page * 4096).to_be_bytes());
-        request.extend(4096u32.to_be_bytes());
+        request.extend(len.to_be_bytes());
         request.extend(payload);
         self.0.write_all(&request).expect("sent");
         let mut reply = [0; 16];

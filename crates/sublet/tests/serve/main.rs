@@ -10,6 +10,7 @@ mod guest;
 mod keeper;
 mod left_behind;
 mod life;
+mod limits;
 mod locked;
 mod lost;
 mod metrics;

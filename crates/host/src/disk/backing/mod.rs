@@ -451,7 +451,6 @@ impl Backing {
                     part.start += bytes;
                     at += bytes as u64;
                 }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return (Err(error), buffer),
             }
         }

@@ -1,4 +1,4 @@
-//! Threads that read and write where there is no io_uring.
+//! Threads that read and write where there is no io_uring, and where that lacks what it needs.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -14,7 +14,10 @@ use super::super::bell::Bell;
 use super::{Carrier, Deed, Job};
 
 /// Threads of a disk: as many as a disk has heads to spare.
-const THREADS: usize = 8;
+pub(super) const THREADS: usize = 8;
+
+/// Threads of a disk that has io_uring, which makes threads of its own as it needs them: the host may have none for it then.
+pub(super) const RESERVE_THREADS: usize = 2;
 
 type Done = (usize, io::Result<usize>, Buffer);
 
@@ -25,11 +28,11 @@ pub(super) struct Crew {
 }
 
 impl Crew {
-    pub(super) fn start(bell: &Arc<Bell>) -> io::Result<Crew> {
+    pub(super) fn start(bell: &Arc<Bell>, threads: usize) -> io::Result<Crew> {
         let (jobs, taken) = channel::<(usize, Job)>();
         let (finished, done) = channel();
         let taken = Arc::new(Mutex::new(taken));
-        for n in 0..THREADS {
+        for n in 0..threads {
             let (taken, finished, bell) = (Arc::clone(&taken), finished.clone(), Arc::clone(bell));
             let body = move || work(&taken, &finished, &bell);
             thread::Builder::new()

@@ -12,6 +12,7 @@ use sublet_frontends::block::Buffer;
 
 use super::super::bell::Bell;
 use super::{Carrier, Deed, FLYING_MAX, Haste, Job};
+use crate::patience::is_lack;
 
 /// A ring, and the jobs that the kernel has: their buffers and files stay where they are until it is done.
 pub(super) struct Uring {
@@ -120,9 +121,7 @@ impl Carrier for Uring {
 }
 
 fn is_passing(error: &io::Error) -> bool {
-    let again = [io::ErrorKind::Interrupted, io::ErrorKind::WouldBlock];
-    again.contains(&error.kind())
-        || error.raw_os_error() == Some(rustix::io::Errno::BUSY.raw_os_error())
+    is_lack(error) || error.raw_os_error() == Some(rustix::io::Errno::BUSY.raw_os_error())
 }
 
 /// What the kernel still has is waited for: it writes into our buffers.

@@ -1,5 +1,7 @@
 //! `sublet doctor`: what on this host would make Sublet slow or unsafe, and what to type against it.
 
+mod tasks;
+
 use std::fmt;
 use std::fs;
 use std::io::{self, Write};
@@ -12,12 +14,15 @@ use sublet_host::headroom::{ProcHost, ReadHost};
 use sublet_host::locked::may_lock;
 use sublet_types::{Bytes, CgroupFigures};
 
+use self::tasks::Tasks;
 use crate::exit::Exit;
 
 /// Each connection takes a descriptor: this leaves room for 10,000 of them.
 const DESCRIPTORS_MIN: u64 = 10_240;
 /// From here on, the kernel swaps rather than drop file pages.
 const SWAPPINESS_MAX: u64 = 60;
+/// A daemon has some ten threads, each disk three, and io_uring makes more as it needs them.
+const TASKS_MIN: u64 = 256;
 /// Less than this in a cgroup leaves nothing to lend.
 const CGROUP_MIN: Bytes = Bytes::mib(256);
 
@@ -130,6 +135,9 @@ struct Host {
     cgroup: Option<CgroupFigures>,
     memlock: Rlimit,
     descriptors: Rlimit,
+    /// Processes and threads of this user; root's are without a limit.
+    processes: Rlimit,
+    tasks: Option<Tasks>,
     same_page_merging: Option<u64>,
 }
 
@@ -147,6 +155,10 @@ impl Host {
                 false => getrlimit(Resource::Memlock),
             },
             descriptors: getrlimit(Resource::Nofile),
+            processes: match rustix::process::geteuid().is_root() {
+                true => unlimited(),
+                false => getrlimit(Resource::Nproc),
+            },
             ..Host::under(Path::new("/"))
         }
     }
@@ -167,6 +179,8 @@ impl Host {
             cgroup: None,
             memlock: unlimited(),
             descriptors: unlimited(),
+            processes: unlimited(),
+            tasks: tasks::tightest(root),
         }
     }
 }
@@ -196,6 +210,7 @@ fn examine(host: &Host) -> Vec<Finding> {
         cgroup(host),
         pressure(host),
         descriptors(host),
+        threads(host),
         zone_reclaim(host),
         same_page_merging(host),
     ]
@@ -306,6 +321,24 @@ fn descriptors(host: &Host) -> Finding {
     }
 }
 
+fn threads(host: &Host) -> Finding {
+    let why = "where the kernel makes no more threads, io_uring cannot go on: requests of disks take long, and fail after 30 s";
+    let said = |tasks: Tasks| format!("{} of {} in the cgroup", tasks.now, tasks.limit);
+    match (host.tasks, host.processes.current) {
+        (Some(tasks), _) if tasks.left() < TASKS_MIN => Finding::ok("threads", said(tasks)).warn(
+            why,
+            "systemctl edit sublet   (TasksMax=infinity), or raise pids.max of the cgroup",
+        ),
+        (_, Some(limit)) if limit < TASKS_MIN => {
+            Finding::ok("threads", format!("{limit} for this user"))
+                .warn(why, "ulimit -u 4096   (as a service: LimitNPROC=4096)")
+        }
+        (Some(tasks), _) => Finding::ok("threads", said(tasks)),
+        (None, Some(limit)) => Finding::ok("threads", format!("{limit} for this user")),
+        (None, None) => Finding::ok("threads", "no limit"),
+    }
+}
+
 fn zone_reclaim(host: &Host) -> Finding {
     match host.zone_reclaim {
         Some(mode) if mode != 0 => {
@@ -342,6 +375,11 @@ mod tests {
             cgroup: None,
             memlock: unlimited(),
             descriptors: unlimited(),
+            processes: unlimited(),
+            tasks: Some(Tasks {
+                limit: 4915,
+                now: 100,
+            }),
             same_page_merging: Some(1),
         }
     }
@@ -363,7 +401,7 @@ mod tests {
     #[test]
     fn each_trouble_is_found_alone() {
         type Spoil = fn(&mut Host);
-        let troubles: [(&str, Verdict, Spoil); 10] = [
+        let troubles: [(&str, Verdict, Spoil); 12] = [
             ("huge pages", Verdict::Bad, |h| {
                 h.huge_pages = Some("never".into())
             }),
@@ -389,6 +427,13 @@ mod tests {
             ("open files", Verdict::Warn, |h| {
                 h.descriptors.maximum = Some(1024)
             }),
+            ("threads", Verdict::Warn, |h| {
+                h.tasks = Some(Tasks {
+                    limit: 100,
+                    now: 90,
+                });
+            }),
+            ("threads", Verdict::Warn, |h| h.processes.current = Some(64)),
             ("zone reclaim", Verdict::Warn, |h| h.zone_reclaim = Some(1)),
         ];
         for (check, verdict, spoil) in troubles {

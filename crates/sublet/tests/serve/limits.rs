@@ -1,0 +1,130 @@
+//! Disks of a daemon that is at a limit of the system's.
+
+use std::fs;
+use std::path::PathBuf;
+
+use rustix::process::{Pid, Resource, Rlimit};
+
+use crate::daemon::{Daemon, Folder, text};
+use crate::guest::Guest;
+use crate::keeper::{keeper_of, signal};
+
+/// A cgroup that bounds the number of tasks. Gone with this, after the daemon.
+struct TaskLimit(PathBuf);
+
+impl TaskLimit {
+    /// Nothing where nobody may make one.
+    fn make() -> Option<TaskLimit> {
+        let name = format!("sublet-test-{}", std::process::id());
+        let tops = ["/sys/fs/cgroup/pids", "/sys/fs/cgroup"];
+        let mut folders = tops.iter().map(|top| PathBuf::from(top).join(&name));
+        let made = folders.find(|folder| {
+            let made = fs::create_dir(folder).is_ok();
+            let limits = made && folder.join("pids.max").exists();
+            if made && !limits {
+                let _ = fs::remove_dir(folder);
+            }
+            limits
+        });
+        if made.is_none() {
+            eprintln!("skipped: nobody may make a cgroup that bounds tasks here");
+        }
+        made.map(TaskLimit)
+    }
+
+    fn enter(&self, daemon: &Daemon) {
+        let pid = daemon.pid().to_string();
+        fs::write(self.0.join("cgroup.procs"), pid).expect("it enters");
+    }
+
+    fn bound(&self, tasks: &str) {
+        fs::write(self.0.join("pids.max"), tasks).expect("bounded");
+    }
+}
+
+impl Drop for TaskLimit {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// io_uring makes threads as it needs them, and says `ECANCELED` where it may not.
+#[test]
+fn a_daemon_that_may_make_no_more_threads_answers_its_guests_all_the_same() {
+    let Some(limit) = TaskLimit::make() else {
+        return;
+    };
+    let folder = Folder::new();
+    let image = folder.write("disk.img", "");
+    fs::write(&image, vec![0; 1 << 20]).expect("written");
+    let daemon = folder.serve_config(&format!(
+        "[disks.db]\ntenant = \"t\"\nbacking = {image:?}\nlisten = [\"unix:{}\"]\n",
+        folder.path("db.sock").display()
+    ));
+    limit.enter(&daemon);
+    limit.bound("1");
+    let mut guest = Guest::of(&folder.path("db.sock"), "db");
+    for page in 0..8 {
+        assert_eq!(guest.write_page(page, page as u8), 0);
+        assert_eq!(guest.flush(), 0, "it needs a thread");
+    }
+    assert!(guest.read_page(5) == [5; 4096]);
+    limit.bound("max");
+    assert_eq!(daemon.end().0, Some(0));
+}
+
+/// `ulimit -f`: the kernel refuses a write beyond it, and kills who does not hear its signal.
+#[test]
+fn a_write_beyond_the_limit_of_a_file_is_an_error_and_no_death() {
+    let folder = Folder::new();
+    let image = folder.write("disk.img", "");
+    fs::write(&image, vec![0; 4 << 20]).expect("written");
+    let daemon = folder.serve_config(&format!(
+        "[disks.db]\ntenant = \"t\"\nbacking = {image:?}\nlisten = [\"unix:{}\"]\n",
+        folder.path("db.sock").display()
+    ));
+    let pid = Pid::from_raw(daemon.pid() as i32);
+    let limit = Rlimit {
+        current: Some(2 << 20),
+        maximum: Some(2 << 20),
+    };
+    rustix::process::prlimit(pid, Resource::Fsize, limit).expect("limited");
+    let mut guest = Guest::of(&folder.path("db.sock"), "db");
+    const ENOSPC: u32 = 28; // as the protocol numbers it
+    assert_eq!(guest.write_page(1000, 1), ENOSPC);
+    assert_eq!(guest.write_page(5, 5), 0);
+    assert!(guest.read_page(5) == [5; 4096]);
+    let refused = folder.sublet(&["disk", "resize", "db", "8MiB"]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(text(&refused.stderr).contains("too large"), "{refused:?}");
+    assert_eq!(daemon.end().0, Some(0));
+}
+
+/// `pkill -USR1 sublet`, as for a daemon that reopens its log by it; the keeper is called so, too.
+#[test]
+fn signals_that_are_meant_for_others_end_nobody() {
+    let folder = Folder::new();
+    let place = format!("unix:{}", folder.path("swap.sock").display());
+    let daemon = folder.serve();
+    let add = ["disk", "add", "swap", "--tenant", "t", "--kind", "swap"];
+    folder.ask(&[&add[..], &["--size", "1MiB", "--listen", &place]].concat());
+    let keeper = keeper_of(&folder).expect("a keeper");
+    let strays = [
+        "-USR1", "-USR2", "-ALRM", "-VTALRM", "-PROF", "-IO", "-XFSZ", "-PIPE",
+    ];
+    for pid in [&daemon.pid().to_string(), &keeper] {
+        strays.iter().for_each(|stray| signal(stray, pid));
+    }
+    let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
+    assert_eq!(guest.write_page(7, 5), 0);
+    assert_eq!(keeper_of(&folder), Some(keeper));
+    assert_eq!(daemon.end().0, Some(0));
+}
+
+#[test]
+fn a_daemon_whose_processor_time_is_up_ends_cleanly() {
+    let folder = Folder::new();
+    let daemon = folder.serve();
+    signal("-XCPU", &daemon.pid().to_string());
+    assert_eq!(daemon.ended().0, Some(0));
+}
