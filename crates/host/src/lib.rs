@@ -18,3 +18,4 @@ mod patience;
 mod reserve;
 pub mod run;
 pub mod spill;
+mod stuck;

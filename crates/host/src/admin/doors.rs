@@ -16,6 +16,7 @@ use tokio_rustls::rustls::{self, ServerConfig};
 
 use crate::config::{AdminTcp, Config, Listen};
 use crate::patience::patiently;
+use crate::stuck::{self, Stuck};
 
 /// Where callers come in.
 pub struct Doors {
@@ -49,6 +50,14 @@ pub enum DoorsError {
         path: PathBuf,
         /// How another place is said.
         said: &'static str,
+    },
+    /// Somebody holds it who was killed and cannot end.
+    #[error("nobody answers at {path}, and it is not free: {stuck}")]
+    Stuck {
+        /// Where.
+        path: PathBuf,
+        /// Who has it.
+        stuck: Stuck,
     },
     /// There is something that is no socket.
     #[error(
@@ -203,9 +212,15 @@ impl UnixDoor {
         let listen = || SocketFile::listen(path, 0o600, BACKLOG);
         let is_taken = |error: &SocketFileError| matches!(error, SocketFileError::Taken);
         let (socket, file) = patiently(is_taken, listen).map_err(|error| match error {
-            SocketFileError::Taken => DoorsError::Taken {
-                path: path.to_owned(),
-                said,
+            SocketFileError::Taken => match stuck::listener(path) {
+                Some(stuck) => DoorsError::Stuck {
+                    path: path.to_owned(),
+                    stuck,
+                },
+                None => DoorsError::Taken {
+                    path: path.to_owned(),
+                    said,
+                },
             },
             SocketFileError::NotASocket => DoorsError::NotASocket {
                 path: path.to_owned(),

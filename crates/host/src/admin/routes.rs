@@ -189,9 +189,9 @@ fn of_disk(error: &DiskError) -> (StatusCode, String) {
         | DiskError::Busy(_)
         | DiskError::OfAnother { .. }
         | DiskError::OfNobody(_)
-        | DiskError::Backing(BackingError::InUse(_) | BackingError::Shared { .. }) => {
-            (StatusCode::CONFLICT, String::new())
-        }
+        | DiskError::Backing(
+            BackingError::InUse(_) | BackingError::Shared { .. } | BackingError::Stuck { .. },
+        ) => (StatusCode::CONFLICT, String::new()),
         DiskError::Lost(name) => (
             StatusCode::CONFLICT,
             format!(

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -32,6 +32,15 @@ impl Claim {
         self.folder.as_deref()
     }
 
+    /// Who laid a claim that somebody has still, as far as that is written there.
+    pub(crate) fn holder(&self) -> Option<u32> {
+        let path = self.folder()?.join(LOCK);
+        let file = File::open(&path).ok()?;
+        let is_held = matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
+        let signed = is_held.then(|| fs::read_to_string(&path).ok());
+        signed.flatten()?.trim().parse().ok()
+    }
+
     /// Lays the claim, if that was not done; says to what.
     ///
     /// # Errors
@@ -43,7 +52,7 @@ impl Claim {
         if lock.is_some() {
             return Ok(folder);
         }
-        let path = folder.join("live.lock");
+        let path = folder.join(LOCK);
         let failed = |source| KeepError::Write {
             path: path.clone(),
             source,
@@ -51,12 +60,25 @@ impl Claim {
         let file = open_lock(folder, &path).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {
+                sign(&file);
                 *lock = Some(file);
                 Ok(folder)
             }
             Err(TryLockError::WouldBlock) => Err(KeepError::Shared(folder.to_owned())),
             Err(TryLockError::Error(source)) => Err(failed(source)),
         }
+    }
+}
+
+const LOCK: &str = "live.lock";
+
+/// Says whose it is, for whoever finds it. There may be no room for that.
+fn sign(file: &File) {
+    let signed = file
+        .set_len(0)
+        .and_then(|()| file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0));
+    if let Err(error) = signed {
+        tracing::debug!(%error, "the lock of the state folder does not say whose it is");
     }
 }
 
@@ -69,7 +91,7 @@ fn open_lock(folder: &Path, path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .write(true)
         .create(true)
-        .truncate(true)
+        .truncate(false)
         .mode(0o600)
         .open(path)
 }
@@ -86,8 +108,10 @@ mod tests {
             .into();
         assert_eq!(one.lay().expect("free"), folder.path());
         one.clone().lay().expect("the same one's");
+        assert_eq!(other.holder(), Some(std::process::id()));
         assert!(matches!(other.lay(), Err(KeepError::Shared(_))));
         drop(one);
+        assert_eq!(other.holder(), None);
         other.lay().expect("free again");
         assert!(matches!(Claim::default().lay(), Err(KeepError::NoFolder)));
     }

@@ -27,7 +27,7 @@ use super::stage::{KeeperError, Kept, Pledge, Pledges, Stage};
 use super::swap::Swap;
 use super::watch::{Notes, Watch};
 use crate::config::Claim;
-use crate::{headroom, locked};
+use crate::{headroom, locked, stuck};
 
 /// What all disks share.
 #[derive(Clone, Debug)]
@@ -306,7 +306,10 @@ impl Disks {
         let whose = open.values().find(has_it);
         DiskError::Backing(match whose.map(|shelved| shelved.settings.name.clone()) {
             Some(disk) => BackingError::Shared { path, disk },
-            None => BackingError::InUse(path),
+            None => match stuck::holder(&path) {
+                Some(stuck) => BackingError::Stuck { path, stuck },
+                None => BackingError::InUse(path),
+            },
         })
     }
 

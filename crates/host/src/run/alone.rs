@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 
 use crate::patience::patiently;
+use crate::stuck;
 
 /// Held by the daemon that sizes itself.
 #[derive(Debug)]
@@ -41,22 +42,57 @@ impl Alone {
         let shared = Path::new(SHARED);
         let folder = if shared.is_dir() { shared } else { folder };
         let is_others = |error: &NotAlone| matches!(error, NotAlone::Other(_));
-        patiently(is_others, || Alone::claim_at(&folder.join("sublet.lock")))
+        let has_ended = |pid| stuck::process(pid).is_some();
+        patiently(is_others, || {
+            Alone::claim_at(&folder.join("sublet.lock"), has_ended)
+        })
     }
 
-    fn claim_at(path: &Path) -> Result<Alone, NotAlone> {
-        let failed = |source| NotAlone::Lock {
-            path: path.to_owned(),
-            source,
-        };
-        let mut file = open(path).map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(NotAlone::Other(owner(&mut file))),
-            Err(TryLockError::Error(e)) => return Err(failed(e)),
+    /// Takes the first of the locks that is free, if all others are free, too, or belong to daemons that size themselves no
+    /// more.
+    fn claim_at(path: &Path, has_ended: impl Fn(u32) -> bool) -> Result<Alone, NotAlone> {
+        let mut mine = None;
+        for place in places(path) {
+            if mine.is_some() && !place.exists() {
+                continue;
+            }
+            match (claim_one(&place)?, &mine) {
+                (Ok(file), None) => mine = Some(file),
+                (Ok(_), Some(_)) => {}
+                (Err(other), _) if other.is_some_and(&has_ended) => {}
+                (Err(other), _) => return Err(NotAlone::Other(other)),
+            }
         }
-        sign(&mut file).map_err(failed)?;
+        let mut file = mine.ok_or(NotAlone::Other(None))?;
+        sign(&mut file).map_err(|source| failed(path, source))?;
         Ok(Alone(file))
+    }
+}
+
+/// Daemons that were killed and hold their locks all the same, at the most: a file that they wait for may come back any
+/// time, and their locks are free then.
+const STUCK_MAX: usize = 8;
+
+/// The locks: one, and a next one for each daemon that cannot let go of its own.
+fn places(path: &Path) -> impl Iterator<Item = PathBuf> {
+    (0..=STUCK_MAX).map(move |n| match n {
+        0 => path.to_owned(),
+        n => path.with_extension(format!("lock.{n}")),
+    })
+}
+
+fn failed(path: &Path, source: io::Error) -> NotAlone {
+    let path = path.to_owned();
+    NotAlone::Lock { path, source }
+}
+
+/// Takes a lock, or says whose it is.
+fn claim_one(path: &Path) -> Result<Result<File, Option<u32>>, NotAlone> {
+    let mut file = open(path).map_err(|source| failed(path, source))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Ok(file)),
+        Err(TryLockError::WouldBlock) => Ok(Err(owner(&mut file))),
+        Err(TryLockError::Error(source)) => Err(failed(path, source)),
     }
 }
 
@@ -96,16 +132,38 @@ fn owner(file: &mut File) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
     fn the_second_is_told_who_the_first_is_and_may_come_after_it() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("sublet.lock");
-        let first = Alone::claim_at(&path).expect("alone");
-        let refused = Alone::claim_at(&path).expect_err("not alone");
+        let claim = || Alone::claim_at(&path, |_| false);
+        let first = claim().expect("alone");
+        let refused = claim().expect_err("not alone");
         assert!(matches!(refused, NotAlone::Other(Some(pid)) if pid == std::process::id()));
         drop(first);
-        Alone::claim_at(&path).expect("alone again");
+        claim().expect("alone again");
+        let others = fs::read_dir(folder.path()).expect("a folder").count();
+        assert_eq!(others, 1, "no lock for nobody");
+    }
+
+    /// It has its lock for as long as the kernel keeps it, and no arena that follows the host.
+    #[test]
+    fn one_that_was_killed_and_cannot_end_keeps_nobody_from_it_and_two_do_not_come_after_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("sublet.lock");
+        let mut killed = claim_one(&path).expect("a lock").expect("free");
+        writeln!(killed, "7").expect("signed");
+        let claim = || Alone::claim_at(&path, |pid| pid == 7);
+        let second = claim().expect("alone");
+        assert!(matches!(claim(), Err(NotAlone::Other(Some(pid))) if pid != 7));
+        // What it waited for came back.
+        drop(killed);
+        assert!(claim().is_err(), "the second one sizes itself");
+        drop(second);
+        claim().expect("alone again");
     }
 }

@@ -16,6 +16,7 @@ mod tenants;
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -44,6 +45,7 @@ use crate::headroom::{Headroom, ProcHost, ReadError, ReadHost, StartError};
 use crate::locked;
 use crate::manager::{Manager, WrongPolicy};
 use crate::observe::log::{self, LogError};
+use crate::stuck::{self, Stuck};
 use bounds::Bounds;
 use disks::Shelf;
 use finale::Finale;
@@ -60,6 +62,14 @@ pub enum RunError {
     /// Another daemon sizes itself.
     #[error(transparent)]
     NotAlone(#[from] NotAlone),
+    /// The state folder belongs to a daemon that was killed and cannot end.
+    #[error("the state folder {} is not free: {stuck}", folder.display())]
+    Stuck {
+        /// The folder.
+        folder: PathBuf,
+        /// Who has it.
+        stuck: Stuck,
+    },
     /// The admin interface has no place.
     #[error(transparent)]
     Doors(#[from] DoorsError),
@@ -108,6 +118,7 @@ pub fn run(loaded: Loaded) -> Result<(), RunError> {
     log::start(&loaded.config.log, loaded.config.log_format)?;
     let impatience = Arc::new(AtomicBool::new(false));
     let mut signals = signals(&impatience)?;
+    check_state(&loaded)?;
     let alone = claim(&loaded.config)?;
     let doors = Doors::open(&loaded.config)?;
     let places = loaded.config.tenants.iter().map(service::listeners);
@@ -186,6 +197,19 @@ fn signals(impatience: &Arc<AtomicBool>) -> io::Result<Signals> {
         register_conditional_shutdown(signal, 1, Arc::clone(impatience))?;
     }
     Signals::new([SIGTERM, SIGINT, SIGXCPU, SIGHUP])
+}
+
+/// What a daemon keeps that cannot end may change under the next one when it goes on.
+fn check_state(loaded: &Loaded) -> Result<(), RunError> {
+    let state = loaded.live.state();
+    let stuck = state.holder().and_then(stuck::process);
+    match (state.folder(), stuck) {
+        (Some(folder), Some(stuck)) => Err(RunError::Stuck {
+            folder: folder.to_owned(),
+            stuck,
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// A daemon with a ceiling may have others beside it.

@@ -30,6 +30,11 @@ impl Guest {
         Guest(stream)
     }
 
+    /// Asks for a page to be written, and waits for no answer.
+    pub(crate) fn ask_to_write(&mut self, page: u64, byte: u8) {
+        self.begin(WRITE, page, 4096, &[byte; 4096]);
+    }
+
     /// Writes a page; the errno that came back.
     pub(crate) fn write_page(&mut self, page: u64, byte: u8) -> u32 {
         self.ask(WRITE, page, &[byte; 4096])
@@ -53,6 +58,13 @@ impl Guest {
     }
 
     fn send(&mut self, verb: u16, page: u64, len: u32, payload: &[u8]) -> u32 {
+        self.begin(verb, page, len, payload);
+        let mut reply = [0; 16];
+        self.0.read_exact(&mut reply).expect("a reply");
+        u32::from_be_bytes(reply[4..8].try_into().expect("four bytes"))
+    }
+
+    fn begin(&mut self, verb: u16, page: u64, len: u32, payload: &[u8]) {
         let mut request = REQUEST_MAGIC.to_be_bytes().to_vec();
         request.extend(0u16.to_be_bytes());
         request.extend(verb.to_be_bytes());
@@ -61,8 +73,5 @@ impl Guest {
         request.extend(len.to_be_bytes());
         request.extend(payload);
         self.0.write_all(&request).expect("sent");
-        let mut reply = [0; 16];
-        self.0.read_exact(&mut reply).expect("a reply");
-        u32::from_be_bytes(reply[4..8].try_into().expect("four bytes"))
     }
 }

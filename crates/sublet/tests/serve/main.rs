@@ -19,6 +19,7 @@ mod packaging;
 mod policy;
 mod saves;
 mod sharing;
+mod stuck;
 mod tenants;
 mod turnover;
 mod users;

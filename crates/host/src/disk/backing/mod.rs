@@ -20,6 +20,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::engine::{Deed, Engine, Haste};
 use crate::reserve::reserve;
+use crate::stuck::Stuck;
 
 /// Why a backing cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +71,14 @@ pub enum BackingError {
         "the backing {0} is in use by another process (QEMU, or another sublet): stop that first, or give both `--read-only`"
     )]
     InUse(PathBuf),
+    /// A daemon uses it that was killed and cannot end.
+    #[error("the backing {path} is in use: {stuck}")]
+    Stuck {
+        /// The file.
+        path: PathBuf,
+        /// Who has it.
+        stuck: Stuck,
+    },
     /// Another disk of this daemon has it.
     #[error(
         "the backing {path} is that of disk {disk} already: two disks share a backing only if both are `--read-only`"

@@ -1,0 +1,126 @@
+//! A daemon that was killed while a file system that is frozen holds one of its threads in the kernel.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::daemon::{Folder, text};
+use crate::guest::Guest;
+use crate::keeper::signal;
+
+/// A file system in a file, which can be frozen. Thawed and gone with this.
+struct FileSystem(PathBuf);
+
+impl FileSystem {
+    /// Nothing where nobody may mount one.
+    fn mount(folder: &Folder) -> Option<FileSystem> {
+        let (image, at) = (folder.write("fs.img", ""), folder.path("frozen"));
+        let file = fs::File::options().write(true).open(&image).expect("there");
+        file.set_len(16 << 20).expect("it grows");
+        fs::create_dir(&at).expect("made");
+        let made = run("mkfs.ext4", &["-q"], &image)
+            && Command::new("mount")
+                .args(["-o", "loop"])
+                .args([&image, &at])
+                .status()
+                .is_ok_and(|status| status.success());
+        if !made {
+            eprintln!("skipped: nobody may mount a file here");
+        }
+        made.then_some(FileSystem(at))
+    }
+
+    fn freeze(&self) {
+        assert!(run("fsfreeze", &["-f"], &self.0));
+    }
+
+    fn thaw(&self) -> bool {
+        run("fsfreeze", &["-u"], &self.0)
+    }
+}
+
+impl Drop for FileSystem {
+    fn drop(&mut self) {
+        self.thaw();
+        run("umount", &["-l"], &self.0);
+    }
+}
+
+fn run(program: &str, words: &[&str], path: &Path) -> bool {
+    let output = Command::new(program).args(words).arg(path).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let until = Instant::now() + Duration::from_secs(30);
+    while !is_so() {
+        assert!(Instant::now() < until, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Whether a thread of the process waits in the kernel, and the process itself is in that state.
+fn is_in(pid: u32, state: &str) -> bool {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten();
+    let is = |path: PathBuf, state: &str| {
+        let stat = fs::read_to_string(path.join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ")
+            .is_some_and(|(_, rest)| rest.starts_with(state))
+    };
+    let waits = tasks.flatten().any(|task| is(task.path(), "D"));
+    waits && is(PathBuf::from(format!("/proc/{pid}")), state)
+}
+
+#[test]
+fn who_cannot_end_over_a_frozen_backing_is_named_and_another_starts_beside_it() {
+    let folder = Folder::new();
+    let other = Folder::new();
+    let config = |folder: &Folder, image: &Path| {
+        format!(
+            "[disk]\nallow = [{:?}]\n[disks.db]\ntenant = \"t\"\nbacking = {image:?}\nlisten = [\"unix:{}\"]\n",
+            folder.path(""),
+            folder.path("db.sock").display()
+        )
+    };
+    // Ended last, when it can.
+    let daemon;
+    let Some(frozen) = FileSystem::mount(&folder) else {
+        return;
+    };
+    let image = frozen.0.join("db.img");
+    fs::write(&image, vec![0; 1 << 20]).expect("written");
+    daemon = folder.serve_config(&config(&folder, &image));
+    folder.ask(&["tenants", "add", "third"]); // its state folder is claimed
+    frozen.freeze();
+    let mut guest = Guest::of(&folder.path("db.sock"), "db");
+    guest.ask_to_write(3, 3);
+    wait_until("it waits in the kernel", || is_in(daemon.pid(), "S"));
+    signal("-9", &daemon.pid().to_string());
+    wait_until("it cannot end", || is_in(daemon.pid(), "Z"));
+
+    let named = format!("process {} was killed and cannot end", daemon.pid());
+    let refused = |mut command: Command| {
+        let output = command.output().expect("it runs");
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let said = text(&output.stderr);
+        assert!(said.contains(&named) && said.contains("db.img"), "{said}");
+        said
+    };
+    // The same state folder, or the same socket, or the same backing.
+    let same_state = refused(other.command_with(&folder.path("state"), &[]));
+    assert!(same_state.contains("the state folder"), "{same_state}");
+    let file = folder.path("sublet.toml").display().to_string();
+    let same_socket = folder.command_with(&other.path("state"), &["--config", &file]);
+    assert!(refused(same_socket).contains("admin.sock"));
+    let file = other.write("same.toml", &config(&other, &image));
+    let same_backing = other.command(&["--config", file.to_str().expect("text")]);
+    assert!(refused(same_backing).contains("the backing"));
+
+    let next = other.serve();
+    drop(next);
+    assert!(frozen.thaw());
+    assert_eq!(daemon.ended().0, None, "killed, and gone");
+}
