@@ -12,14 +12,14 @@ use hyper::{Method, Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use sublet_tls::{Authorities, Fault};
 use sublet_types::{DiskName, TenantName};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::{self, Runtime};
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{self, ClientConfig};
 
 use crate::door::Door;
 use crate::messages::{
@@ -67,9 +67,9 @@ pub enum CredentialsError {
         /// Why.
         source: io::Error,
     },
-    /// No certificate in it.
-    #[error("{0} holds no certificate in PEM")]
-    NoCertificate(std::path::PathBuf),
+    /// The authorities' file is of no use.
+    #[error(transparent)]
+    Authorities(#[from] Fault),
     /// No name that a certificate can be for.
     #[error("{0:?} is no host name or address")]
     Name(String),
@@ -424,16 +424,12 @@ fn first_line(path: &std::path::Path) -> Result<String, CredentialsError> {
 }
 
 fn connector(ca: &std::path::Path) -> Result<TlsConnector, CredentialsError> {
-    let mut roots = RootCertStore::empty();
-    let unusable = || CredentialsError::NoCertificate(ca.to_owned());
-    for certificate in CertificateDer::pem_file_iter(ca).map_err(|_| unusable())? {
-        roots.add(certificate.map_err(|_| unusable())?)?;
-    }
-    if roots.is_empty() {
-        return Err(unusable());
-    }
-    let config = ClientConfig::builder()
-        .with_root_certificates(roots)
+    let provider = sublet_tls::provider();
+    let verifier = sublet_tls::server_verifier(Authorities::read(ca)?, &provider);
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();
     Ok(TlsConnector::from(Arc::new(config)))
 }

@@ -5,16 +5,25 @@ use std::path::Path;
 use super::{Complaint, Unreadable};
 
 /// Each crate's folder, and the folders of those it may import.
-const EDGES: [(&str, &[&str]); 9] = [
+const EDGES: [(&str, &[&str]); 10] = [
     ("types", &[]),
     ("store", &["types"]),
     ("policy", &["types"]),
     ("pace", &[]),
-    ("client", &["types", "pace"]),
-    ("frontends", &["types", "store", "client", "pace"]),
+    ("tls", &[]),
+    ("client", &["types", "pace", "tls"]),
+    ("frontends", &["types", "store", "client", "pace", "tls"]),
     (
         "host",
-        &["types", "store", "policy", "pace", "client", "frontends"],
+        &[
+            "types",
+            "store",
+            "policy",
+            "pace",
+            "client",
+            "frontends",
+            "tls",
+        ],
     ),
     ("sim", &["types", "store", "policy"]),
     (

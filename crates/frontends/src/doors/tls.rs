@@ -2,21 +2,18 @@
 
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::RwLock;
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{
-    NoServerSessionStorage, ServerSessionMemoryCache, VerifierBuilderError, WebPkiClientVerifier,
-};
+use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache, VerifierBuilderError};
 use rustls::version::{TLS12, TLS13};
-use rustls::{HandshakeKind, RootCertStore, ServerConfig, ServerConnection};
+use rustls::{HandshakeKind, ServerConfig, ServerConnection};
+use sublet_tls::{Anonymous, Authorities, Fault};
 
 use super::listen::Transport;
 use super::nobody::Nobody;
@@ -77,35 +74,18 @@ pub trait TlsFigures {
 /// Why certificates cannot be used. Nothing changes then.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file that cannot be read, or holds something else.
-    #[error("cannot read {what} from {path}: {source}")]
-    Unreadable {
-        /// What was looked for.
-        what: &'static str,
-        /// Where.
-        path: PathBuf,
-        /// What was wrong with it.
-        source: pem::Error,
-    },
-    /// Certificate and key do not belong together, or are of a kind unknown here.
-    #[error("cannot use the certificate of {path}: {source}")]
-    Unusable {
-        /// The certificate's file.
-        path: PathBuf,
-        /// What was wrong with it.
-        source: rustls::Error,
-    },
+    /// A file is of no use.
+    #[error(transparent)]
+    File(#[from] Fault),
     /// Clients are asked for certificates that nobody could have signed.
     #[error("ssl_verify_mode asks clients for certificates: name who signs them with ssl_ca_cert")]
     NoAuthority,
-    /// The authorities' file has no good certificate.
-    #[error("cannot verify clients by {path}: {source}")]
-    BadAuthority {
-        /// The authorities' file.
-        path: PathBuf,
-        /// What was wrong with it.
-        source: VerifierBuilderError,
-    },
+    /// Clients cannot be judged.
+    #[error("cannot verify clients: {0}")]
+    Verifier(#[from] VerifierBuilderError),
+    /// The library refused.
+    #[error("TLS: {0}")]
+    Refused(#[from] rustls::Error),
 }
 
 /// The certificates of some listeners: read at start, and again when asked.
@@ -159,7 +139,8 @@ impl Tls {
 
 impl Configs {
     fn load(settings: &TlsSettings) -> Result<Configs, TlsError> {
-        let authorities = settings.client_ca.as_deref().map(authorities).transpose()?;
+        let authorities = settings.client_ca.as_deref().map(Authorities::read);
+        let authorities = authorities.transpose()?;
         let known = authorities.as_ref();
         let asked = match (settings.client_certificate, known) {
             (ClientCertificate::Unasked, _) | (_, Some(_)) => settings.client_certificate,
@@ -176,27 +157,22 @@ impl Configs {
 fn config(
     settings: &TlsSettings,
     asked: ClientCertificate,
-    authorities: Option<&Arc<RootCertStore>>,
+    authorities: Option<&Authorities>,
 ) -> Result<Arc<ServerConfig>, TlsError> {
     let versions: &[_] = match settings.min_version {
         TlsVersion::V12 => &[&TLS12, &TLS13],
         TlsVersion::V13 => &[&TLS13],
     };
-    let unusable = |source| TlsError::Unusable {
-        path: settings.chain.clone(),
-        source,
-    };
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = sublet_tls::provider();
+    let key = settings.key.as_deref().unwrap_or(&settings.chain);
+    let identity = sublet_tls::identity(&settings.chain, key, &provider)?;
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-        .with_protocol_versions(versions)
-        .map_err(unusable)?;
+        .with_protocol_versions(versions)?;
     let builder = match asked {
         ClientCertificate::Unasked => builder.with_no_client_auth(),
-        _ => builder.with_client_cert_verifier(verifier(settings, asked, authorities, provider)?),
+        _ => builder.with_client_cert_verifier(verifier(asked, authorities, &provider)?),
     };
-    let chain = certificates(&settings.chain)?;
-    let key = private_key(settings.key.as_deref().unwrap_or(&settings.chain))?;
-    let mut config = builder.with_single_cert(chain, key).map_err(unusable)?;
+    let mut config = builder.with_cert_resolver(identity);
     if settings.resumes {
         config.session_storage = ServerSessionMemoryCache::new(SESSIONS_MAX);
     } else {
@@ -207,54 +183,24 @@ fn config(
 }
 
 fn verifier(
-    settings: &TlsSettings,
     asked: ClientCertificate,
-    authorities: Option<&Arc<RootCertStore>>,
-    provider: Arc<CryptoProvider>,
+    authorities: Option<&Authorities>,
+    provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
-    let Some(roots) = authorities else {
+    let Some(authorities) = authorities else {
         let algorithms = provider.signature_verification_algorithms;
         let schemes = algorithms.supported_schemes();
         return Ok(Arc::new(Nobody { schemes }));
     };
-    let builder = WebPkiClientVerifier::builder_with_provider(Arc::clone(roots), provider);
-    let builder = match asked {
-        ClientCertificate::Asked => builder.allow_unauthenticated(),
-        ClientCertificate::Unasked | ClientCertificate::Required => builder,
+    let anonymous = match asked {
+        ClientCertificate::Asked => Anonymous::Welcome,
+        ClientCertificate::Unasked | ClientCertificate::Required => Anonymous::Refused,
     };
-    builder.build().map_err(|source| TlsError::BadAuthority {
-        path: settings.client_ca.clone().unwrap_or_default(),
-        source,
-    })
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let unreadable = |source| TlsError::Unreadable {
-        what: "certificates",
-        path: path.to_owned(),
-        source,
-    };
-    let found: Vec<_> = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect)
-        .map_err(unreadable)?;
-    match found.is_empty() {
-        true => Err(unreadable(pem::Error::NoItemsFound)),
-        false => Ok(found),
-    }
-}
-
-fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    PrivateKeyDer::from_pem_file(path).map_err(|source| TlsError::Unreadable {
-        what: "a private key",
-        path: path.to_owned(),
-        source,
-    })
-}
-
-fn authorities(path: &Path) -> Result<Arc<RootCertStore>, TlsError> {
-    let mut store = RootCertStore::empty();
-    store.add_parsable_certificates(certificates(path)?);
-    Ok(Arc::new(store))
+    Ok(sublet_tls::client_verifier(
+        authorities,
+        anonymous,
+        provider,
+    )?)
 }
 
 fn unix_now() -> u64 {

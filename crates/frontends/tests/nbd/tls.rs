@@ -72,7 +72,7 @@ impl Papers {
         roots
             .add(self.authority.der().clone())
             .expect("a certificate");
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .expect("versions")

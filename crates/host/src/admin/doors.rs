@@ -9,9 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sublet_frontends::doors::{SocketFile, SocketFileError};
+use sublet_tls::Fault;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ServerConfig};
 
 use crate::config::{AdminTcp, Config, Listen};
@@ -93,22 +92,12 @@ pub enum DoorsError {
         "the token in {0} is shorter than {TOKEN_BYTES_MIN} characters; make one: head -c 24 /dev/urandom | base64"
     )]
     ShortToken(PathBuf),
-    /// A certificate or key that cannot be read.
-    #[error("cannot read {path}: {source}")]
-    Pem {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: pem::Error,
-    },
-    /// They do not belong together.
-    #[error("cannot use the certificate in {path}: {source}")]
-    Certificate {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: rustls::Error,
-    },
+    /// A certificate or a key is of no use.
+    #[error(transparent)]
+    File(#[from] Fault),
+    /// The TLS library refused.
+    #[error("TLS: {0}")]
+    Tls(#[from] rustls::Error),
 }
 
 fn hint(error: &io::Error) -> &'static str {
@@ -262,22 +251,13 @@ fn token(path: &Path) -> Result<String, DoorsError> {
 }
 
 fn acceptor(cert: &Path, key: &Path) -> Result<TlsAcceptor, DoorsError> {
-    let unreadable = |path: &Path| {
-        let path = path.to_owned();
-        move |source| DoorsError::Pem { path, source }
-    };
-    let chain = CertificateDer::pem_file_iter(cert)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(unreadable(cert))?;
-    let private = PrivateKeyDer::from_pem_file(key).map_err(unreadable(key))?;
-    let config = ServerConfig::builder()
+    let provider = sublet_tls::provider();
+    let identity = sublet_tls::identity(cert, key, &provider)?;
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
         .with_no_client_auth()
-        .with_single_cert(chain, private);
-    let unusable = |source| DoorsError::Certificate {
-        path: cert.to_owned(),
-        source,
-    };
-    Ok(TlsAcceptor::from(Arc::new(config.map_err(unusable)?)))
+        .with_cert_resolver(identity);
+    Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
 #[cfg(test)]

@@ -79,7 +79,7 @@ impl Caller<'_> {
         let mut roots = RootCertStore::empty();
         let authority = self.papers.authority.der().clone();
         roots.add(authority).expect("a certificate");
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[self.version])
             .expect("a version")

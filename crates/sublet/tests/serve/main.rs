@@ -16,6 +16,7 @@ mod lost;
 mod metrics;
 mod notes;
 mod packaging;
+mod papers;
 mod policy;
 mod saves;
 mod sharing;
