@@ -37,17 +37,58 @@ pub(super) fn recipes(disk: &DiskSettings, place: &DiskListen) -> Vec<Recipe> {
         ],
         DiskListen::Unix(_) | DiskListen::Tcp(..) => vec![
             recipe("QEMU", qemu_nbd(disk, place)),
-            recipe("libvirt", libvirt_nbd(disk, place)),
+            recipe(
+                "libvirt, of any version (in place of the guest's first line, and before its last)",
+                libvirt_arguments(disk, place),
+            ),
+            recipe(
+                "libvirt 9.1 or later (9.0 drops <reconnect>, and the guest sees I/O errors when Sublet restarts)",
+                libvirt_nbd(disk, place),
+            ),
             recipe("this host, or any with nbd-client", nbd_client(disk, place)),
         ],
     };
+    if let DiskListen::Unix(path) | DiskListen::VhostUser(path) = place {
+        all.push(recipe(
+            "AppArmor, where it confines libvirt's guests (they may then connect, from their next start on)",
+            apparmor(path),
+        ));
+    }
     if disk.kind == DiskKind::Swap {
         all.push(recipe("the guest, once", swap_in_guest(place)));
     }
     all
 }
 
-fn qemu_nbd(disk: &DiskSettings, place: &DiskListen) -> String {
+/// QEMU's arguments for a disk over NBD: each option and its value.
+fn nbd_arguments(disk: &DiskSettings, place: &DiskListen) -> Vec<(&'static str, String)> {
+    let (node, serial) = (node(disk), serial(disk));
+    let mut arguments = Vec::new();
+    if disk.tls_at(place).is_some() {
+        // The folder holds ca-cert.pem, client-cert.pem and client-key.pem.
+        let object = "tls-creds-x509,id=sublet-tls,endpoint=client,dir=/etc/pki/qemu";
+        arguments.push(("-object", object.to_owned()));
+    }
+    arguments.push(("-blockdev", nbd_blockdev(disk, place)));
+    match disk.kind {
+        // A plain virtio disk counts as one that rotates: Linux sends it no discards for freed swap. Nor does NVMe
+        // rotate, but QEMU's (7.2) misses a doorbell now and then, and its guest hangs. The bus is named: the guest may
+        // have other SCSI controllers.
+        DiskKind::Swap => {
+            let disk =
+                format!("scsi-hd,bus={node}-scsi.0,drive={node},serial={serial},rotation_rate=1");
+            arguments.push(("-device", format!("virtio-scsi-pci,id={node}-scsi")));
+            arguments.push(("-device", disk));
+        }
+        DiskKind::Disk => {
+            let disk = format!("virtio-blk-pci,drive={node},serial={serial}");
+            arguments.push(("-device", disk));
+        }
+    }
+    arguments
+}
+
+fn nbd_blockdev(disk: &DiskSettings, place: &DiskListen) -> String {
     let node = node(disk);
     let at = match place {
         DiskListen::Tcp(host, port) => format!(
@@ -58,31 +99,50 @@ fn qemu_nbd(disk: &DiskSettings, place: &DiskListen) -> String {
             format!("server.type=unix,server.path={}", commas_doubled(path))
         }
     };
-    let tls = disk.tls_at(place);
-    let credentials = tls.map_or("", |_| ",tls-creds=sublet-tls");
+    let credentials = disk.tls_at(place).map_or("", |_| ",tls-creds=sublet-tls");
     let read_only = if disk.read_only { ",read-only=on" } else { "" };
-    let blockdev = format!(
+    format!(
         "driver=nbd,node-name={node},{at},export={},reconnect-delay={RECONNECT_SECS},discard=unmap{read_only}{credentials}",
         disk.name
-    );
-    let mut lines = String::new();
-    if tls.is_some() {
-        // The folder holds ca-cert.pem, client-cert.pem and client-key.pem.
-        let object = "tls-creds-x509,id=sublet-tls,endpoint=client,dir=/etc/pki/qemu";
-        let _ = writeln!(lines, "-object {object} \\");
+    )
+}
+
+fn qemu_nbd(disk: &DiskSettings, place: &DiskListen) -> String {
+    let arguments = nbd_arguments(disk, place).into_iter();
+    let words = arguments.map(|(option, value)| format!("{option} {}", shell_word(&value)));
+    let mut lines = words.collect::<Vec<_>>().join(" \\\n");
+    lines.push('\n');
+    if disk.kind == DiskKind::Swap {
+        let (node, serial) = (node(disk), serial(disk));
+        let _ = writeln!(
+            lines,
+            "# with QEMU 10 also: -device nvme,drive={node},serial={serial}"
+        );
     }
-    let _ = writeln!(lines, "-blockdev {} \\", shell_word(&blockdev));
-    let serial = serial(disk);
-    lines.push_str(&match disk.kind {
-        // A plain virtio disk counts as one that rotates: Linux sends it no discards for freed swap. Nor does NVMe
-        // rotate, but QEMU's (7.2) misses a doorbell now and then, and its guest hangs.
-        DiskKind::Swap => format!(
-            "-device virtio-scsi-pci \\\n-device scsi-hd,drive={node},serial={serial},rotation_rate=1\n\
-             # with QEMU 10 also: -device nvme,drive={node},serial={serial}\n"
-        ),
-        DiskKind::Disk => format!("-device virtio-blk-pci,drive={node},serial={serial}\n"),
-    });
     lines
+}
+
+/// QEMU's own arguments, which libvirt passes on as they are.
+fn libvirt_arguments(disk: &DiskSettings, place: &DiskListen) -> String {
+    let mut lines = String::from(
+        "<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>\n\
+         <qemu:commandline>\n",
+    );
+    for (option, value) in nbd_arguments(disk, place) {
+        let value = xml(&value);
+        let _ = writeln!(
+            lines,
+            "  <qemu:arg value='{option}'/>\n  <qemu:arg value='{value}'/>"
+        );
+    }
+    lines.push_str("</qemu:commandline>\n");
+    lines
+}
+
+/// libvirt's profile of a guest knows the sockets of disks that libvirt itself made, and no others.
+fn apparmor(path: &str) -> String {
+    let rule = shell_word(&format!("\"{path}\" rw,"));
+    format!("echo {rule} >> /etc/apparmor.d/local/abstractions/libvirt-qemu\n")
 }
 
 fn qemu_vhost_user(disk: &DiskSettings, path: &str) -> String {
@@ -263,13 +323,28 @@ mod tests {
     #[test]
     fn a_disk_on_a_unix_socket_is_a_virtio_disk() {
         let lines = lines(&disk("db", DiskKind::Disk), "unix:/run/db.sock");
-        let [qemu, libvirt, client] = &lines[..] else {
+        let [qemu, arguments, libvirt, client, apparmor] = &lines[..] else {
             panic!("{lines:?}")
         };
         assert_eq!(
             *qemu,
             "-blockdev driver=nbd,node-name=db,server.type=unix,server.path=/run/db.sock,export=db,\
              reconnect-delay=60,discard=unmap \\\n-device virtio-blk-pci,drive=db,serial=db\n"
+        );
+        assert_eq!(
+            *arguments,
+            "<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>\n\
+             <qemu:commandline>\n  \
+               <qemu:arg value='-blockdev'/>\n  \
+               <qemu:arg value='driver=nbd,node-name=db,server.type=unix,server.path=/run/db.sock,export=db,\
+             reconnect-delay=60,discard=unmap'/>\n  \
+               <qemu:arg value='-device'/>\n  \
+               <qemu:arg value='virtio-blk-pci,drive=db,serial=db'/>\n\
+             </qemu:commandline>\n"
+        );
+        assert_eq!(
+            *apparmor,
+            "echo '\"/run/db.sock\" rw,' >> /etc/apparmor.d/local/abstractions/libvirt-qemu\n"
         );
         assert!(libvirt.contains("<host transport='unix' socket='/run/db.sock'/>"));
         assert!(libvirt.contains("<reconnect delay='60'/>"));
@@ -284,15 +359,19 @@ mod tests {
         let swap = disk("web-swap", DiskKind::Swap);
         let nbd = lines(&swap, "tcp:[::1]:10809");
         assert!(nbd[0].contains("server.type=inet,server.host=::1,server.port=10809"));
-        assert!(nbd[0].contains("-device scsi-hd,drive=web-swap,serial=web-swap,rotation_rate=1"));
-        assert!(nbd[1].contains("rotation_rate='1'"));
-        assert!(nbd[2].contains("nbd-client ::1 10809 ") && nbd[2].contains(" -swap"));
-        assert!(nbd[3].contains("swapon --discard"));
+        assert!(nbd[0].contains("-device virtio-scsi-pci,id=web-swap-scsi \\\n-device scsi-hd,"));
+        assert!(
+            nbd[0].contains("bus=web-swap-scsi.0,drive=web-swap,serial=web-swap,rotation_rate=1")
+        );
+        assert!(nbd[1].contains("rotation_rate=1'/>"));
+        assert!(nbd[2].contains("rotation_rate='1'"));
+        assert!(nbd[3].contains("nbd-client ::1 10809 ") && nbd[3].contains(" -swap"));
+        assert!(nbd[4].contains("swapon --discard"));
         let vhost = lines(&swap, "vhost-user:/run/w");
         assert!(vhost[0].contains("socket,id=web-swap,path=/run/w,reconnect=1"));
         assert!(vhost[0].contains("num-queues=2"));
         assert!(vhost[1].contains("<driver name='qemu' type='raw' queues='2'/>"));
-        assert!(vhost[2].contains("ATTR{queue/rotational}=\"0\""));
+        assert!(vhost[3].contains("ATTR{queue/rotational}=\"0\""));
     }
 
     #[test]
@@ -303,8 +382,9 @@ mod tests {
         assert!(lines[0].contains(&format!("node-name=d9{},", "x".repeat(29))));
         assert!(lines[0].contains(&format!("serial=9{}\n", "x".repeat(19))));
         assert!(lines[0].contains(r"server.path=/run/a,, b'\''s&.sock,"));
-        assert!(lines[1].contains("socket='/run/a, b&apos;s&amp;.sock'"));
-        assert!(lines[2].contains(r"-unix '/run/a, b'\''s&.sock' "));
+        assert!(lines[1].contains("server.path=/run/a,, b&apos;s&amp;.sock,"));
+        assert!(lines[2].contains("socket='/run/a, b&apos;s&amp;.sock'"));
+        assert!(lines[3].contains(r"-unix '/run/a, b'\''s&.sock' "));
     }
 
     #[test]
@@ -319,8 +399,11 @@ mod tests {
         let tcp = lines(&db, "tcp:10.0.0.1:10809");
         assert!(tcp[0].starts_with("-object tls-creds-x509,id=sublet-tls,"));
         assert!(tcp[0].contains(",read-only=on,tls-creds=sublet-tls"));
-        assert!(tcp[1].contains(" tls='yes'>") && tcp[1].contains("<readonly/>"));
-        assert!(tcp[2].contains("-cacertfile CA -certfile CERT"));
+        assert!(
+            tcp[1].contains("<qemu:arg value='-object'/>") && tcp[1].contains(",read-only=on,")
+        );
+        assert!(tcp[2].contains(" tls='yes'>") && tcp[2].contains("<readonly/>"));
+        assert!(tcp[3].contains("-cacertfile CA -certfile CERT"));
         assert!(!lines(&db, "unix:/run/db.sock")[0].contains("tls"));
     }
 }

@@ -1,5 +1,6 @@
 //! `sublet doctor`: what on this host would make Sublet slow or unsafe, and what to type against it.
 
+mod guests;
 mod tasks;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use sublet_host::headroom::{ProcHost, ReadHost};
 use sublet_host::locked::may_lock;
 use sublet_types::{Bytes, CgroupFigures};
 
+use self::guests::Guests;
 use self::tasks::Tasks;
 use crate::exit::Exit;
 
@@ -139,6 +141,7 @@ struct Host {
     processes: Rlimit,
     tasks: Option<Tasks>,
     same_page_merging: Option<u64>,
+    guests: Guests,
 }
 
 impl Host {
@@ -147,6 +150,7 @@ impl Host {
             .and_then(|mut host| host.read(Duration::ZERO))
             .unwrap_or_default();
         Host {
+            guests: Guests::here(),
             swap: figures.swap,
             has_pressure: figures.pressure.is_some(),
             cgroup: figures.cgroup,
@@ -174,6 +178,7 @@ impl Host {
             swappiness: number("proc/sys/vm/swappiness"),
             zone_reclaim: number("proc/sys/vm/zone_reclaim_mode"),
             same_page_merging: number(&format!("{mm}/ksm/run")),
+            guests: Guests::default(),
             swap: Bytes::ZERO,
             has_pressure: false,
             cgroup: None,
@@ -213,6 +218,8 @@ fn examine(host: &Host) -> Vec<Finding> {
         threads(host),
         zone_reclaim(host),
         same_page_merging(host),
+        guests::libvirt(&host.guests),
+        guests::qemu(&host.guests),
     ]
 }
 
@@ -381,6 +388,7 @@ mod tests {
                 now: 100,
             }),
             same_page_merging: Some(1),
+            guests: Guests::default(),
         }
     }
 

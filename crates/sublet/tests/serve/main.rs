@@ -9,6 +9,7 @@ mod draining;
 mod guest;
 mod keeper;
 mod left_behind;
+mod libvirt;
 mod life;
 mod limits;
 mod locked;

@@ -1,0 +1,194 @@
+//! What `sublet disk show` prints for libvirt, read by the libvirt of this host: nothing is dropped, and QEMU is told all.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::daemon::{Folder, text};
+
+/// libvirt's QEMU driver wants an account of its own where root asks.
+const NOBODY: u32 = 65_534;
+
+const CONFIG: &str = "\
+[tenants.web]
+listen = [\"unix:FOLDER/web.sock\"]
+[disks.db]
+tenant = \"web\"
+backing = \"FOLDER/db.img\"
+listen = [\"unix:FOLDER/db.sock\", \"vhost-user:FOLDER/db.vhost\"]
+[disks.swap]
+kind = \"swap\"
+size = \"1MiB\"
+tenant = \"web\"
+listen = [\"unix:FOLDER/swap.sock\"]
+";
+
+/// The lines of a recipe: those that are indented under its heading.
+fn recipe(page: &str, heading: &str) -> String {
+    let start = page
+        .find(heading)
+        .unwrap_or_else(|| panic!("{heading} in {page}"));
+    let below = page[start..].lines().skip(1);
+    let below = below.skip_while(|line| line.trim().is_empty());
+    below
+        .take_while(|line| !line.trim().is_empty())
+        .map(|line| format!("{line}\n"))
+        .collect()
+}
+
+/// A guest whose devices and own arguments are these.
+fn guest(first: &str, memory: &str, devices: &str, arguments: &str) -> String {
+    format!(
+        "{}<name>guest</name><memory unit='MiB'>64</memory>{memory}\
+         <os><type arch='x86_64'>hvm</type></os><devices>{devices}</devices>{arguments}</domain>",
+        first.replace("type='kvm'", "type='qemu'")
+    )
+}
+
+/// One attribute at a time: `element attribute='value'`.
+fn attributes(xml: &str) -> Vec<String> {
+    let elements = xml.split('<').filter(|element| !element.starts_with('/'));
+    let mut all = Vec::new();
+    for element in elements {
+        let inside = element
+            .split('>')
+            .next()
+            .unwrap_or_default()
+            .trim_end_matches('/');
+        let Some((name, mut rest)) = inside.split_once(' ') else {
+            continue;
+        };
+        while let Some((attribute, after)) = rest.split_once("='") {
+            let (value, after) = after.split_once('\'').expect("an end");
+            all.push(format!("{name} {}='{value}'", attribute.trim()));
+            rest = after;
+        }
+    }
+    all
+}
+
+fn virsh(root: &Path, commands: &str) -> Option<Output> {
+    let mut command = Command::new("virsh");
+    let driver = format!("qemu:///embed?root={}", root.display());
+    command
+        .args(["-q", "-c", &driver, commands])
+        .env("HOME", root)
+        .env("XDG_RUNTIME_DIR", root);
+    if rustix::process::geteuid().is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    command.output().ok()
+}
+
+/// Where libvirt may keep what it is told, if it is installed with its QEMU driver.
+fn root(folder: &Folder) -> Option<std::path::PathBuf> {
+    let root = folder.path("libvirt");
+    fs::create_dir(&root).expect("made");
+    for open in [folder.path(""), root.clone()] {
+        fs::set_permissions(open, Permissions::from_mode(0o777)).expect("set");
+    }
+    let there = virsh(&root, "list").is_some_and(|output| output.status.success());
+    if !there {
+        eprintln!("libvirt's client or its QEMU driver is missing: skipped");
+    }
+    there.then_some(root)
+}
+
+/// Has libvirt take a guest; what it kept of it, and the command line that it would run.
+fn taken(root: &Path, name: &str, guest: &str) -> (String, String) {
+    let file = root.join(format!("{name}.xml"));
+    fs::write(&file, guest).expect("written");
+    let validated = Command::new("virt-xml-validate")
+        .arg(&file)
+        .arg("domain")
+        .output();
+    if let Ok(output) = validated {
+        assert!(output.status.success(), "{guest}: {output:?}");
+    }
+    let (file, native) = (file.display(), "domxml-to-native qemu-argv --domain guest");
+    let commands = format!("define {file}; dumpxml guest; {native}; undefine guest");
+    let output = virsh(root, &commands).expect("it runs");
+    assert!(output.status.success(), "{guest}: {output:?}");
+    let said = text(&output.stdout);
+    let (kept, run) = said.split_once("</domain>").expect("a guest");
+    (kept.to_owned(), run.to_owned())
+}
+
+#[track_caller]
+fn nothing_is_dropped(given: &str, kept: &str) {
+    let kept = attributes(kept);
+    for attribute in attributes(given) {
+        assert!(
+            kept.contains(&attribute),
+            "{attribute} is missing in {kept:#?}"
+        );
+    }
+}
+
+#[test]
+fn what_disk_show_prints_for_libvirt_is_kept_and_reaches_qemu() {
+    let folder = Folder::new();
+    let Some(root) = root(&folder) else {
+        return;
+    };
+    fs::write(folder.path("db.img"), vec![0; 1 << 20]).expect("written");
+    let config = CONFIG.replace("FOLDER", folder.path("").to_str().expect("text"));
+    let _daemon = folder.serve_config(&config);
+    let plain = "<domain type='qemu'>";
+    for disk in ["db", "swap"] {
+        let page = folder.ask(&["disk", "show", disk]);
+        let lines = recipe(&page, "libvirt, of any version");
+        let (first, arguments) = lines.split_once('\n').expect("a first line");
+        let (kept, run) = taken(&root, disk, &guest(first, "", "", arguments));
+        nothing_is_dropped(arguments, &kept);
+        assert!(run.contains("reconnect-delay=60"), "{run}");
+    }
+    let page = folder.ask(&["disk", "show", "db"]);
+    let lines = recipe(&page, "libvirt (memoryBacking stands beside devices)");
+    let (memory, disk) = lines.split_once("</memoryBacking>").expect("both");
+    let memory = format!("{memory}</memoryBacking>");
+    let (kept, run) = taken(&root, "vhost", &guest(plain, &memory, disk, ""));
+    nothing_is_dropped(&lines, &kept);
+    assert!(
+        run.contains("\"reconnect\":1")
+            || run.contains("reconnect=1")
+            || run.contains("reconnect-ms"),
+        "{run}"
+    );
+}
+
+#[test]
+fn libvirt_keeps_reconnect_of_an_nbd_disk_from_the_version_on_that_disk_show_names() {
+    let folder = Folder::new();
+    let Some(root) = root(&folder) else {
+        return;
+    };
+    let version = Command::new("virsh")
+        .arg("--version")
+        .output()
+        .expect("it runs");
+    let version = text(&version.stdout);
+    let mut numbers = version
+        .trim()
+        .split('.')
+        .map(|number| number.parse::<u32>().expect("a number"));
+    let version = (numbers.next(), numbers.next());
+    fs::write(folder.path("db.img"), vec![0; 1 << 20]).expect("written");
+    let config = CONFIG.replace("FOLDER", folder.path("").to_str().expect("text"));
+    let _daemon = folder.serve_config(&config);
+    let page = folder.ask(&["disk", "show", "db"]);
+    let disk = recipe(&page, "libvirt 9.1 or later");
+    let file = root.join("nbd.xml");
+    fs::write(&file, guest("<domain type='qemu'>", "", &disk, "")).expect("written");
+    let commands = format!("define {}; dumpxml guest", file.display());
+    let kept = text(&virsh(&root, &commands).expect("it runs").stdout);
+    match version >= (Some(9), Some(1)) {
+        true => nothing_is_dropped(&disk, &kept),
+        false => assert!(
+            kept.contains("protocol='nbd'") && !kept.contains("reconnect"),
+            "{kept}"
+        ),
+    }
+}
