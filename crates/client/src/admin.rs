@@ -23,9 +23,10 @@ use tokio_rustls::rustls::{self, ClientConfig};
 
 use crate::door::Door;
 use crate::messages::{
-    AddDisk, AddTenant, ChangePolicy, ChangeTenant, CopyReport, DiskStatus, Disks, Explained,
-    Freeze, Health, Lasts, OpenDisk, Policies, Refusal, ReleaseReport, ReleaseRequest, RemoveDisk,
-    RemovedDisk, ResizeDisk, RestoreFile, SaveFile, Settings, Status, TenantStatus, Tenants,
+    AddDisk, AddTenant, AllowFolder, ChangePolicy, ChangeTenant, CopyReport, DiskFolders,
+    DiskStatus, Disks, Explained, Freeze, Health, Lasts, OpenDisk, Policies, Refusal,
+    ReleaseReport, ReleaseRequest, RemoveDisk, RemovedDisk, ResizeDisk, RestoreFile, SaveFile,
+    Settings, Status, TenantStatus, Tenants,
 };
 
 /// A handle on a daemon's admin interface.
@@ -213,6 +214,11 @@ impl Admin {
     /// Opens a disk and has it served.
     pub fn add_disk(&self, disk: &AddDisk) -> Result<DiskStatus, CallError> {
         self.call(Method::POST, "/v1/disks", Some(disk))
+    }
+
+    /// Lets backings lie under one folder more.
+    pub fn allow_folder(&self, folder: &AllowFolder) -> Result<DiskFolders, CallError> {
+        self.call(Method::POST, "/v1/disk-folders", Some(folder))
     }
 
     /// Ends a disk; returns when the backing has everything, or when what it does not take is given up.

@@ -147,7 +147,7 @@ impl DiskState {
     }
 }
 
-/// A new disk (`POST /v1/disks`): beside the two fields below, the keys and values of `[disks.NAME]` in a config.
+/// A new disk (`POST /v1/disks`): beside the three fields below, the keys and values of `[disks.NAME]` in a config.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AddDisk {
     /// Its name.
@@ -155,9 +155,32 @@ pub struct AddDisk {
     /// Whether it is there again after a restart.
     #[serde(default)]
     pub lasts: Lasts,
+    /// Its backing is made: a file of the size that is said, where none is yet.
+    #[serde(default)]
+    pub create: bool,
     /// What is said of it.
     #[serde(flatten)]
     pub said: BTreeMap<String, serde_json::Value>,
+}
+
+/// One folder more under which backings may lie (`POST /v1/disk-folders`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AllowFolder {
+    /// Its path, from the root on.
+    pub folder: String,
+    /// Whether a restart keeps it.
+    #[serde(default)]
+    pub lasts: Lasts,
+}
+
+/// Folders under which the backings of disks must lie that are added while the daemon runs (`GET /v1/disk-folders`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskFolders {
+    /// [`VERSION`](super::VERSION).
+    pub version: u32,
+    /// Their paths.
+    pub folders: Vec<String>,
 }
 
 /// How a closed disk is opened (the query of `POST /v1/disks/NAME/open`).

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use sublet_types::{Bytes, ReleaseMode, TenantName, Weight};
 
 pub use self::disks::{
-    AddDisk, Deserted, DiskState, DiskStatus, Disks, LeftBehind, OpenDisk, RemoveDisk, RemovedDisk,
-    ResizeDisk,
+    AddDisk, AllowFolder, Deserted, DiskFolders, DiskState, DiskStatus, Disks, LeftBehind,
+    OpenDisk, RemoveDisk, RemovedDisk, ResizeDisk,
 };
 pub use self::rings::RingStatus;
 pub use self::saves::{CopyReport, CopyStatus, Copying, Freeze, Grants, RestoreFile, SaveFile};

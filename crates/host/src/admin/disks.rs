@@ -10,12 +10,15 @@ use axum::http::StatusCode;
 use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Json};
 use axum::routing::{get, post};
-use sublet_client::messages::{AddDisk, OpenDisk, RemoveDisk, ResizeDisk};
+use sublet_client::messages::{AddDisk, AllowFolder, OpenDisk, RemoveDisk, ResizeDisk};
 use sublet_types::DiskName;
 
 use super::long_calls::unhurried;
 use super::routes::{No, Shared, apart, heard};
 use crate::run::Daemon;
+
+/// Where folders for backings are asked for and allowed.
+pub(super) const FOLDERS: &str = "/v1/disk-folders";
 
 /// Everything about disks.
 pub(super) fn routes() -> Router<Arc<Daemon>> {
@@ -27,6 +30,10 @@ pub(super) fn routes() -> Router<Arc<Daemon>> {
         .route(
             "/v1/disks/{name}",
             get(show).delete(remove).layer(from_fn(unhurried)),
+        )
+        .route(
+            FOLDERS,
+            get(async |State(d): Shared| Json(d.disk_folders())).post(allow),
         )
         .route("/v1/disks/{name}/open", post(open))
         .route("/v1/disks/{name}/resize", post(resize))
@@ -56,6 +63,14 @@ async fn add(
 ) -> Result<impl IntoResponse, No> {
     let disk = heard::<AddDisk>(body)?;
     apart(move || daemon.add_disk(&disk)).await
+}
+
+async fn allow(
+    State(daemon): Shared,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<impl IntoResponse, No> {
+    let folder = heard::<AllowFolder>(body)?;
+    apart(move || daemon.allow_folder(&folder)).await
 }
 
 async fn remove(

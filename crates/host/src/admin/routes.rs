@@ -78,9 +78,23 @@ async fn only_look(State(daemon): Shared, request: Request, next: Next) -> Respo
 /// Everything, for who shows the token.
 pub(super) fn admin_with_token(daemon: Arc<Daemon>, token: String) -> Router {
     let token: Arc<str> = token.into();
-    admin(daemon).layer(middleware::from_fn(move |request, next| {
-        ask(Arc::clone(&token), request, next)
-    }))
+    let asked = middleware::from_fn(move |request, next| ask(Arc::clone(&token), request, next));
+    admin(daemon)
+        .layer(middleware::from_fn(not_from_afar))
+        .layer(asked)
+}
+
+/// Which files of the host may be served is for those to say who are there.
+async fn not_from_afar(request: Request, next: Next) -> Response {
+    if request.uri().path() == disks::FOLDERS && !request.method().is_safe() {
+        return No::new(
+            StatusCode::FORBIDDEN,
+            "where backings may lie is said at the daemon's Unix socket only",
+            "on its host: sublet disk allow FOLDER",
+        )
+        .into_response();
+    }
+    next.run(request).await
 }
 
 /// Metrics alone.
@@ -212,11 +226,10 @@ fn of_disk(error: &DiskError) -> (StatusCode, String) {
             StatusCode::UNPROCESSABLE_ENTITY,
             format!("mend that, then: sublet disk open {name}"),
         ),
-        DiskError::NotAllowed { .. } => (
-            StatusCode::FORBIDDEN,
-            "add its folder there in the config file, or name the disk in the file, and restart"
-                .into(),
-        ),
+        DiskError::NotAllowed { .. }
+        | DiskError::NoFolder { .. }
+        | DiskError::ImageExists(_)
+        | DiskError::NoImageSize(_) => of_image(error),
         DiskError::Failed { .. } => (
             StatusCode::INTERNAL_SERVER_ERROR,
             "what it could not take is still in memory".into(),
@@ -245,6 +258,26 @@ fn of_disk(error: &DiskError) -> (StatusCode, String) {
         ),
         _ => (StatusCode::UNPROCESSABLE_ENTITY, String::new()),
     }
+}
+
+/// The same of where an image is, or is to be.
+fn of_image(error: &DiskError) -> (StatusCode, String) {
+    let (status, hint) = match error {
+        DiskError::NoFolder { .. } => (
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "make it, or name another place: --backing; `sublet disk allow FOLDER` lets backings lie there",
+        ),
+        DiskError::ImageExists(_) => (
+            StatusCode::CONFLICT,
+            "serve it as it is: sublet disk add --backing; or name another file",
+        ),
+        DiskError::NoImageSize(_) => (StatusCode::BAD_REQUEST, "say its size, such as 20GiB"),
+        _ => (
+            StatusCode::FORBIDDEN,
+            "allow its folder, on the daemon's host: sublet disk allow FOLDER",
+        ),
+    };
+    (status, hint.to_owned())
 }
 
 /// A body in JSON, its faults told in JSON too.

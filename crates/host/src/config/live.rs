@@ -58,6 +58,8 @@ pub struct Live {
     policy: Option<PolicyChange>,
     changes: BTreeMap<TenantName, TenantChange>,
     disks: BTreeMap<DiskName, DiskChange>,
+    /// Folders where backings may lie, beside the config's.
+    folders: Vec<PathBuf>,
 }
 
 /// Why a change could not be kept.
@@ -91,6 +93,7 @@ impl Live {
             policy: None,
             changes: BTreeMap::new(),
             disks: BTreeMap::new(),
+            folders: Vec::new(),
         }
     }
 
@@ -156,6 +159,23 @@ impl Live {
         Ok(())
     }
 
+    /// Folders where backings may lie, beside the config's.
+    pub fn folders(&self) -> &[PathBuf] {
+        &self.folders
+    }
+
+    /// Notes one folder more and writes everything down; either both happen or neither.
+    pub fn keep_folder(&mut self, folder: PathBuf) -> Result<(), KeepError> {
+        if self.folders.contains(&folder) {
+            return Ok(());
+        }
+        let mut next = self.clone();
+        next.folders.push(folder);
+        next.write()?;
+        *self = next;
+        Ok(())
+    }
+
     /// What was done with a disk.
     pub fn disk(&self, name: &DiskName) -> Option<&DiskChange> {
         self.disks.get(name)
@@ -201,6 +221,7 @@ impl Live {
         self.changes = alone.changes();
         self.policy = alone.policy_change();
         self.disks = alone.disk_changes();
+        self.folders = alone.added_folders();
         Ok(())
     }
 
@@ -214,6 +235,17 @@ impl Live {
         let mut text = String::from(HEADING);
         if let Some(policy) = &self.policy {
             policy.write(&mut text);
+        }
+        if !self.folders.is_empty() {
+            let folders = self
+                .folders
+                .iter()
+                .map(|folder| folder.display().to_string());
+            let folders = toml::Value::from(folders.collect::<Vec<_>>());
+            let _ = write!(
+                text,
+                "\n[disk]\n# Beside those of the config.\nallow = {folders}\n"
+            );
         }
         for (name, change) in &self.changes {
             change.write(name, &mut text);

@@ -98,11 +98,17 @@ impl Written {
         let mut alone = Written::defaults();
         alone.read(file, text)?;
         self.is_changed = true;
+        let allowed = self.disk_allow.clone();
         let lost = self.take_disk_changes(&alone.disk_changes(), |all| all.read(file, text))?;
         if let Some(policy) = alone.policy_change() {
             // The knobs of another policy mean nothing to this one.
             self.policy_knobs = policy.knobs;
         }
+        // Folders are added to the config's.
+        self.disk_allow = allowed;
+        let added = alone.added_folders().into_iter();
+        let new: Vec<PathBuf> = added.filter(|new| !self.disk_allow.contains(new)).collect();
+        self.disk_allow.extend(new);
         let of_disks = self.disk_tenants();
         let unreachable = |(name, tenant): (&TenantName, &WrittenTenant)| {
             let reached = !tenant.listen.is_empty() || !tenant.users.is_empty();
@@ -138,6 +144,14 @@ impl Written {
             (name.clone(), change)
         };
         self.tenants.iter().map(change).collect()
+    }
+
+    /// Folders for backings that this file, read alone, names.
+    pub(super) fn added_folders(&self) -> Vec<PathBuf> {
+        match self.places.contains_key("disk.allow") {
+            true => self.disk_allow.clone(),
+            false => Vec::new(),
+        }
     }
 
     /// What this file, read alone, says of the policy.

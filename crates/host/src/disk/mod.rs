@@ -94,11 +94,27 @@ pub enum DiskError {
     #[error("a disk is called {0} already; choose another name, or remove that one")]
     Exists(DiskName),
     /// Outside the folders that the owner allows.
-    #[error("{} lies in no folder of `disk.allow`", path.display())]
+    #[error("{} lies in none of the folders that `disk.allow` names: {folders}", path.display())]
     NotAllowed {
         /// The backing.
         path: PathBuf,
+        /// Where it might.
+        folders: String,
     },
+    /// It is not there, and cannot be made.
+    #[error("the folder {}: {source}", folder.display())]
+    NoFolder {
+        /// Which folder.
+        folder: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// An image is to be made where something is.
+    #[error("{} exists already", .0.display())]
+    ImageExists(PathBuf),
+    /// An image is to be made, and nobody says how large.
+    #[error("the image of disk {0} is to be made, and its size is not said")]
+    NoImageSize(DiskName),
     /// Its backing hangs.
     #[error("{} does not answer; try again when its file system does", path.display())]
     Mute {

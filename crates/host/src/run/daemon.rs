@@ -327,6 +327,8 @@ impl Daemon {
             settings.extend(tenant_settings(&figures.settings));
         }
         settings.extend(self.disk_settings());
+        let folders = self.disk_folders().folders;
+        settings.insert("disk.allow".to_owned(), folders.join(", "));
         Settings {
             version: VERSION,
             settings,
@@ -493,6 +495,7 @@ impl Daemon {
         let disks = self.disk_statuses().into_iter();
         all.extend(disks.flat_map(|disk| disk.differences));
         all.extend(self.removed_disks());
+        all.extend(self.folder_difference());
         all
     }
 

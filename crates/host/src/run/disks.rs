@@ -22,6 +22,7 @@ use sublet_types::{
 
 use super::RunError;
 use super::daemon::{Daemon, Declined};
+use super::images::{self, Image, check_allowed};
 use crate::config::{
     DISKS_MAX, DiskChange, Live, Loaded, Said, check_disk_size, disk_asked, shown_disk,
 };
@@ -34,6 +35,8 @@ pub(super) struct Shelf {
     pub(super) named: Mutex<BTreeMap<DiskName, Named>>,
     /// Those that are being added, changed or removed.
     turns: Mutex<BTreeSet<DiskName>>,
+    /// Folders where backings may lie that are named while the daemon runs.
+    pub(super) allowed: Mutex<Vec<PathBuf>>,
     /// Held while a disk is added, so that who made its tenant may undo that.
     pub(super) adding: Mutex<()>,
 }
@@ -65,6 +68,7 @@ impl Shelf {
             named: Mutex::default(),
             turns: Mutex::default(),
             adding: Mutex::default(),
+            allowed: Mutex::new(config.disk.allow.clone()),
         };
         let looks = config.disks.iter().map(|said| {
             let was_added = loaded
@@ -325,20 +329,6 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// That a backing lies where the owner allows it, links followed.
-fn check_allowed(disk: &DiskSettings, allow: &[PathBuf]) -> Result<(), DiskError> {
-    let Some(backing) = disk.backing.as_ref().map(PathBuf::from) else {
-        return Ok(());
-    };
-    let real = real_path(&backing);
-    let folders = allow.iter();
-    let mut folders = folders.filter_map(|folder| fs::canonicalize(folder).ok());
-    match real.is_some_and(|real| folders.any(|folder| real.starts_with(folder))) {
-        true => Ok(()),
-        false => Err(DiskError::NotAllowed { path: backing }),
-    }
-}
-
 /// A look at whether a backing lies where it may, and whether it answers: a file system that hangs holds up nobody but who
 /// names it.
 struct Look {
@@ -351,10 +341,11 @@ impl Look {
     fn at(disk: &DiskSettings, allow: Option<&Vec<PathBuf>>) -> Look {
         let (tell, found) = mpsc::channel();
         let path = disk.backing.as_ref().map(PathBuf::from);
-        let (disk, allow, named) = (disk.clone(), allow.cloned(), path.clone());
+        let (allow, named) = (allow.cloned(), path.clone());
         let failed = tell.clone();
         let look = move || {
-            let allowed = allow.map_or(Ok(()), |allow| check_allowed(&disk, &allow));
+            let within = allow.zip(named.as_ref());
+            let allowed = within.map_or(Ok(()), |(allow, path)| check_allowed(path, &allow));
             if let (Ok(()), Some(path)) = (&allowed, named) {
                 look_at(&path);
             }
@@ -389,18 +380,6 @@ fn look_at(path: &Path) {
     }
 }
 
-/// Where a path leads; of a file that is still to be made, where its folder does.
-fn real_path(path: &Path) -> Option<PathBuf> {
-    match fs::canonicalize(path) {
-        Ok(real) => Some(real),
-        Err(_) if path.symlink_metadata().is_err() => {
-            let folder = fs::canonicalize(path.parent()?).ok()?;
-            Some(folder.join(path.file_name()?))
-        }
-        Err(_) => None,
-    }
-}
-
 impl Daemon {
     /// All disks.
     pub fn disks(&self) -> messages::Disks {
@@ -424,13 +403,20 @@ impl Daemon {
     pub fn add_disk(&self, asked: &AddDisk) -> Result<DiskStatus, Declined> {
         let said = asked.said.iter().filter(|(_, value)| !value.is_null());
         let said = said.map(|(key, value)| (key.clone(), Said::from_json(value)));
-        let disk = disk_asked(&asked.name, said)?;
+        let mut said: BTreeMap<String, Said> = said.collect();
+        let allowed = self.allowed_folders();
+        if asked.create && !said.contains_key("backing") {
+            let place = images::place_for(&asked.name, &allowed)?;
+            said.insert("backing".into(), Said::Text(place.display().to_string()));
+        }
+        let mut disk = disk_asked(&asked.name, said)?;
         let _turn = self.shelf.turn(&disk.name)?;
-        Look::at(&disk, Some(&self.config.disk.allow)).wait(Instant::now() + ANSWER_MAX)?;
+        Look::at(&disk, Some(&allowed)).wait(Instant::now() + ANSWER_MAX)?;
         let _adding = self.shelf.adding.lock();
         if self.shelf.named.lock().len() >= DISKS_MAX {
             return Err(Declined::TooManyDisks);
         }
+        let image = asked.create.then(|| image_of(&mut disk)).transpose()?;
         let made = self.enter_tenant(&disk.tenant)?;
         let name = disk.name.clone();
         if let Err(declined) = self.open_and_keep(disk, asked.lasts) {
@@ -441,6 +427,7 @@ impl Daemon {
             }
             return Err(declined);
         }
+        image.into_iter().for_each(Image::keep);
         tracing::info!(disk = %name, with_tenant = made.is_some(), "disk added by its owner");
         self.disk(&name)
     }
@@ -470,7 +457,8 @@ impl Daemon {
             .lock()
             .disk(name)
             .is_some_and(DiskChange::is_added);
-        let allow = was_added.then_some(&self.config.disk.allow);
+        let allowed = self.allowed_folders();
+        let allow = was_added.then_some(&allowed);
         Look::at(&said, allow).wait(Instant::now() + ANSWER_MAX)?;
         self.shelf.reopen(said, how.force)?;
         tracing::info!(disk = %name, "disk opened by its owner");
@@ -591,6 +579,17 @@ impl Daemon {
             .flat_map(|disk| shown_disk(&disk.settings))
             .collect()
     }
+}
+
+/// Makes a disk's image. A disk is as large as that from then on; of swap the size is said.
+fn image_of(disk: &mut DiskSettings) -> Result<Image, DiskError> {
+    let path = PathBuf::from(disk.backing.as_deref().unwrap_or_default());
+    let size = match disk.kind {
+        DiskKind::Swap => disk.size,
+        DiskKind::Disk => disk.size.take(),
+    };
+    let size = size.ok_or_else(|| DiskError::NoImageSize(disk.name.clone()))?;
+    Image::make(&path, size)
 }
 
 /// Where a disk is not what the config says.

@@ -6,6 +6,7 @@ mod daemon;
 mod disks;
 mod finale;
 mod greeting;
+mod images;
 mod owner;
 mod removal;
 mod rings;

@@ -19,8 +19,12 @@ pub(super) struct Add {
     /// By the knob's name.
     said: BTreeMap<&'static str, Words>,
     lasts: Lasts,
+    create: bool,
     pub(super) reach: Reach,
 }
+
+/// A new disk, with an image that is made for it.
+pub(super) struct Create(pub(super) Add);
 
 /// What stands behind an option.
 enum Words {
@@ -34,10 +38,16 @@ enum Words {
 
 const AFTER_HELP: &str = "\
 A disk needs --backing; a swap disk needs --size or --backing. --listen may be given more than once. \
-The backing must lie under a folder of `disk.allow`: docs/disks.md.
+The backing must be there, and lie under a folder that `sublet disk allow` allows: docs/disks.md.
 
   sublet disk add db --tenant db --backing /var/lib/vm/db.img --listen unix:/run/sublet/db.sock
   sublet disk add web-swap --kind swap --size 4GiB --tenant web --listen vhost-user:/run/sublet/web.sock";
+
+const AFTER_CREATE_HELP: &str = "\
+The image is a raw file of that size, which takes blocks as they are written (a swap disk's has them from the start), and only the daemon may open it. \
+Without --backing it is NAME.img in the first folder where backings may lie, /var/lib/vm unless the config says otherwise.
+
+  sublet disk create db --size 20GiB --tenant db --listen unix:/run/sublet/db.sock";
 
 /// Options without which there is no disk.
 const REQUIRED: [&str; 2] = ["tenant", "listen"];
@@ -106,12 +116,43 @@ impl FromArgMatches for Add {
             name: name.cloned().ok_or_else(missing)?,
             said: said.collect(),
             lasts: lasts(matches.get_flag("temporary")),
+            create: false,
             reach: Reach::from_arg_matches(matches)?,
         })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         *self = Add::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for Create {
+    fn augment_args(command: Command) -> Command {
+        let command = Add::augment_args(command).after_help(AFTER_CREATE_HELP);
+        command
+            .mut_arg("size", |size| size.required(true))
+            .mut_arg("backing", |backing| {
+                backing.help("Where the image is made: the path of a file that is not there")
+            })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Create::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Create {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Create, clap::Error> {
+        let add = Add::from_arg_matches(matches)?;
+        Ok(Create(Add {
+            create: true,
+            ..add
+        }))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Create::from_arg_matches(matches)?;
         Ok(())
     }
 }
@@ -154,6 +195,7 @@ impl Add {
         Ok(AddDisk {
             name: self.name.clone(),
             lasts: self.lasts,
+            create: self.create,
             said: said
                 .map(|(key, words)| ((*key).to_owned(), words.value()))
                 .collect(),

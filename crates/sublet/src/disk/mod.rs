@@ -6,8 +6,9 @@ mod page;
 mod paste;
 
 use std::io::{self, Write};
+use std::path::{PathBuf, absolute};
 
-use sublet_client::messages::{Disks, OpenDisk, RemoveDisk, RemovedDisk, ResizeDisk};
+use sublet_client::messages::{AllowFolder, Disks, OpenDisk, RemoveDisk, RemovedDisk, ResizeDisk};
 use sublet_types::{Bytes, DiskName, Pages};
 
 use crate::exit::Exit;
@@ -24,8 +25,20 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// Open a disk and serve it, at once and after every restart
+    /// Serve an image or a block device that is there, or swap, at once and after every restart
     Add(add::Add),
+    /// Make an image and serve it, at once and after every restart
+    Create(add::Create),
+    /// Let backings lie under one folder more, at once and after every restart
+    Allow {
+        /// Which folder, which is there
+        folder: PathBuf,
+        /// Only until the daemon ends
+        #[arg(long)]
+        temporary: bool,
+        #[command(flatten)]
+        reach: Reach,
+    },
     /// Show all disks
     List {
         /// As JSON, for programs
@@ -101,11 +114,22 @@ pub(crate) fn run(args: &Args) -> Exit {
 
 fn said(verb: &Verb) -> Result<String, Exit> {
     match verb {
-        Verb::Add(add) => {
-            let disk = add.disk()?;
-            let added = add.reach.ask(|admin| admin.add_disk(&disk))?;
-            let hint = format!("sublet disk show {} says what a guest needs", disk.name);
-            Ok(format!("{}; {hint}\n", page::line(&added)))
+        Verb::Add(add) | Verb::Create(add::Create(add)) => added(add),
+        Verb::Allow {
+            folder,
+            temporary,
+            reach,
+        } => {
+            let folder = absolute(folder).unwrap_or_else(|_| folder.clone());
+            let asked = AllowFolder {
+                folder: folder.display().to_string(),
+                lasts: lasts(*temporary),
+            };
+            let all = reach.ask(|admin| admin.allow_folder(&asked))?;
+            Ok(format!(
+                "backings may lie under {}\n",
+                all.folders.join(", ")
+            ))
         }
         Verb::List { json, reach } => {
             let all = reach.ask(|admin| admin.disks())?;
@@ -154,6 +178,17 @@ fn said(verb: &Verb) -> Result<String, Exit> {
             Ok(format!("{name}: its backing has everything{since}\n"))
         }
     }
+}
+
+fn added(add: &add::Add) -> Result<String, Exit> {
+    let disk = add.disk()?;
+    let added = add.reach.ask(|admin| admin.add_disk(&disk))?;
+    let hint = format!("sublet disk show {} says what a guest needs", disk.name);
+    let made = match (&added.settings.backing, disk.create) {
+        (Some(backing), true) => format!("; its image is {backing}"),
+        _ => String::new(),
+    };
+    Ok(format!("{}{made}; {hint}\n", page::line(&added)))
 }
 
 fn removed(name: &DiskName, gone: &RemovedDisk) -> String {

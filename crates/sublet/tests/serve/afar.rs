@@ -4,6 +4,7 @@
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 
+use sublet_client::messages::{AllowFolder, Lasts};
 use sublet_client::{Admin, CallError, Door};
 
 use crate::daemon::{Daemon, Folder, text};
@@ -100,4 +101,22 @@ fn a_token_that_others_can_read_is_refused_at_the_start() {
         text(&refused.stderr).contains("can be read by everybody"),
         "{refused:?}"
     );
+}
+
+/// Which of the host's files may be served is no matter of who only has the token.
+#[test]
+fn where_backings_may_lie_is_not_said_from_afar() {
+    let folder = Folder::new();
+    let daemon = folder.serve_config(&config(&folder));
+    let asked = AllowFolder {
+        folder: folder.path("").display().to_string(),
+        lasts: Lasts::UntilRestart,
+    };
+    let afar = admin(&folder, port(&daemon), "crt", "token");
+    let refused = afar.allow_folder(&asked).expect_err("refused");
+    assert!(
+        refused.to_string().contains("Unix socket only"),
+        "{refused}"
+    );
+    folder.admin().allow_folder(&asked).expect("allowed");
 }

@@ -7,6 +7,7 @@ mod daemon;
 mod disks;
 mod draining;
 mod guest;
+mod images;
 mod keeper;
 mod left_behind;
 mod libvirt;

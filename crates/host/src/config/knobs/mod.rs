@@ -262,7 +262,7 @@ pub const DAEMON_KNOBS: &[Knob<Written>] = &[
         default: Some("[\"/var/lib/vm\", \"/var/lib/libvirt/images\"]"),
         sample: "[\"/srv/images\"]",
         why: "where hosts keep the disks of their machines; what a config file names may lie anywhere",
-        help: "Folders under which the backing of a disk must lie that is added while the daemon runs",
+        help: "Folders under which the backing of a disk must lie that is added while the daemon runs; `sublet disk allow` adds one live",
         flag: None,
         set: |w, said| said.folders().map(|folders| w.disk_allow = folders),
     },

@@ -335,3 +335,19 @@ fn live_changes_of_disks_that_are_gone_are_told() {
     assert_eq!(loaded.orphans, ["disks.away", "disks.gone"]);
     assert_eq!(loaded.config, loaded.written);
 }
+
+/// They stand beside the config's, which may change.
+#[test]
+fn a_folder_that_was_allowed_live_is_allowed_beside_those_of_the_config() {
+    let home = Home::with(&format!("[disk]\nallow = [\"/a\"]\n{WEB}"));
+    let mut live = home.load().live;
+    for folder in ["/b", "/b", "/c \"d\""] {
+        live.keep_folder(folder.into()).expect("kept");
+    }
+    drop(live);
+    let loaded = home.load();
+    let all = ["/a", "/b", "/c \"d\""].map(std::path::PathBuf::from);
+    assert_eq!(loaded.config.disk.allow, all);
+    assert_eq!(loaded.written.disk.allow, all[..1]);
+    assert_eq!(loaded.live.folders(), &all[1..]);
+}

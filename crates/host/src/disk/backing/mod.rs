@@ -116,7 +116,7 @@ pub enum BackingError {
 
 impl BackingError {
     /// Why making one failed.
-    fn making(path: &Path, source: io::Error) -> BackingError {
+    pub(crate) fn making(path: &Path, source: io::Error) -> BackingError {
         match BackingError::opening(path, source) {
             BackingError::Open { path, source } => BackingError::Make { path, source },
             denied => denied,

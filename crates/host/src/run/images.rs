@@ -1,0 +1,235 @@
+//! Images that are made for disks, and the folders where backings may lie.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use sublet_client::messages::{AllowFolder, Difference, DiskFolders, Lasts, VERSION};
+use sublet_types::{Bytes, DiskName};
+
+use super::daemon::{Daemon, Declined};
+use crate::disk::{BackingError, DiskError};
+
+/// An image that was made for a disk. It goes again with this, unless the disk has it.
+pub(super) struct Image(Option<PathBuf>);
+
+impl Image {
+    /// Makes a file of that size, without blocks, for the daemon's eyes only.
+    pub(super) fn make(path: &Path, size: Bytes) -> Result<Image, DiskError> {
+        let failed = |source: io::Error| match source.kind() {
+            io::ErrorKind::AlreadyExists => DiskError::ImageExists(path.to_owned()),
+            _ => BackingError::making(path, source).into(),
+        };
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)
+            .map_err(failed)?;
+        let image = Image(Some(path.to_owned()));
+        file.set_len(size.0).map_err(failed)?;
+        Ok(image)
+    }
+
+    /// It is its disk's from now on.
+    pub(super) fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0
+            && let Err(error) = fs::remove_file(path)
+        {
+            tracing::warn!(path = %path.display(), %error, "an image that was made for nothing stays");
+        }
+    }
+}
+
+/// Where an image is made for which nobody named a place: in the first folder that is there or can be made.
+pub(super) fn place_for(name: &DiskName, folders: &[PathBuf]) -> Result<PathBuf, DiskError> {
+    let mut failed = None;
+    for folder in folders {
+        match make_folder(folder) {
+            Ok(()) => return Ok(folder.join(format!("{name}.img"))),
+            Err(source) => failed = failed.or(Some((folder.clone(), source))),
+        }
+    }
+    Err(match failed {
+        Some((folder, source)) => DiskError::NoFolder { folder, source },
+        None => DiskError::NotAllowed {
+            path: PathBuf::from(format!("{name}.img")),
+            folders: said(folders),
+        },
+    })
+}
+
+/// A folder for images: who knows a name may go through it, and only its owner looks into it.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    DirBuilder::new().recursive(true).mode(0o711).create(folder)
+}
+
+/// That a backing lies where the owner allows it, links followed.
+pub(super) fn check_allowed(backing: &Path, folders: &[PathBuf]) -> Result<(), DiskError> {
+    let not_allowed = || DiskError::NotAllowed {
+        path: backing.to_owned(),
+        folders: said(folders),
+    };
+    match real_path(backing) {
+        Ok(real) => {
+            let real_folders = folders.iter();
+            let mut real_folders = real_folders.filter_map(|folder| fs::canonicalize(folder).ok());
+            let is_inside = real_folders.any(|folder| real.starts_with(folder));
+            is_inside.then_some(()).ok_or_else(not_allowed)
+        }
+        // Nobody is told what there is elsewhere.
+        Err(source) if folders.iter().any(|folder| backing.starts_with(folder)) => {
+            let folder = backing.parent().unwrap_or(backing).to_owned();
+            Err(DiskError::NoFolder { folder, source })
+        }
+        Err(_) => Err(not_allowed()),
+    }
+}
+
+/// Where a path leads; of a file that is still to be made, where its folder does.
+fn real_path(path: &Path) -> io::Result<PathBuf> {
+    match fs::canonicalize(path) {
+        Err(error) if path.symlink_metadata().is_err() => {
+            let (folder, name) = path.parent().zip(path.file_name()).ok_or(error)?;
+            Ok(fs::canonicalize(folder)?.join(name))
+        }
+        real => real,
+    }
+}
+
+/// Folders, for who is told where backings may lie.
+fn said(folders: &[PathBuf]) -> String {
+    let each = folders.iter().map(|folder| match folder.is_dir() {
+        true => folder.display().to_string(),
+        false => format!("{} (which is not there)", folder.display()),
+    });
+    let all: Vec<String> = each.collect();
+    match all.is_empty() {
+        true => "none".to_owned(),
+        false => all.join(", "),
+    }
+}
+
+impl Daemon {
+    /// Where backings may lie that are named while it runs.
+    pub(super) fn allowed_folders(&self) -> Vec<PathBuf> {
+        self.shelf.allowed.lock().clone()
+    }
+
+    /// The same, for its owner.
+    pub fn disk_folders(&self) -> DiskFolders {
+        let folders = self.allowed_folders();
+        DiskFolders {
+            version: VERSION,
+            folders: folders
+                .iter()
+                .map(|folder| folder.display().to_string())
+                .collect(),
+        }
+    }
+
+    /// Lets backings lie under one folder more, and writes that down where it lasts.
+    pub fn allow_folder(&self, asked: &AllowFolder) -> Result<DiskFolders, Declined> {
+        let folder = PathBuf::from(&asked.folder);
+        let refused = |source| DiskError::NoFolder {
+            folder: folder.clone(),
+            source,
+        };
+        if !folder.is_absolute() {
+            let relative = "the path does not begin with /";
+            return Err(refused(io::Error::other(relative)).into());
+        }
+        let facts = fs::metadata(&folder).map_err(refused)?;
+        if !facts.is_dir() {
+            return Err(refused(io::ErrorKind::NotADirectory.into()).into());
+        }
+        if asked.lasts == Lasts::Always && !self.written.disk.allow.contains(&folder) {
+            self.live.lock().keep_folder(folder.clone())?;
+        }
+        let mut allowed = self.shelf.allowed.lock();
+        if !allowed.contains(&folder) {
+            allowed.push(folder.clone());
+        }
+        drop(allowed);
+        tracing::info!(folder = %folder.display(), "backings may lie under one folder more, by the owner's word");
+        Ok(self.disk_folders())
+    }
+
+    /// Where the folders are not what the config says.
+    pub(super) fn folder_difference(&self) -> Option<Difference> {
+        let shown = |folders: &[PathBuf]| {
+            let all: Vec<String> = folders.iter().map(|f| f.display().to_string()).collect();
+            all.join(", ")
+        };
+        let (now, written) = (self.allowed_folders(), &self.written.disk.allow);
+        let live = self.live.lock();
+        let mut added = now.iter().filter(|folder| !written.contains(folder));
+        (now != *written).then(|| Difference {
+            key: "disk.allow".to_owned(),
+            config: shown(written),
+            kept: added.all(|folder| live.folders().contains(folder)),
+            now: shown(&now),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_true_reason_is_said_why_a_backing_may_not_lie_there() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("there")).expect("made");
+        let folders = [at("there"), at("missing")];
+        let why = |path: &str| match check_allowed(&at(path), &folders) {
+            Ok(()) => String::new(),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(why("there/new.img"), "");
+        assert!(why("missing/a.img").contains("No such file"));
+        assert!(why("there/sub/a.img").contains("No such file"));
+        let elsewhere = why("elsewhere.img");
+        assert!(
+            elsewhere.contains("lies in none of the folders"),
+            "{elsewhere}"
+        );
+        assert!(
+            elsewhere.contains("missing (which is not there)"),
+            "{elsewhere}"
+        );
+        std::os::unix::fs::symlink(at("elsewhere.img"), at("there/link")).expect("linked");
+        assert!(!why("there/link").is_empty(), "it leads out");
+    }
+
+    #[test]
+    fn an_image_is_its_owners_and_goes_unless_it_is_kept() {
+        use std::os::unix::fs::MetadataExt;
+
+        let folder = tempfile::tempdir().expect("a folder");
+        let name: DiskName = "db".parse().expect("a name");
+        let path = place_for(&name, &[folder.path().join("vm")]).expect("a place");
+        let image = Image::make(&path, Bytes(1 << 30)).expect("made");
+        let facts = fs::metadata(&path).expect("there");
+        assert_eq!((facts.len(), facts.mode() & 0o777), (1 << 30, 0o600));
+        assert!(facts.blocks() * 512 < 1 << 20, "it has no blocks yet");
+        let again = Image::make(&path, Bytes(1 << 20));
+        assert!(matches!(again, Err(DiskError::ImageExists(_))));
+        assert!(path.exists(), "what was there stays");
+        drop(image);
+        assert!(!path.exists());
+        Image::make(&path, Bytes(1 << 20)).expect("made").keep();
+        assert!(path.exists());
+    }
+}
