@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use serde_json::{Map, Value};
 use sublet_types::{DiskKind, DiskListen, DiskSettings, DiskTls};
 
 /// Lines to paste.
@@ -60,9 +61,63 @@ pub(super) fn recipes(disk: &DiskSettings, place: &DiskListen) -> Vec<Recipe> {
     all
 }
 
-/// QEMU's arguments for a disk over NBD: each option and its value.
-fn nbd_arguments(disk: &DiskSettings, place: &DiskListen) -> Vec<(&'static str, String)> {
+/// A device of QEMU's, and its properties.
+struct Device {
+    driver: &'static str,
+    properties: Vec<(&'static str, Value)>,
+}
+
+impl Device {
+    /// As people write it.
+    fn words(&self) -> String {
+        let mut words = self.driver.to_owned();
+        for (name, value) in &self.properties {
+            let value = value.as_str().map_or(value.to_string(), commas_doubled);
+            let _ = write!(words, ",{name}={value}");
+        }
+        words
+    }
+
+    /// As libvirt writes it. QEMU makes such devices after the others, in their order: one that says no address takes
+    /// none that libvirt gave to another.
+    fn json(&self) -> String {
+        let properties = self.properties.iter().cloned();
+        let mut all: Map<_, _> = properties
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect();
+        all.insert("driver".to_owned(), self.driver.into());
+        Value::Object(all).to_string()
+    }
+}
+
+/// How a guest sees a disk over NBD.
+fn nbd_devices(disk: &DiskSettings) -> Vec<Device> {
     let (node, serial) = (node(disk), serial(disk));
+    let drive = [("drive", node.clone().into()), ("serial", serial.into())];
+    match disk.kind {
+        // A plain virtio disk counts as one that rotates: Linux sends it no discards for freed swap. Nor does NVMe
+        // rotate, but QEMU's (7.2) misses a doorbell now and then, and its guest hangs. The bus is named: the guest may
+        // have other SCSI controllers.
+        DiskKind::Swap => {
+            let bus = Device {
+                driver: "virtio-scsi-pci",
+                properties: vec![("id", format!("{node}-scsi").into())],
+            };
+            let mut properties = vec![("bus", format!("{node}-scsi.0").into())];
+            properties.extend(drive);
+            properties.push(("rotation_rate", 1.into()));
+            let driver = "scsi-hd";
+            vec![bus, Device { driver, properties }]
+        }
+        DiskKind::Disk => vec![Device {
+            driver: "virtio-blk-pci",
+            properties: drive.into(),
+        }],
+    }
+}
+
+/// What QEMU must know before it makes the devices: each option and its value.
+fn nbd_backend(disk: &DiskSettings, place: &DiskListen) -> Vec<(&'static str, String)> {
     let mut arguments = Vec::new();
     if disk.tls_at(place).is_some() {
         // The folder holds ca-cert.pem, client-cert.pem and client-key.pem.
@@ -70,21 +125,6 @@ fn nbd_arguments(disk: &DiskSettings, place: &DiskListen) -> Vec<(&'static str, 
         arguments.push(("-object", object.to_owned()));
     }
     arguments.push(("-blockdev", nbd_blockdev(disk, place)));
-    match disk.kind {
-        // A plain virtio disk counts as one that rotates: Linux sends it no discards for freed swap. Nor does NVMe
-        // rotate, but QEMU's (7.2) misses a doorbell now and then, and its guest hangs. The bus is named: the guest may
-        // have other SCSI controllers.
-        DiskKind::Swap => {
-            let disk =
-                format!("scsi-hd,bus={node}-scsi.0,drive={node},serial={serial},rotation_rate=1");
-            arguments.push(("-device", format!("virtio-scsi-pci,id={node}-scsi")));
-            arguments.push(("-device", disk));
-        }
-        DiskKind::Disk => {
-            let disk = format!("virtio-blk-pci,drive={node},serial={serial}");
-            arguments.push(("-device", disk));
-        }
-    }
     arguments
 }
 
@@ -108,7 +148,10 @@ fn nbd_blockdev(disk: &DiskSettings, place: &DiskListen) -> String {
 }
 
 fn qemu_nbd(disk: &DiskSettings, place: &DiskListen) -> String {
-    let arguments = nbd_arguments(disk, place).into_iter();
+    let mut arguments = nbd_backend(disk, place);
+    let devices = nbd_devices(disk).into_iter();
+    arguments.extend(devices.map(|device| ("-device", device.words())));
+    let arguments = arguments.into_iter();
     let words = arguments.map(|(option, value)| format!("{option} {}", shell_word(&value)));
     let mut lines = words.collect::<Vec<_>>().join(" \\\n");
     lines.push('\n');
@@ -128,7 +171,10 @@ fn libvirt_arguments(disk: &DiskSettings, place: &DiskListen) -> String {
         "<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>\n\
          <qemu:commandline>\n",
     );
-    for (option, value) in nbd_arguments(disk, place) {
+    let mut arguments = nbd_backend(disk, place);
+    let devices = nbd_devices(disk).into_iter();
+    arguments.extend(devices.map(|device| ("-device", device.json())));
+    for (option, value) in arguments {
         let value = xml(&value);
         let _ = writeln!(
             lines,
@@ -339,7 +385,7 @@ mod tests {
                <qemu:arg value='driver=nbd,node-name=db,server.type=unix,server.path=/run/db.sock,export=db,\
              reconnect-delay=60,discard=unmap'/>\n  \
                <qemu:arg value='-device'/>\n  \
-               <qemu:arg value='virtio-blk-pci,drive=db,serial=db'/>\n\
+               <qemu:arg value='{\"drive\":\"db\",\"driver\":\"virtio-blk-pci\",\"serial\":\"db\"}'/>\n\
              </qemu:commandline>\n"
         );
         assert_eq!(
@@ -363,7 +409,7 @@ mod tests {
         assert!(
             nbd[0].contains("bus=web-swap-scsi.0,drive=web-swap,serial=web-swap,rotation_rate=1")
         );
-        assert!(nbd[1].contains("rotation_rate=1'/>"));
+        assert!(nbd[1].contains("\"rotation_rate\":1,"));
         assert!(nbd[2].contains("rotation_rate='1'"));
         assert!(nbd[3].contains("nbd-client ::1 10809 ") && nbd[3].contains(" -swap"));
         assert!(nbd[4].contains("swapon --discard"));

@@ -18,11 +18,13 @@ listen = [\"unix:FOLDER/web.sock\"]
 tenant = \"web\"
 backing = \"FOLDER/db.img\"
 listen = [\"unix:FOLDER/db.sock\", \"vhost-user:FOLDER/db.vhost\"]
+mode = \"0666\"
 [disks.swap]
 kind = \"swap\"
 size = \"1MiB\"
 tenant = \"web\"
 listen = [\"unix:FOLDER/swap.sock\"]
+mode = \"0666\"
 ";
 
 /// The lines of a recipe: those that are indented under its heading.
@@ -62,6 +64,8 @@ fn attributes(xml: &str) -> Vec<String> {
         };
         while let Some((attribute, after)) = rest.split_once("='") {
             let (value, after) = after.split_once('\'').expect("an end");
+            // libvirt writes quotes in its own way.
+            let value = value.replace("&quot;", "\"");
             all.push(format!("{name} {}='{value}'", attribute.trim()));
             rest = after;
         }
@@ -82,6 +86,12 @@ fn virsh(root: &Path, commands: &str) -> Option<Output> {
     command.output().ok()
 }
 
+/// Whether every command was carried out; virsh's exit code tells of the last one only.
+#[track_caller]
+fn all_done(output: &Output) {
+    assert!(!text(&output.stderr).contains("error:"), "{output:?}");
+}
+
 /// Where libvirt may keep what it is told, if it is installed with its QEMU driver.
 fn root(folder: &Folder) -> Option<std::path::PathBuf> {
     let root = folder.path("libvirt");
@@ -89,11 +99,23 @@ fn root(folder: &Folder) -> Option<std::path::PathBuf> {
     for open in [folder.path(""), root.clone()] {
         fs::set_permissions(open, Permissions::from_mode(0o777)).expect("set");
     }
-    let there = virsh(&root, "list").is_some_and(|output| output.status.success());
+    let qemu = Command::new("qemu-system-x86_64").arg("--version").output();
+    let listed = virsh(&root, "list").is_some_and(|output| output.status.success());
+    let there = listed && qemu.is_ok();
     if !there {
-        eprintln!("libvirt's client or its QEMU driver is missing: skipped");
+        eprintln!("QEMU, libvirt's client or its QEMU driver is missing: skipped");
     }
     there.then_some(root)
+}
+
+/// Has libvirt start a guest that it knows: QEMU finds room for each device, and the disks' daemon.
+fn starts(root: &Path, name: &str) {
+    let file = root.join(format!("{name}.xml"));
+    let commands = format!(
+        "define {}; start guest; destroy guest; undefine guest",
+        file.display()
+    );
+    all_done(&virsh(root, &commands).expect("it runs"));
 }
 
 /// Has libvirt take a guest; what it kept of it, and the command line that it would run.
@@ -110,7 +132,7 @@ fn taken(root: &Path, name: &str, guest: &str) -> (String, String) {
     let (file, native) = (file.display(), "domxml-to-native qemu-argv --domain guest");
     let commands = format!("define {file}; dumpxml guest; {native}; undefine guest");
     let output = virsh(root, &commands).expect("it runs");
-    assert!(output.status.success(), "{guest}: {output:?}");
+    all_done(&output);
     let said = text(&output.stdout);
     let (kept, run) = said.split_once("</domain>").expect("a guest");
     (kept.to_owned(), run.to_owned())
@@ -144,6 +166,7 @@ fn what_disk_show_prints_for_libvirt_is_kept_and_reaches_qemu() {
         let (kept, run) = taken(&root, disk, &guest(first, "", "", arguments));
         nothing_is_dropped(arguments, &kept);
         assert!(run.contains("reconnect-delay=60"), "{run}");
+        starts(&root, disk);
     }
     let page = folder.ask(&["disk", "show", "db"]);
     let lines = recipe(&page, "libvirt (memoryBacking stands beside devices)");
