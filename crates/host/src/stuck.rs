@@ -14,7 +14,7 @@ const KILLED: u64 = 1 << 8;
 /// A file that was opened past the page cache (`O_DIRECT`), as backings are, in the flags of `/proc/PID/fdinfo`.
 const DIRECT: u64 = 0o40000;
 
-/// A daemon that was killed and cannot end.
+/// A daemon that was told to end and cannot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stuck {
     pid: u32,
@@ -42,7 +42,7 @@ impl fmt::Display for Stuck {
         };
         write!(
             f,
-            "process {} was killed and cannot end: it waits in the kernel (state D: {}) for {what}, and only the return of {whose} file system or device, or a reboot, ends it; \
+            "process {} was told to end and cannot: it waits in the kernel (state D: {}) for {what}, and only the return of {whose} file system or device, or a reboot, ends it; \
              a daemon with another state folder and other sockets starts beside it",
             self.pid,
             waits.join(", ")
@@ -89,7 +89,7 @@ fn cannot_end(threads: &[Thread]) -> bool {
     was_told && threads.iter().any(|thread| thread.waits)
 }
 
-/// Whether a daemon with that number was killed and cannot end.
+/// Whether a daemon with that number was told to end and cannot.
 pub(crate) fn process(pid: u32) -> Option<Stuck> {
     process_in(Path::new("/proc"), pid)
 }
@@ -146,7 +146,7 @@ fn open_past_the_cache(task: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The daemon that listens at a Unix socket, if it was killed and cannot end.
+/// The daemon that listens at a Unix socket, if it was told to end and cannot.
 pub(crate) fn listener(path: &Path) -> Option<Stuck> {
     let sockets = fs::read_to_string("/proc/net/unix").ok()?;
     let mut inodes = sockets_at(&sockets, path);
@@ -162,7 +162,7 @@ fn sockets_at<'a>(sockets: &'a str, path: &'a Path) -> impl Iterator<Item = &'a 
     })
 }
 
-/// The daemon that has a file open, if it was killed and cannot end. Its file system is asked nothing.
+/// The daemon that has a file open, if it was told to end and cannot. Its file system is asked nothing.
 pub(crate) fn holder(file: &Path) -> Option<Stuck> {
     let processes = fs::read_dir("/proc").ok()?.flatten();
     let numbers = processes.filter_map(|process| process.file_name().to_str()?.parse().ok());
@@ -250,7 +250,7 @@ mod tests {
             .expect("it cannot end")
             .to_string();
         for words in [
-            "process 7 was killed and cannot end",
+            "process 7 was told to end and cannot",
             "state D: iou-wrk-8 in percpu_rwsem_wait",
             "for /vm/db.img, and only the return of its file system",
             "another state folder and other sockets",

@@ -101,7 +101,7 @@ fn who_cannot_end_over_a_frozen_backing_is_named_and_another_starts_beside_it() 
     signal("-9", &daemon.pid().to_string());
     wait_until("it cannot end", || is_in(daemon.pid(), "Z"));
 
-    let named = format!("process {} was killed and cannot end", daemon.pid());
+    let named = format!("process {} was told to end and cannot", daemon.pid());
     let refused = |mut command: Command| {
         let output = command.output().expect("it runs");
         assert_eq!(output.status.code(), Some(1), "{output:?}");
