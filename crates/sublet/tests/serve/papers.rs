@@ -125,6 +125,17 @@ fn certify(folder: &Folder, name: &str, subject: &str, version: X509) {
     }
 }
 
+/// Signs `NAME`'s request anew, in version 1, by `ISSUER`, and puts the issuer's certificate behind it.
+fn sign_by(folder: &Folder, name: &str, issuer: &str) {
+    let (request, certificate) = (format!("{name}.csr"), format!("{name}-cert.pem"));
+    let (theirs, key) = (format!("{issuer}-cert.pem"), format!("{issuer}-key.pem"));
+    let child = ["x509", "-req", "-in", &request, "-out", &certificate];
+    let by = ["-CA", &theirs, "-CAkey", &key, "-CAcreateserial"];
+    make(folder, &[&child[..], &by[..]].concat());
+    let theirs = fs::read_to_string(folder.path(&theirs)).expect("read");
+    rewrite(folder, &certificate, |text| text + &theirs);
+}
+
 /// A folder with an authority, a server and a client.
 fn papers(algorithm: &[&str], version: X509) -> Folder {
     let folder = Folder::new();
@@ -177,6 +188,7 @@ fn memcached_says(folder: &Folder, port: u16, client: &str, version: &str) -> St
             "-key",
             &key,
         ])
+        .args(["-cert_chain", &certificate])
         .current_dir(folder.path(""))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -360,18 +372,7 @@ fn x509_v1_of_a_stranger_or_out_of_time_or_of_somebody_elses_key_stays_outside()
         fs::copy(theirs, folder.path(file)).expect("copied");
     }
     // Signed by the client, whose version 1 does not say that it may sign.
-    let child = ["x509", "-req", "-in", "child.csr", "-out", "child-cert.pem"];
-    let by = [
-        "-CA",
-        "client-cert.pem",
-        "-CAkey",
-        "client-key.pem",
-        "-CAcreateserial",
-    ];
-    make(&folder, &[&child[..], &by[..]].concat());
-    rewrite(&folder, "child-cert.pem", |text| {
-        text + &fs::read_to_string(folder.path("client-cert.pem")).expect("read")
-    });
+    sign_by(&folder, "child", "client");
     let _daemon = serve(&folder);
     let status = folder.admin().status().expect("answered");
     let memcached = port(&status.tenants[0].listen[0]);
@@ -381,6 +382,61 @@ fn x509_v1_of_a_stranger_or_out_of_time_or_of_somebody_elses_key_stays_outside()
         for client in ["late", "false", "child"] {
             assert_eq!(says(client), "", "{client} {version}");
         }
+    }
+}
+
+#[test]
+fn x509_v1_is_believed_of_whom_an_authority_lets_sign() {
+    if !has_openssl() {
+        return;
+    }
+    let folder = papers(P_256, X509::V3);
+    hand_out(&folder);
+    for (between, extensions) in [
+        (
+            "good",
+            "basicConstraints=critical,CA:TRUE,pathlen:0\nkeyUsage=keyCertSign\n",
+        ),
+        ("plain", "subjectAltName=DNS:x\n"),
+        (
+            "useless",
+            "basicConstraints=critical,CA:TRUE\nkeyUsage=digitalSignature\n",
+        ),
+        (
+            "servers",
+            "basicConstraints=critical,CA:TRUE\nextendedKeyUsage=serverAuth\n",
+        ),
+        (
+            "named",
+            "basicConstraints=critical,CA:TRUE\nnameConstraints=critical,permitted;DNS:x\n",
+        ),
+    ] {
+        make_key(&folder, between, P_256);
+        ask(&folder, between, between);
+        folder.write("between.ext", extensions);
+        let (request, certificate) = (format!("{between}.csr"), format!("{between}-cert.pem"));
+        let from = ["x509", "-req", "-in", &request, "-out", &certificate];
+        let by = [
+            "-CA",
+            "ca-cert.pem",
+            "-CAkey",
+            "ca-key.pem",
+            "-CAcreateserial",
+        ];
+        let with = ["-extfile", "between.ext"];
+        make(&folder, &[&from[..], &by[..], &with[..]].concat());
+        let leaf = format!("of-{between}");
+        make_key(&folder, &leaf, P_256);
+        ask(&folder, &leaf, "client.test");
+        sign_by(&folder, &leaf, between);
+    }
+    let _daemon = serve(&folder);
+    let status = folder.admin().status().expect("answered");
+    let memcached = port(&status.tenants[0].listen[0]);
+    let says = |client| memcached_says(&folder, memcached, client, "-tls1_3");
+    assert_eq!(says("of-good"), "MN\r\n");
+    for client in ["of-plain", "of-useless", "of-servers", "of-named"] {
+        assert_eq!(says(client), "", "{client}");
     }
 }
 
