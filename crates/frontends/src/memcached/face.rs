@@ -9,7 +9,7 @@ use sublet_types::{Bytes, Second, TenantId};
 use super::connections::Connections;
 use super::gather::{GATHERING_MIN, Memory};
 use super::numbers;
-use super::passwords::Passwords;
+use super::passwords::{Login, Passwords};
 use super::prefixes::Prefixes;
 use super::settings::Settings;
 use super::text::Crawler;
@@ -234,11 +234,9 @@ impl Face {
     }
 
     /// Whether this user may come in, and as which tenant if not the listener's own.
-    pub(super) fn admit(&self, user: &[u8], password: &[u8]) -> Option<Option<TenantId>> {
+    pub(super) fn admit(&self, login: &Login<'_>) -> Option<Option<TenantId>> {
         let passwords = self.passwords.read();
-        passwords
-            .admit(user, password)
-            .map(|account| account.tenant)
+        passwords.admit(login).map(|account| account.tenant)
     }
 
     /// How much is said in the log now.

@@ -24,7 +24,42 @@ pub struct Account {
 
 /// Everyone who may come in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Passwords(Vec<Account>);
+pub struct Passwords {
+    accounts: Vec<Account>,
+    names: Names,
+}
+
+/// How an account's name is written by who logs in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Names {
+    /// As in the table (`-Y`).
+    #[default]
+    Whole,
+    /// An account `user@host` also as `user`: Cyrus SASL takes the host for granted, and its files name it.
+    WithoutHost,
+}
+
+/// What somebody says who wants to come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Login<'a> {
+    /// As whom it wants to act; nobody, if it is itself.
+    pub acts_as: &'a [u8],
+    /// Who it is.
+    pub user: &'a [u8],
+    /// Its password.
+    pub password: &'a [u8],
+}
+
+impl<'a> Login<'a> {
+    /// Of a user that acts as itself.
+    pub fn of(user: &'a [u8], password: &'a [u8]) -> Login<'a> {
+        Login {
+            acts_as: b"",
+            user,
+            password,
+        }
+    }
+}
 
 /// Why a password file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +87,10 @@ impl Passwords {
         match accounts.len() {
             0 => Err(PasswordsError::Empty),
             n if n > ACCOUNTS_MAX => Err(PasswordsError::TooMany),
-            _ => Ok(Passwords(accounts)),
+            _ => Ok(Passwords {
+                accounts,
+                names: Names::Whole,
+            }),
         }
     }
 
@@ -73,23 +111,44 @@ impl Passwords {
         Passwords::of(accounts.collect::<Result<_, _>>()?)
     }
 
+    /// The same accounts, by names that are written so.
+    pub fn with_names(mut self, names: Names) -> Passwords {
+        self.names = names;
+        self
+    }
+
     /// The same accounts, for the tenants that `whose` names.
     pub fn with_tenants(mut self, whose: impl Fn(&[u8]) -> Option<TenantId>) -> Passwords {
-        for account in &mut self.0 {
-            account.tenant = whose(&account.user);
+        for account in &mut self.accounts {
+            account.tenant = whose(&account.user).or_else(|| match self.names {
+                Names::Whole => None,
+                Names::WithoutHost => whose(without_host(&account.user)),
+            });
         }
         self
     }
 
-    /// The account of that name and password. Takes as long for a wrong password as for a right one.
-    pub fn admit(&self, user: &[u8], password: &[u8]) -> Option<&Account> {
+    /// The account of that name and password, if it acts as nobody else. Takes as long for a wrong password as for a
+    /// right one.
+    pub fn admit(&self, login: &Login<'_>) -> Option<&Account> {
         let mut found = None;
-        for account in &self.0 {
-            if same(&account.user, user) & same(&account.password, password) {
+        for account in &self.accounts {
+            if self.is_name_of(account, login.user) & same(&account.password, login.password) {
                 found = Some(account);
             }
         }
-        found
+        found.filter(|account| login.acts_as.is_empty() || self.is_name_of(account, login.acts_as))
+    }
+
+    fn is_name_of(&self, account: &Account, name: &[u8]) -> bool {
+        let whole = same(&account.user, name);
+        match self.names {
+            Names::Whole => whole,
+            Names::WithoutHost => {
+                let short = without_host(&account.user);
+                whole | (same(short, name) & !short.is_empty())
+            }
+        }
     }
 }
 
@@ -100,6 +159,12 @@ fn account(line: &[u8]) -> Option<Account> {
         password: line[colon + 1..].to_vec(),
         tenant: None,
     })
+}
+
+/// `user` of `user@host`, and of `user`.
+fn without_host(user: &[u8]) -> &[u8] {
+    let at = user.iter().rposition(|&b| b == b'@');
+    &user[..at.unwrap_or(user.len())]
 }
 
 /// Equality whose time depends on the lengths alone.
@@ -115,10 +180,48 @@ mod tests {
     #[test]
     fn a_file_names_its_users() {
         let table = Passwords::parse(b"foo:bar\r\nbaz:qux:quux").expect("two good lines");
-        assert!(table.admit(b"foo", b"bar").is_some());
-        assert!(table.admit(b"baz", b"qux:quux").is_some());
-        assert!(table.admit(b"baz", b"qux").is_none());
-        assert!(table.admit(b"", b"").is_none());
+        let admits = |user: &str, password: &str| admits(&table, "", user, password);
+        assert!(admits("foo", "bar") && admits("baz", "qux:quux"));
+        assert!(!admits("baz", "qux") && !admits("", ""));
+    }
+
+    fn admits(table: &Passwords, acts_as: &str, user: &str, password: &str) -> bool {
+        let login = Login {
+            acts_as: acts_as.as_bytes(),
+            ..Login::of(user.as_bytes(), password.as_bytes())
+        };
+        table.admit(&login).is_some()
+    }
+
+    #[test]
+    fn a_line_with_a_host_names_its_user_with_and_without_it_where_sasl_is_spoken() {
+        let table = Passwords::parse(b"ann@host:1\nbob:2\n@host:3").expect("three good lines");
+        let sasl = table.clone().with_names(Names::WithoutHost);
+        assert!(admits(&sasl, "", "ann@host", "1") && admits(&sasl, "", "ann", "1"));
+        assert!(admits(&sasl, "", "bob", "2") && admits(&sasl, "", "@host", "3"));
+        for (user, password) in [
+            ("ann@other", "1"),
+            ("ann@", "1"),
+            ("bob@host", "2"),
+            ("ann", "2"),
+            ("", "3"),
+        ] {
+            assert!(!admits(&sasl, "", user, password), "{user}");
+        }
+        assert!(admits(&table, "", "ann@host", "1"));
+        assert!(!admits(&table, "", "ann", "1"), "-Y knows no hosts");
+    }
+
+    #[test]
+    fn nobody_acts_as_somebody_else() {
+        let table = Passwords::parse(b"ann@host:1\nbob:2").expect("two good lines");
+        let sasl = table.with_names(Names::WithoutHost);
+        for oneself in ["", "ann", "ann@host"] {
+            assert!(admits(&sasl, oneself, "ann", "1"), "{oneself}");
+        }
+        for other in ["bob", "ann@other", "x", "@host"] {
+            assert!(!admits(&sasl, other, "ann", "1"), "{other}");
+        }
     }
 
     #[test]

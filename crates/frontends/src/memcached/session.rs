@@ -48,6 +48,8 @@ pub struct Session {
 struct Exchange {
     speech: Speech,
     gate: Gate,
+    /// The listener's own tenant, once a request came: who logs in may become another, and be it again.
+    own_tenant: Option<TenantId>,
     between: Between,
     /// Bytes of the unconsumed input in which no line's end was found.
     scanned: usize,
@@ -146,8 +148,11 @@ pub(super) enum Ran {
     /// It is done, with this many bytes behind its head, and the client is who it says.
     Admit {
         after: usize,
+        /// As whom it is served, if not as the listener's own tenant.
         tenant: Option<TenantId>,
     },
+    /// It is done; this many bytes behind its head are to be discarded, and the client is nobody, whoever it was before.
+    Disown { body: usize },
     /// It is done, and this is next.
     Stop(Next),
     /// The client broke the protocol: close.
@@ -188,6 +193,7 @@ impl Session {
         let exchange = Exchange {
             speech,
             gate,
+            own_tenant: None,
             between: Between::Nothing,
             scanned: 0,
             reserved: 0,
@@ -233,6 +239,7 @@ impl Session {
             tenancy,
         };
         peer.set_doing(Doing::Running);
+        exchange.own_tenant.get_or_insert(tenancy.tenant());
         let advance = tenancy.pinned(|| exchange.run(turn, input, out));
         turn.counters().bytes_read.add(advance.consumed as u64);
         turn.counters()
@@ -387,11 +394,17 @@ impl Exchange {
             }
             Ran::Admit { after, tenant } => {
                 self.gate = Gate::Open;
-                let other = tenant.filter(|&tenant| tenant != turn.tenancy.tenant());
-                match other {
-                    Some(tenant) => Step::Stop(head.len() + after, Next::Become(tenant)),
-                    None => Step::Done(head.len() + after),
+                let now = turn.tenancy.tenant();
+                let tenant = tenant.or(self.own_tenant).unwrap_or(now);
+                match tenant == now {
+                    true => Step::Done(head.len() + after),
+                    false => Step::Stop(head.len() + after, Next::Become(tenant)),
                 }
+            }
+            Ran::Disown { body } => {
+                self.gate = Gate::Shut;
+                self.between = Between::Swallow(body);
+                Step::Done(head.len())
             }
             Ran::Stop(next) => Step::Stop(head.len() + after.len(), next),
             Ran::Break => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sublet_frontends::memcached::face::{CertsRefused, CpuTime, Face, Host, LimitRefused};
-use sublet_frontends::memcached::passwords::{Account, Passwords};
+use sublet_frontends::memcached::passwords::{Account, Names, Passwords};
 use sublet_frontends::memcached::session::{Next, Session};
 use sublet_frontends::memcached::settings::Settings;
 use sublet_frontends::tenancy::{Clock, Doorman, Ledger, Tenancy};
@@ -37,6 +37,7 @@ impl Host for Process {
 /// What sessions of one test share.
 pub(crate) struct Desk {
     face: Arc<Face>,
+    doorman: Doorman,
     pub(crate) tenancy: Tenancy,
 }
 
@@ -51,24 +52,22 @@ impl Desk {
             pages: sublet_store::PageSettings::default(),
         })
         .expect("memory for a small store");
-        let tenant = TenantSettings {
-            name: "default".parse().expect("a name"),
-            weight: Weight::default(),
-            floor: None,
-            ceiling: None,
-        };
-        let tenant = store.add_tenant(tenant).expect("the first tenant");
+        let [tenant, other] = ["default", "other"].map(|name| {
+            let settings = TenantSettings {
+                name: name.parse().expect("a name"),
+                weight: Weight::default(),
+                floor: None,
+                ceiling: None,
+            };
+            store.add_tenant(settings).expect("one of two tenants")
+        });
         let ledger = Arc::new(Ledger::default());
         let doorman = Doorman::new(&store, Clock::start(), &ledger).expect("the first worker");
-        let account = Account {
-            user: b"user".to_vec(),
-            password: b"pass".to_vec(),
-            tenant: None,
-        };
-        let passwords = Passwords::of(vec![account]).expect("one account");
+        let passwords = passwords(&settings, other);
         Desk {
             face: Arc::new(Face::new(settings, Box::new(Process), passwords)),
             tenancy: doorman.open(tenant),
+            doorman,
         }
     }
 
@@ -78,17 +77,35 @@ impl Desk {
         let peer = self.face.connections.enter(9, address, listener, now);
         Client {
             session: Session::new(Arc::clone(&self.face), peer),
-            tenancy: &self.tenancy,
+            desk: self,
+            became: None,
             waiting: Vec::new(),
             last: Next::Read { wanted: 1 },
         }
     }
 }
 
+/// `user`, and `guest@host`, who is served as the other tenant.
+fn passwords(settings: &Settings, other: TenantId) -> Passwords {
+    let account = |user: &str, tenant| Account {
+        user: user.into(),
+        password: b"pass".to_vec(),
+        tenant,
+    };
+    let accounts = vec![account("user", None), account("guest@host", Some(other))];
+    let passwords = Passwords::of(accounts).expect("two accounts");
+    match settings.sasl {
+        true => passwords.with_names(Names::WithoutHost),
+        false => passwords,
+    }
+}
+
 /// One client and its session.
 pub(crate) struct Client<'a> {
     session: Session,
-    tenancy: &'a Tenancy,
+    desk: &'a Desk,
+    /// As whom it is served since it logged in.
+    became: Option<Tenancy>,
     /// Bytes of input that the session left with the loop.
     pub(crate) waiting: Vec<u8>,
     /// What the session last asked for.
@@ -105,12 +122,14 @@ impl Client<'_> {
         self.waiting.extend_from_slice(bytes);
         let mut out = Vec::new();
         loop {
-            let advance = self.session.advance(&self.waiting, &mut out, self.tenancy);
+            let tenancy = self.became.as_ref().unwrap_or(&self.desk.tenancy);
+            let advance = self.session.advance(&self.waiting, &mut out, tenancy);
             self.waiting.drain(..advance.consumed);
             self.last = advance.next;
             match advance.next {
                 Next::Write => replies.append(&mut out),
-                Next::Yield | Next::Become(_) => {}
+                Next::Yield => {}
+                Next::Become(tenant) => self.became = Some(self.desk.doorman.open(tenant)),
                 Next::Read { .. } | Next::Watch | Next::Close | Next::Shutdown { .. } => break,
             }
         }

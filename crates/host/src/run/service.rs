@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use sublet_client::messages::RingStatus;
 use sublet_frontends::memcached::face::Face;
-use sublet_frontends::memcached::passwords::{Passwords, PasswordsError};
+use sublet_frontends::memcached::passwords::{Names, Passwords, PasswordsError};
 use sublet_frontends::memcached::serve::{
     Endpoint, Group, ListenError, Listener, Tls, TlsError, Transport, bind,
 };
@@ -290,8 +290,13 @@ fn passwords(tenant: &TenantConfig, users: &Users) -> Result<Passwords, ServiceE
         path: path.clone(),
         source,
     };
+    let names = match tenant.sasl {
+        true => Names::WithoutHost,
+        false => Names::Whole,
+    };
     let whose = |user: &[u8]| users.get(user).copied();
-    Ok(Passwords::read(path).map_err(named)?.with_tenants(whose))
+    let read = Passwords::read(path).map_err(named)?;
+    Ok(read.with_names(names).with_tenants(whose))
 }
 
 fn tls_settings(tls: &config::Tls) -> TlsSettings {

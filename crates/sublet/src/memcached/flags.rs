@@ -328,7 +328,7 @@ pub(super) const FLAGS: &[Flag] = &[
         'S',
         "enable-sasl",
         None,
-        "require SASL (PLAIN) on the binary protocol; users and passwords are the\nuser:password lines of the file that MEMCACHED_SASL_PWDB names",
+        "require SASL (PLAIN) on the binary protocol; users and passwords are the\nuser:password lines of the file that MEMCACHED_SASL_PWDB names; who has a\nline user@host:password logs in as user, too",
         Plain(|w| w.settings.sasl = true),
     ),
     flag(

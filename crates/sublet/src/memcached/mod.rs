@@ -20,7 +20,7 @@ use std::thread;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use sublet_frontends::memcached::face::Face;
-use sublet_frontends::memcached::passwords::{Passwords, PasswordsError};
+use sublet_frontends::memcached::passwords::{Names, Passwords, PasswordsError};
 use sublet_frontends::memcached::serve::{
     self, Group, ListenError, Running, StartError, Stop, Tls, TlsError,
 };
@@ -288,7 +288,8 @@ fn passwords(plan: &Plan) -> Result<Passwords, Failure> {
     }
     if plan.settings.sasl {
         let path = env::var_os("MEMCACHED_SASL_PWDB").ok_or(Failure::NoSaslFile)?;
-        return Passwords::read(Path::new(&path)).map_err(Failure::Sasl);
+        let read = Passwords::read(Path::new(&path)).map_err(Failure::Sasl)?;
+        return Ok(read.with_names(Names::WithoutHost));
     }
     Ok(Passwords::default())
 }

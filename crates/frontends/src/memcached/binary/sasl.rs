@@ -1,5 +1,6 @@
 //! SASL with the one mechanism that clients use here: PLAIN (RFC 4616).
 
+use super::super::passwords::Login;
 use super::super::session::{After, Ran};
 use super::wire::{Status, Verb};
 use super::{Request, value};
@@ -21,11 +22,13 @@ pub(super) fn is_open_to_all(verb: Verb) -> bool {
 }
 
 impl Request<'_> {
+    /// Whoever asks begins to log in anew, and is nobody until then.
     pub(super) fn list_mechanisms(&self, out: &mut Vec<u8>) -> Ran {
-        match self.turn.face.settings.sasl {
-            true => self.say(MECHANISM, out),
-            false => self.fail(Status::UnknownCommand, out),
+        if !self.turn.face.settings.sasl {
+            return self.fail(Status::UnknownCommand, out);
         }
+        self.say(MECHANISM, out);
+        Ran::Disown { body: 0 }
     }
 
     pub(super) fn authenticate(&self, after: After<'_>, out: &mut Vec<u8>) -> Ran {
@@ -37,8 +40,9 @@ impl Request<'_> {
             true => None,
         };
         match (refusal, after) {
-            (Some(status), _) => self.swallow(status, out),
-            (None, After::NoMemory) => self.swallow(Status::OutOfMemory, out),
+            (Some(Status::UnknownCommand), _) => self.swallow(Status::UnknownCommand, out),
+            (Some(status), _) => self.disown(status, out),
+            (None, After::NoMemory) => self.disown(Status::OutOfMemory, out),
             (None, After::Input(after)) => match value(self.packet, after) {
                 Err(awaits) => awaits,
                 Ok(token) => self.check(token, out),
@@ -54,7 +58,7 @@ impl Request<'_> {
         }
         self.turn.counters().auth_cmds.bump();
         self.turn.counters().auth_errors.bump();
-        self.swallow(Status::AuthFailure, out)
+        self.disown(Status::AuthFailure, out)
     }
 
     fn swallow(&self, status: Status, out: &mut Vec<u8>) -> Ran {
@@ -64,32 +68,39 @@ impl Request<'_> {
         }
     }
 
+    /// A login that failed: its client is nobody, also where somebody logged in before on this connection.
+    fn disown(&self, status: Status, out: &mut Vec<u8>) -> Ran {
+        self.packet.fail(status, out);
+        Ran::Disown {
+            body: self.packet.value_len(),
+        }
+    }
+
     fn check(&self, token: &[u8], out: &mut Vec<u8>) -> Ran {
-        let after = token.len();
         self.turn.counters().auth_cmds.bump();
-        let admitted = match self.packet.key() == MECHANISM {
-            true => plain(token).and_then(|(user, password)| self.turn.face.admit(user, password)),
-            false => None,
-        };
-        match admitted {
+        let login = plain(token).filter(|_| self.packet.key() == MECHANISM);
+        match login.and_then(|login| self.turn.face.admit(&login)) {
             Some(tenant) => {
                 self.say(b"Authenticated", out);
+                let after = token.len();
                 Ran::Admit { after, tenant }
             }
             None => {
                 self.turn.counters().auth_errors.bump();
-                self.packet.fail(Status::AuthFailure, out);
-                Ran::Done { after }
+                self.disown(Status::AuthFailure, out)
             }
         }
     }
 }
 
-/// `[authorisation id] NUL user NUL password`.
-fn plain(token: &[u8]) -> Option<(&[u8], &[u8])> {
+/// `[authorization id] NUL user NUL password`.
+fn plain(token: &[u8]) -> Option<Login<'_>> {
     let mut parts = token.splitn(3, |&byte| byte == 0);
-    let (_, user, password) = (parts.next()?, parts.next()?, parts.next()?);
-    Some((user, password))
+    let (acts_as, user, password) = (parts.next()?, parts.next()?, parts.next()?);
+    Some(Login {
+        acts_as,
+        ..Login::of(user, password)
+    })
 }
 
 #[cfg(test)]
@@ -98,14 +109,12 @@ mod tests {
 
     #[test]
     fn plain_has_three_parts() {
-        assert_eq!(
-            plain(b"\0user\0pass"),
-            Some((b"user".as_slice(), b"pass".as_slice()))
-        );
-        assert_eq!(
-            plain(b"other\0user\0a\0b"),
-            Some((b"user".as_slice(), b"a\0b".as_slice()))
-        );
+        assert_eq!(plain(b"\0user\0pass"), Some(Login::of(b"user", b"pass")));
+        let acting = Login {
+            acts_as: b"other",
+            ..Login::of(b"user", b"a\0b")
+        };
+        assert_eq!(plain(b"other\0user\0a\0b"), Some(acting));
         assert_eq!(plain(b"user\0pass"), None);
     }
 }

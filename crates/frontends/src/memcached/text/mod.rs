@@ -48,11 +48,11 @@ pub(super) fn run(
     after: After<'_>,
     out: &mut Vec<u8>,
 ) -> Ran {
+    if gate == Gate::Shut {
+        return password::run(turn, line, after, out);
+    }
     let mut words = Words::of(line);
     let command = words.next().unwrap_or_default();
-    if gate == Gate::Shut {
-        return password::run(turn, command, words, after, out);
-    }
     if command.len() < COMMAND_MIN {
         return say(out, BAD_FORMAT);
     }
