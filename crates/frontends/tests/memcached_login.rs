@@ -132,7 +132,7 @@ fn a_token_far_too_long_is_not_waited_for() {
         ..Settings::default()
     });
     let client = &mut desk.connect();
-    for announced in ["16385", "2147483645", "2147483646"] {
+    for announced in ["16385", "2147483645", "2147483646", "4294967295"] {
         let line = format!("set foo 0 0 {announced}\r\n");
         let refused = b"CLIENT_ERROR auth token too long\r\n";
         assert_eq!(client.send(line.as_bytes()), refused, "{announced}");

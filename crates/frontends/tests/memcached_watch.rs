@@ -83,6 +83,73 @@ fn a_touch_says_why_it_missed_and_counts_as_a_use() {
     assert_eq!(figure(&mut client, "touch_hits"), 3);
 }
 
+/// The lines that a watcher is given, from `key=` on.
+fn told(watcher: &mut Client<'_>) -> Vec<String> {
+    let lines = String::from_utf8(watcher.send(b"")).expect("text");
+    let from_key = |line: &str| {
+        line.split_once(" type=item_store ")
+            .map(|(_, rest)| rest.into())
+    };
+    lines.lines().filter_map(from_key).collect()
+}
+
+#[test]
+fn who_watches_mutations_hears_of_what_was_too_large() {
+    let desk = Desk::new(Settings {
+        item_max: 1024,
+        ..Settings::default()
+    });
+    let (mut watcher, mut client) = (desk.connect(), desk.connect());
+    assert_eq!(watcher.send(b"watch mutations\r\n"), b"OK\r\n");
+    let value = "v".repeat(1024);
+    for (line, command) in [
+        ("set big 5 100 1024", "set"),
+        ("set big 5 100 1024 noreply", "set"),
+        ("add big 0 0 1024", "add"),
+        ("append big 0 0 1024", "append"),
+        ("cas big 0 0 1024 5", "cas"),
+        ("ms big 1024 T30", "set"),
+        ("ms big 1024 ME q", "add"),
+    ] {
+        client.send(format!("{line}\r\n{value}\r\n").as_bytes());
+        let expected = format!("key=big status=too_large cmd={command} ttl=0 clsid=0 cfd=9 size=0");
+        assert_eq!(told(&mut watcher), [expected], "{line}");
+    }
+}
+
+#[test]
+fn who_watches_mutations_hears_of_what_other_commands_write() {
+    let desk = Desk::new(Settings::default());
+    let (mut watcher, mut client) = (desk.connect(), desk.connect());
+    assert_eq!(watcher.send(b"watch mutations\r\n"), b"OK\r\n");
+    for (line, expected) in [
+        (
+            "ma n N30 q",
+            Some("key=n status=stored cmd=add ttl=30 clsid=1 cfd=9 size=1"),
+        ),
+        ("ma n", None),
+        (
+            "ma j N0 J1000",
+            Some("key=j status=stored cmd=add ttl=0 clsid=1 cfd=9 size=4"),
+        ),
+        ("ma none", None),
+        ("incr n 1", None),
+        ("touch n 5", None),
+        (
+            "md n x T9",
+            Some("key=n status=stored cmd=set ttl=9 clsid=1 cfd=9 size=0"),
+        ),
+        ("md n I", None),
+        (
+            "ms a 1 MA N30\r\nb",
+            Some("key=a status=stored cmd=append ttl=30 clsid=1 cfd=9 size=1"),
+        ),
+    ] {
+        client.send(format!("{line}\r\n").as_bytes());
+        assert_eq!(told(&mut watcher), Vec::from_iter(expected), "{line}");
+    }
+}
+
 fn figure(client: &mut Client<'_>, name: &str) -> u64 {
     let stats = String::from_utf8(client.send(b"stats\r\n")).expect("text");
     let row = format!("STAT {name} ");

@@ -1,4 +1,5 @@
-//! memcached's numbers and times, as C's `strtol` family reads them.
+//! memcached's numbers and times. It reads the words of a request strictly: digits, and a sign where there may be one. A value that is
+//! counted and the flags and time of a store it reads as C's `strtol` family does.
 
 use sublet_types::{Expiry, Second};
 
@@ -23,20 +24,40 @@ pub(super) fn item_size(key: usize, flags: u32, value: usize) -> usize {
     ITEM_HEAD + key + flags + value
 }
 
-/// An unsigned number of 64 bits; white space may surround it.
-pub(super) fn unsigned(text: &[u8]) -> Option<u64> {
+/// An unsigned number of 64 bits.
+pub(super) fn unsigned(word: &[u8]) -> Option<u64> {
+    magnitude(word)
+}
+
+/// An unsigned number of 32 bits.
+pub(super) fn unsigned_32(word: &[u8]) -> Option<u32> {
+    u32::try_from(unsigned(word)?).ok()
+}
+
+/// A signed number of 32 bits.
+pub(super) fn signed_32(word: &[u8]) -> Option<i32> {
+    let (negative, digits) = match word.strip_prefix(b"-") {
+        Some(digits) => (true, digits),
+        None => (false, word),
+    };
+    let number = i64::try_from(magnitude(digits)?).ok()?;
+    i32::try_from(if negative { -number } else { number }).ok()
+}
+
+/// An unsigned number of 64 bits; white space may surround it, and a sign stand before it.
+pub(super) fn loose_unsigned(text: &[u8]) -> Option<u64> {
     let (negative, digits) = split(text)?;
     let number = magnitude(digits)?;
     (!negative || number == 0).then_some(number)
 }
 
-/// An unsigned number, cut to 32 bits as memcached cuts it (2^32 + 1 is 1).
-pub(super) fn unsigned_32(text: &[u8]) -> Option<u32> {
-    unsigned(text).map(|number| number as u32)
+/// The same, cut to 32 bits as memcached cuts it (2^32 + 1 is 1).
+pub(super) fn loose_unsigned_32(text: &[u8]) -> Option<u32> {
+    loose_unsigned(text).map(|number| number as u32)
 }
 
 /// A signed number, cut to 32 bits as memcached cuts it.
-pub(super) fn signed_32(text: &[u8]) -> Option<i32> {
+pub(super) fn loose_signed_32(text: &[u8]) -> Option<i32> {
     let (negative, digits) = split(text)?;
     let number = i64::try_from(magnitude(digits)?).ok()?;
     Some(if negative { -number } else { number } as i32)
@@ -107,7 +128,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unsigned_numbers_read_as_strtoull_reads_them() {
+    fn words_are_read_strictly() {
+        for (word, number) in [
+            ("0", Some(0)),
+            ("007", Some(7)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("18446744073709551616", None),
+            ("+7", None),
+            ("-1", None),
+            ("", None),
+            ("1x", None),
+        ] {
+            assert_eq!(unsigned(word.as_bytes()), number, "{word:?}");
+        }
+        assert_eq!(unsigned_32(b"4294967296"), None);
+        for (word, number) in [
+            ("-0", Some(0)),
+            ("-2147483648", Some(i32::MIN)),
+            ("2147483648", None),
+            ("+1", None),
+            ("--1", None),
+            ("-", None),
+        ] {
+            assert_eq!(signed_32(word.as_bytes()), number, "{word:?}");
+        }
+    }
+
+    #[test]
+    fn values_are_read_as_strtoull_reads_them() {
         for (text, number) in [
             ("0", Some(0)),
             (" 12", Some(12)),
@@ -121,16 +169,16 @@ mod tests {
             ("1x", None),
             ("x", None),
         ] {
-            assert_eq!(unsigned(text.as_bytes()), number, "{text:?}");
+            assert_eq!(loose_unsigned(text.as_bytes()), number, "{text:?}");
         }
     }
 
     #[test]
-    fn numbers_of_32_bits_are_cut() {
-        assert_eq!(unsigned_32(b"4294967297"), Some(1));
-        assert_eq!(signed_32(b"-1"), Some(-1));
-        assert_eq!(signed_32(b"4294967296"), Some(0));
-        assert_eq!(signed_32(b"9223372036854775808"), None);
+    fn what_a_store_says_is_cut_to_32_bits() {
+        assert_eq!(loose_unsigned_32(b"4294967297"), Some(1));
+        assert_eq!(loose_signed_32(b"-1"), Some(-1));
+        assert_eq!(loose_signed_32(b"4294967296"), Some(0));
+        assert_eq!(loose_signed_32(b"9223372036854775808"), None);
     }
 
     #[test]

@@ -27,6 +27,13 @@ pub(super) enum Event<'a> {
         ttl: i64,
         size: usize,
     },
+    /// A request that is no store wrote an item all the same: a count that begins, a delete of the value alone.
+    Written {
+        key: &'a [u8],
+        mode: Mode,
+        ttl: i64,
+        size: usize,
+    },
     /// A delete was asked for.
     Deleted {
         key: &'a [u8],
@@ -66,15 +73,22 @@ impl FetchStatus {
 pub(super) struct StoreStatus(&'static str);
 
 impl StoreStatus {
+    pub(super) const STORED: StoreStatus = StoreStatus("stored");
+
     pub(super) fn of(stored: Stored) -> StoreStatus {
         StoreStatus(match stored {
-            Stored::Done { .. } => "stored",
+            Stored::Done { .. } => return StoreStatus::STORED,
             Stored::Unmet => "not_stored",
             Stored::Exists => "exists",
             Stored::NotFound => "not_found",
             Stored::TooLarge => "too_large",
             Stored::NoMemory => "no_memory",
         })
+    }
+
+    /// Whether there is an item now that has a class.
+    pub(super) fn class(self) -> u8 {
+        u8::from(!matches!(self.0, "too_large" | "no_memory"))
     }
 
     /// Its name in the log lines of `watch`.
@@ -143,7 +157,10 @@ impl Face {
                 Event::Fetched { key, .. } => self.prefixes.count(key, Counted::Miss),
                 Event::Stored { key, .. } => self.prefixes.count(key, Counted::Set),
                 Event::Deleted { key, .. } => self.prefixes.count(key, Counted::Delete),
-                Event::Sought { .. } | Event::Connected | Event::Closed(_) => {}
+                Event::Sought { .. }
+                | Event::Written { .. }
+                | Event::Connected
+                | Event::Closed(_) => {}
             }
         }
         self.watchers.tell(peer, event);

@@ -20,7 +20,7 @@ use super::observe::{Ending, Event};
 use super::settings::Protocol;
 use super::stats::dump::Dump;
 use super::text::get::Fetch;
-use super::turn::Turn;
+use super::turn::{Place, Turn};
 use super::watch::Feed;
 use super::{binary, text};
 use crate::tenancy::Tenancy;
@@ -51,6 +51,7 @@ struct Exchange {
     /// The listener's own tenant, once a request came: who logs in may become another, and be it again.
     own_tenant: Option<TenantId>,
     between: Between,
+    place: Place,
     /// Bytes of the unconsumed input in which no line's end was found.
     scanned: usize,
     /// Bytes of input that this session keeps waiting beyond [`WAITING_INPUT_MAX`].
@@ -195,6 +196,7 @@ impl Session {
             gate,
             own_tenant: None,
             between: Between::Nothing,
+            place: Place::First,
             scanned: 0,
             reserved: 0,
             ending: Ending::Normal,
@@ -209,6 +211,11 @@ impl Session {
     /// It holds memory that all connections share: a large value or a long line is on its way in.
     pub fn holds_shared_memory(&self) -> bool {
         self.exchange.reserved > 0 || matches!(self.exchange.between, Between::Gather(_))
+    }
+
+    /// It is the client's turn: nothing is being listed, and it does not watch.
+    pub fn awaits_client(&self) -> bool {
+        !matches!(self.exchange.between, Between::Watch(_) | Between::Dump(_))
     }
 
     /// Hears that the connection is closed because it was idle.
@@ -237,6 +244,7 @@ impl Session {
             face,
             peer,
             tenancy,
+            place: exchange.place,
         };
         peer.set_doing(Doing::Running);
         exchange.own_tenant.get_or_insert(tenancy.tenant());
@@ -263,6 +271,7 @@ impl Exchange {
             let rest = &input[consumed..];
             let listing = matches!(self.between, Between::Dump(_));
             if rest.is_empty() && !listing {
+                self.place = Place::First;
                 return Advance {
                     consumed,
                     next: Next::Read { wanted: 1 },
@@ -281,15 +290,24 @@ impl Exchange {
             if requests.is_multiple_of(text::ahead::LOOK) && self.awaits_lines() {
                 text::ahead::requests(turn, rest);
             }
-            match self.step(turn, rest, out) {
-                Step::Done(bytes) => consumed += bytes,
+            let place = self.place;
+            match self.step(Turn { place, ..turn }, rest, out) {
+                Step::Done(bytes) => {
+                    self.place = Place::Behind;
+                    consumed += bytes;
+                }
                 Step::More(wanted) => {
+                    self.place = Place::First;
                     return Advance {
                         consumed,
                         next: Next::Read { wanted },
                     };
                 }
                 Step::Stop(bytes, next) => {
+                    self.place = match next {
+                        Next::Read { .. } => Place::First,
+                        _ => Place::Behind,
+                    };
                     return Advance {
                         consumed: consumed + bytes,
                         next,

@@ -14,6 +14,16 @@ pub(super) struct Turn<'a> {
     pub(super) face: &'a Face,
     pub(super) peer: &'a Peer,
     pub(super) tenancy: &'a Tenancy,
+    pub(super) place: Place,
+}
+
+/// Where a request stands among those of its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Its client had all its replies, or none were due, when it came.
+    First,
+    /// It came behind another one.
+    Behind,
 }
 
 impl Turn<'_> {

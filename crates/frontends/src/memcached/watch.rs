@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use sublet_store::{Ear, Evicted};
 
 use super::connections::Peer;
-use super::observe::{Event, FetchStatus};
+use super::observe::{Event, FetchStatus, StoreStatus};
 use super::operate::{Deleted, Mode};
 use super::{map, numbers};
 use crate::tenancy::{Clock, Tenancy};
@@ -209,7 +209,7 @@ impl Watchers {
 fn kind(event: &Event<'_>) -> Option<Kinds> {
     Some(match event {
         Event::Fetched { .. } | Event::Sought { .. } => Kinds::FETCHES,
-        Event::Stored { .. } => Kinds::STORES,
+        Event::Stored { .. } | Event::Written { .. } => Kinds::STORES,
         Event::Deleted {
             deleted: Deleted::Done,
             ..
@@ -236,10 +236,14 @@ fn write_event(line: &mut Vec<u8>, peer: &Peer, event: &Event<'_>) {
             mode,
             ttl,
             size,
+        } => ("item_store", key, stored(status, mode, ttl, fd, size)),
+        Event::Written {
+            key,
+            mode,
+            ttl,
+            size,
         } => {
-            let (status, mode, ttl) = (status.name(), mode_name(mode), ttl.max(0));
-            let rest =
-                format!(" status={status} cmd={mode} ttl={ttl} clsid=1 cfd={fd} size={size}");
+            let rest = stored(StoreStatus::STORED, mode, ttl, fd, size);
             ("item_store", key, rest)
         }
         Event::Deleted {
@@ -279,6 +283,12 @@ fn fetched(status: FetchStatus, fd: i32, size: usize) -> String {
         " status={} clsid={class} cfd={fd} size={size}",
         status.name()
     )
+}
+
+fn stored(status: StoreStatus, mode: Mode, ttl: i64, fd: i32, size: usize) -> String {
+    let (class, status) = (status.class(), status.name());
+    let (mode, ttl) = (mode_name(mode), ttl.max(0));
+    format!(" status={status} cmd={mode} ttl={ttl} clsid={class} cfd={fd} size={size}")
 }
 
 fn write_connection(line: &mut Vec<u8>, name: &str, peer: &Peer, reason: &str) {

@@ -233,6 +233,41 @@ fn idle_connections_are_closed_and_counted() {
 }
 
 #[test]
+fn who_watches_is_not_idle() {
+    let started = start(&["-t", "1", "-o", "idle_timeout=1"]);
+    let mut watcher = started.connect();
+    assert_eq!(watcher.ask("watch connevents"), "OK");
+    // Of two that came later each was idle for longer than is allowed; the watcher, which came first, hears of both.
+    for _ in 0..2 {
+        assert!(started.connect().is_closed());
+    }
+    let mut ends = 0;
+    while ends < 2 {
+        let line = watcher.line();
+        assert!(!line.is_empty(), "the watcher was closed");
+        ends += u32::from(line.contains(" reason=idle_timeout "));
+    }
+}
+
+#[test]
+fn who_still_reads_its_replies_is_not_idle() {
+    let started = start(&["-t", "1", "-o", "idle_timeout=1"]);
+    let (mut reader, value) = (started.connect(), vec![b'v'; 1 << 19]);
+    reader.set("large", &value);
+    let gets = 64;
+    reader.send("get large\r\n".repeat(gets));
+    // Others come and are idle for too long while it reads nothing.
+    for _ in 0..2 {
+        assert!(started.connect().is_closed());
+    }
+    for _ in 0..gets {
+        assert_eq!(reader.line(), format!("VALUE large 0 {}", value.len()));
+        assert_eq!(reader.line().len(), value.len());
+        assert_eq!(reader.line(), "END");
+    }
+}
+
+#[test]
 fn without_a_time_out_nobody_is_closed() {
     let started = start(&[]);
     let mut idle = started.connect();

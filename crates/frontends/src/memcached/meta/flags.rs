@@ -31,8 +31,10 @@ pub(super) enum Malformed {
     BadKey,
     #[error("opaque token too long")]
     OpaqueTooLong,
-    #[error("incorrect length for M token")]
-    ModeLength,
+    #[error("invalid numeric initial value")]
+    BadInitial,
+    #[error("invalid numeric delta value")]
+    BadDelta,
     #[error("invalid mode for ms M token")]
     StoreMode,
     #[error("invalid mode for ma M token")]
@@ -102,9 +104,11 @@ impl<'a> Flags<'a> {
         }
     }
 
-    /// Says how many there were.
+    /// Says how many there were. Of several that are wrong the last one is told, but for one that is unknown or there twice:
+    /// nothing behind it is looked at.
     fn take_all(&mut self, turn: Turn<'_>, words: Words<'a>) -> Result<usize, Malformed> {
         let mut seen = 0u128;
+        let mut wrong = None;
         for flag in words {
             let bit = 1u128
                 .checked_shl(flag[0].into())
@@ -113,9 +117,18 @@ impl<'a> Flags<'a> {
                 return Err(Malformed::DuplicateFlag);
             }
             seen |= bit;
-            self.take(turn, flag[0], &flag[1..])?;
+            match self.take(turn, flag[0], &flag[1..]) {
+                Err(Malformed::UnknownFlag) => return Err(Malformed::UnknownFlag),
+                // What is said of client flags is what was said before them.
+                Err(Malformed::Format) => _ = wrong.get_or_insert(Malformed::Format),
+                Err(why) => wrong = Some(why),
+                Ok(()) => {}
+            }
         }
-        Ok(seen.count_ones() as usize)
+        match wrong {
+            Some(why) => Err(why),
+            None => Ok(seen.count_ones() as usize),
+        }
     }
 
     fn new(key: &'a [u8], words: Words<'a>) -> Result<Flags<'a>, Malformed> {
@@ -162,13 +175,11 @@ impl<'a> Flags<'a> {
             b'R' => self.recache = time()?,
             b'C' => self.compare = Some(number()?),
             b'E' => self.given_cas = Some(number()?),
-            b'F' => self.client_flags = unsigned_32(token).ok_or(Malformed::BadToken)?,
-            b'J' => self.initial = number()?,
-            b'D' => self.delta = number()?,
-            b'M' => match token {
-                &[mode] => self.mode = Some(mode),
-                _ => return Err(Malformed::ModeLength),
-            },
+            b'F' => self.client_flags = unsigned_32(token).ok_or(Malformed::Format)?,
+            b'J' => self.initial = unsigned(token).ok_or(Malformed::BadInitial)?,
+            b'D' => self.delta = unsigned(token).ok_or(Malformed::BadDelta)?,
+            // Its first letter counts. None is one that no command has.
+            b'M' => self.mode = Some(token.first().copied().unwrap_or(b' ')),
             b'b' => {
                 self.key = self.key.decoded().ok_or(Malformed::BadKey)?;
                 self.binary_key = true;
@@ -181,6 +192,16 @@ impl<'a> Flags<'a> {
     /// The flags in the order of the request.
     pub(super) fn returned(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         self.words
+    }
+
+    /// The end that `T` and `N` give an item that is made because there is none: that of the last of them.
+    pub(super) fn end_of_made(&self) -> Expiry {
+        self.returned()
+            .fold(Expiry::Never, |end, flag| match flag[0] {
+                b'T' => self.expiry.unwrap_or(end),
+                b'N' => self.vivify.unwrap_or(end),
+                _ => end,
+            })
     }
 
     /// How an item that this request stores gets its cas unique.

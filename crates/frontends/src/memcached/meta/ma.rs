@@ -1,17 +1,18 @@
 //! ma: count up or down.
 
-use sublet_types::Expiry;
-
 use super::super::numbers;
 use super::super::operate::{self, Counted, Delta, Direction, Seed};
 use super::super::session::Ran;
 use super::super::text::words::Words;
 use super::super::text::{NO_MEMORY, NOT_A_NUMBER, say};
 use super::flags::{Flags, Malformed};
-use super::{Turn, echo, echo_all, refuse, show};
+use super::{Ends, Turn, echo, echo_all, refuse, show};
 
 /// Answers ma.
 pub(in crate::memcached) fn run(turn: Turn<'_>, words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+    if words.clone().next().is_none() {
+        return refuse(out, Malformed::Format);
+    }
     let parsed = Flags::of(turn, words).map_err(generally);
     let (flags, direction) = match parsed.and_then(|flags| Ok((direction(&flags)?, flags))) {
         Ok((direction, flags)) => (flags, direction),
@@ -20,21 +21,18 @@ pub(in crate::memcached) fn run(turn: Turn<'_>, words: Words<'_>, out: &mut Vec<
     turn.counters().cmd_meta.bump();
     let counted = operate::count(turn, &delta(&flags, direction));
     let code = match counted {
-        Counted::To { .. } if flags.quiet => return Ran::Done { after: 0 },
+        Counted::To { .. } | Counted::Seeded { .. } if flags.quiet => {
+            return Ran::Done { after: 0 };
+        }
         Counted::To {
             number,
             cas,
             old_expiry,
-            expiry,
         } => {
-            return reply(turn, &flags, number, cas, [old_expiry, expiry], out);
+            return reply(turn, &flags, number, cas, Ends::of_old(old_expiry), out);
         }
-        Counted::Seeded {
-            number,
-            cas,
-            expiry,
-        } => {
-            return reply(turn, &flags, number, cas, [expiry, expiry], out);
+        Counted::Seeded { number, cas } => {
+            return reply(turn, &flags, number, cas, Ends::of_made(), out);
         }
         Counted::NotANumber => return say(out, NOT_A_NUMBER),
         Counted::NoMemory => return say(out, NO_MEMORY),
@@ -49,7 +47,7 @@ pub(in crate::memcached) fn run(turn: Turn<'_>, words: Words<'_>, out: &mut Vec<
 /// ma says less exactly what is wrong with a flag.
 fn generally(why: Malformed) -> Malformed {
     match why {
-        Malformed::Format | Malformed::TooManyFlags | Malformed::OpaqueTooLong => why,
+        Malformed::OpaqueTooLong => why,
         _ => Malformed::FlagsOfCount,
     }
 }
@@ -68,9 +66,9 @@ fn delta<'a>(flags: &Flags<'a>, direction: Direction) -> Delta<'a> {
         direction,
         by: flags.delta,
         compare: flags.compare,
-        seed: flags.vivify.map(|expiry| Seed {
+        seed: flags.vivify.map(|_| Seed {
             number: flags.initial,
-            expiry,
+            expiry: flags.end_of_made(),
         }),
         expiry: flags.expiry,
         cas: flags.new_cas(),
@@ -78,13 +76,13 @@ fn delta<'a>(flags: &Flags<'a>, direction: Direction) -> Delta<'a> {
     }
 }
 
-/// Shows the number. The end is the old one before a `T` and the new one behind it.
+/// Shows the number.
 fn reply(
     turn: Turn<'_>,
     flags: &Flags<'_>,
     number: u64,
     cas: u64,
-    ends: [Expiry; 2],
+    mut ends: Ends,
     out: &mut Vec<u8>,
 ) -> Ran {
     let mut digits = itoa::Buffer::new();
@@ -95,11 +93,10 @@ fn reply(
     } else {
         out.extend_from_slice(b"HD");
     }
-    let mut end = ends[0];
     for flag in flags.returned() {
+        ends.pass(flags, flag[0]);
         match flag[0] {
-            b'T' => end = ends[1],
-            b't' => show(out, b't', numbers::ttl(turn.tenancy.now(), end)),
+            b't' => show(out, b't', numbers::ttl(turn.tenancy.now(), ends.now)),
             b'c' => show(out, b'c', turn.kept_cas(cas)),
             _ => echo(out, flag, flags.key.bytes(), flags.binary_key),
         }

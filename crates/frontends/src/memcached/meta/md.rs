@@ -3,7 +3,8 @@
 use sublet_store::{Entry, Marks, NewCas, Refused};
 use sublet_types::Expiry;
 
-use super::super::observe::Command;
+use super::super::numbers;
+use super::super::observe::{Command, Event};
 use super::super::operate::{self, Compared, Deleted};
 use super::super::session::Ran;
 use super::super::text::words::Words;
@@ -55,6 +56,14 @@ fn alter(turn: Turn<'_>, flags: &Flags<'_>) -> Result<Deleted, Refused> {
         rewrite(entry, flags);
         Deleted::Done
     })?;
+    if altered == Deleted::Done && flags.empty {
+        turn.face.observed(turn.peer, || Event::Written {
+            key: flags.key.bytes(),
+            mode: operate::Mode::Set,
+            ttl: numbers::ttl(turn.tenancy.now(), flags.expiry.unwrap_or(Expiry::Never)),
+            size: 0,
+        });
+    }
     // What is only marked stale was not deleted.
     if altered != Deleted::Done || !flags.invalidate {
         operate::count_deleted(turn, &flags.key, altered, size, Command::MetaDelete);

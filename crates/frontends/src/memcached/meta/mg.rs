@@ -7,7 +7,7 @@ use super::super::session::Ran;
 use super::super::text::words::Words;
 use super::super::{numbers, operate};
 use super::flags::Flags;
-use super::{Turn, echo, echo_all, refuse, show};
+use super::{Ends, Turn, echo, echo_all, refuse, show};
 
 /// Answers mg.
 pub(in crate::memcached) fn run(turn: Turn<'_>, words: Words<'_>, out: &mut Vec<u8>) -> Ran {
@@ -31,6 +31,16 @@ pub(in crate::memcached) fn run(turn: Turn<'_>, words: Words<'_>, out: &mut Vec<
     Ran::Done { after: 0 }
 }
 
+/// Whether the value is wanted, and not known to who asks: `C` is its cas unique.
+fn shows_value(turn: Turn<'_>, flags: &Flags<'_>, cas: impl FnOnce() -> u64) -> bool {
+    let is_known = || {
+        flags
+            .compare
+            .is_some_and(|known| known == turn.kept_cas(cas()))
+    };
+    flags.value && !is_known()
+}
+
 /// Whether the request may change the item.
 fn changes(flags: &Flags<'_>) -> bool {
     flags.expiry.is_some() || flags.vivify.is_some() || flags.recache.is_some()
@@ -39,9 +49,20 @@ fn changes(flags: &Flags<'_>) -> bool {
 /// What is shown of an item besides what the store keeps.
 #[derive(Clone, Copy, Debug)]
 struct Shown {
-    expiry: Expiry,
+    ends: Ends,
     marks: Marks,
     won: bool,
+}
+
+impl Shown {
+    /// What was kept of an item, and whether its reader is the one to refresh it.
+    fn of(item: &Item<'_>, won: bool) -> Shown {
+        Shown {
+            ends: Ends::of_old(item.expiry()),
+            marks: item.marks(),
+            won,
+        }
+    }
 }
 
 /// Reads without a change, unless the item is stale and this reader is the first to hear of it.
@@ -52,9 +73,9 @@ fn read(turn: Turn<'_>, flags: &Flags<'_>, out: &mut Vec<u8>) -> bool {
     };
     let mark = out.len();
     let won = operate::read(turn, &flags.key, reading, |item| {
-        let (expiry, marks) = (item.expiry(), item.marks());
+        let marks = item.marks();
         let won = marks.stale && !marks.token_sent;
-        render(turn, flags, item, Shown { expiry, marks, won }, out);
+        render(turn, flags, item, Shown::of(item, won), out);
         won
     });
     if won != Some(true) || take_token(turn, flags) {
@@ -63,9 +84,7 @@ fn read(turn: Turn<'_>, flags: &Flags<'_>, out: &mut Vec<u8>) -> bool {
     // Another reader was quicker: show what is there now. It was counted already.
     out.truncate(mark);
     let shown = turn.tenancy.read(flags.key.bytes(), Reading::Peek, |item| {
-        let (expiry, marks) = (item.expiry(), item.marks());
-        let won = false;
-        render(turn, flags, item, Shown { expiry, marks, won }, out);
+        render(turn, flags, item, Shown::of(item, false), out);
     });
     matches!(shown, Lookup::Hit(()))
 }
@@ -90,9 +109,9 @@ fn update(turn: Turn<'_>, flags: &Flags<'_>, out: &mut Vec<u8>) -> bool {
         out.truncate(mark);
         made = false;
         match flags.vivify {
-            Some(expiry) if entry.current().is_none() => {
+            Some(_) if entry.current().is_none() => {
                 made = true;
-                Ok(vivify(turn, flags, expiry, entry, out))
+                Ok(vivify(turn, flags, entry, out))
             }
             _ => refresh(turn, flags, entry, out),
         }
@@ -122,10 +141,8 @@ fn refresh(
     };
     let size = item.value().len();
     let (marks, expiry) = (item.marks(), item.expiry());
-    let ends_soon = |limit: Expiry| ends(flags.expiry.unwrap_or(expiry)) < ends(limit);
-    let fades = expiry != Expiry::Never && flags.recache.is_some_and(ends_soon);
-    let won = !marks.token_sent && (marks.stale || fades);
-    render(turn, flags, item, Shown { expiry, marks, won }, out);
+    let won = !marks.token_sent && (marks.stale || fades(flags, expiry));
+    render(turn, flags, item, Shown::of(item, won), out);
     if !flags.no_use {
         entry.note_use();
     }
@@ -138,6 +155,16 @@ fn refresh(
     Ok(size)
 }
 
+/// Whether the item is to be refreshed: `R` looks at the end that the item has when its turn comes.
+fn fades(flags: &Flags<'_>, expiry: Expiry) -> bool {
+    let mut end = Ends::of_old(expiry);
+    flags.recache.is_some_and(|limit| {
+        let before = flags.returned().take_while(|flag| flag[0] != b'R');
+        before.for_each(|flag| end.pass(flags, flag[0]));
+        end.now != Expiry::Never && ends(end.now) < ends(limit)
+    })
+}
+
 /// A number that grows with the end.
 fn ends(expiry: Expiry) -> u64 {
     match expiry {
@@ -147,84 +174,61 @@ fn ends(expiry: Expiry) -> u64 {
 }
 
 /// Makes an empty item, which this reader is to fill; its value has no length.
-fn vivify(
-    turn: Turn<'_>,
-    flags: &Flags<'_>,
-    expiry: Expiry,
-    entry: &mut Entry<'_>,
-    out: &mut Vec<u8>,
-) -> usize {
+fn vivify(turn: Turn<'_>, flags: &Flags<'_>, entry: &mut Entry<'_>, out: &mut Vec<u8>) -> usize {
     let (token_sent, binary_key) = (true, flags.binary_key);
     let marks = Marks {
         token_sent,
         binary_key,
         ..Marks::default()
     };
-    let expiry = flags.expiry.unwrap_or(expiry);
     let new = NewItem {
         flags: 0,
-        expiry,
+        expiry: flags.end_of_made(),
         marks,
         cas: flags.new_cas(),
         value: &[],
     };
     let cas = entry.store(&new);
-    let made = Made {
-        turn,
-        flags,
-        expiry,
-        cas,
-    };
-    made.render(out);
+    render_made(turn, flags, cas, out);
     0
 }
 
-/// An item that was made for its reader, and is shown to it.
-struct Made<'a> {
-    turn: Turn<'a>,
-    flags: &'a Flags<'a>,
-    expiry: Expiry,
-    cas: u64,
-}
-
-impl Made<'_> {
-    fn render(&self, out: &mut Vec<u8>) {
-        let flags = self.flags;
-        out.extend_from_slice(if flags.value { b"VA 0" } else { b"HD" });
-        for flag in flags.returned() {
-            match flag[0] {
-                b's' | b'f' | b'h' | b'l' => show(out, flag[0], 0),
-                b't' => show(
-                    out,
-                    b't',
-                    numbers::ttl(self.turn.tenancy.now(), self.expiry),
-                ),
-                b'c' => show(out, b'c', self.turn.kept_cas(self.cas)),
-                _ => echo(out, flag, flags.key.bytes(), flags.binary_key),
-            }
+/// Shows an item that was made for its reader.
+fn render_made(turn: Turn<'_>, flags: &Flags<'_>, cas: u64, out: &mut Vec<u8>) {
+    let value = shows_value(turn, flags, || cas);
+    out.extend_from_slice(if value { b"VA 0" } else { b"HD" });
+    let mut ends = Ends::of_made();
+    for flag in flags.returned() {
+        ends.pass(flags, flag[0]);
+        match flag[0] {
+            b's' | b'f' | b'h' | b'l' => show(out, flag[0], 0),
+            b't' => show(out, b't', numbers::ttl(turn.tenancy.now(), ends.now)),
+            b'c' => show(out, b'c', turn.kept_cas(cas)),
+            _ => echo(out, flag, flags.key.bytes(), flags.binary_key),
         }
-        out.extend_from_slice(b" W\r\n");
-        if flags.value {
-            out.extend_from_slice(b"\r\n");
-        }
+    }
+    out.extend_from_slice(b" W\r\n");
+    if value {
+        out.extend_from_slice(b"\r\n");
     }
 }
 
-/// Shows an item. The end is the old one before a `T` and the new one behind it.
+/// Shows an item.
 fn render(turn: Turn<'_>, flags: &Flags<'_>, item: &Item<'_>, mut shown: Shown, out: &mut Vec<u8>) {
     let (key, value) = (item.key(), item.value());
     let now = turn.tenancy.now();
-    if flags.value {
+    let wanted = shows_value(turn, flags, || item.cas());
+    if wanted {
         out.extend_from_slice(b"VA ");
         numbers::write(out, value.len());
     } else {
         out.extend_from_slice(b"HD");
     }
     for flag in flags.returned() {
+        shown.ends.pass(flags, flag[0]);
         match flag[0] {
-            b'T' => shown.expiry = flags.expiry.unwrap_or(shown.expiry),
             b's' => show(out, b's', value.len()),
-            b't' => show(out, b't', numbers::ttl(now, shown.expiry)),
+            b't' => show(out, b't', numbers::ttl(now, shown.ends.now)),
             b'c' => show(out, b'c', turn.cas_of(item)),
             b'f' => show(out, b'f', item.flags()),
             b'l' => show(out, b'l', now.0.saturating_sub(item.last_access().0)),
@@ -233,7 +237,7 @@ fn render(turn: Turn<'_>, flags: &Flags<'_>, item: &Item<'_>, mut shown: Shown, 
         }
     }
     finish(out, shown);
-    if flags.value {
+    if wanted {
         value.copy_to(out);
         out.extend_from_slice(b"\r\n");
     }

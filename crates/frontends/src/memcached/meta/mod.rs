@@ -13,6 +13,45 @@ use super::session::Ran;
 use super::text::say;
 use super::turn::Turn;
 use flags::{Flags, Malformed};
+use sublet_types::Expiry;
+
+/// The end of an item while the flags of a request act on it, one behind the other.
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    now: Expiry,
+    made: Made,
+}
+
+/// Whether a request made the item that it shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Made {
+    Now,
+    Before,
+}
+
+impl Ends {
+    /// Of an item that was there.
+    fn of_old(end: Expiry) -> Ends {
+        let made = Made::Before;
+        Ends { now: end, made }
+    }
+
+    /// Of an item that the request made.
+    fn of_made() -> Ends {
+        let (now, made) = (Expiry::Never, Made::Now);
+        Ends { now, made }
+    }
+
+    /// A flag's turn has come.
+    fn pass(&mut self, flags: &Flags<'_>, flag: u8) {
+        let end = match (flag, self.made) {
+            (b'T', _) => flags.expiry,
+            (b'N', Made::Now) => flags.vivify,
+            _ => None,
+        };
+        self.now = end.unwrap_or(self.now);
+    }
+}
 
 /// Replies with what was wrong with a request.
 fn refuse(out: &mut Vec<u8>, why: Malformed) -> Ran {

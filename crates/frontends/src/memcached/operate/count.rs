@@ -5,8 +5,9 @@ use sublet_types::Expiry;
 
 use super::super::map::Key;
 use super::super::numbers;
+use super::super::observe::Event;
 use super::super::turn::Turn;
-use super::{Compared, compare};
+use super::{Compared, Mode, compare};
 
 /// Which way a number goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,15 +45,11 @@ pub(in crate::memcached) enum Counted {
     To {
         number: u64,
         cas: u64,
+        /// The item's end until now.
         old_expiry: Expiry,
-        expiry: Expiry,
     },
     /// Begun with its seed.
-    Seeded {
-        number: u64,
-        cas: u64,
-        expiry: Expiry,
-    },
+    Seeded { number: u64, cas: u64 },
     /// No item.
     Missing,
     /// The cas unique was out of date.
@@ -81,10 +78,25 @@ pub(in crate::memcached) fn count(turn: Turn<'_>, delta: &Delta<'_>) -> Counted 
     match counted {
         Counted::To { .. } => hits.bump(),
         Counted::Missing => misses.bump(),
-        Counted::Seeded { .. } => counters.total_items.bump(),
+        Counted::Seeded { .. } => {
+            counters.total_items.bump();
+            note_begun(turn, delta);
+        }
         _ => {}
     }
     counted
+}
+
+fn note_begun(turn: Turn<'_>, delta: &Delta<'_>) {
+    let Some(Seed { number, expiry }) = delta.seed else {
+        return;
+    };
+    turn.face.observed(turn.peer, || Event::Written {
+        key: delta.key.bytes(),
+        mode: Mode::Add,
+        ttl: numbers::ttl(turn.tenancy.now(), expiry),
+        size: itoa::Buffer::new().format(number).len(),
+    });
 }
 
 fn step(entry: &mut Entry<'_>, delta: &Delta<'_>, cas_kept: bool) -> Counted {
@@ -117,7 +129,6 @@ fn step(entry: &mut Entry<'_>, delta: &Delta<'_>, cas_kept: bool) -> Counted {
         number,
         cas,
         old_expiry,
-        expiry,
     }
 }
 
@@ -125,7 +136,6 @@ fn seed(entry: &mut Entry<'_>, delta: &Delta<'_>) -> Counted {
     let Some(Seed { number, expiry }) = delta.seed else {
         return Counted::Missing;
     };
-    let expiry = delta.expiry.unwrap_or(expiry);
     let marks = Marks {
         binary_key: delta.binary_key,
         ..Marks::default()
@@ -139,11 +149,7 @@ fn seed(entry: &mut Entry<'_>, delta: &Delta<'_>) -> Counted {
         cas: delta.cas,
         value,
     });
-    Counted::Seeded {
-        number,
-        cas,
-        expiry,
-    }
+    Counted::Seeded { number, cas }
 }
 
 fn number(value: &Value<'_>) -> Option<u64> {
@@ -151,7 +157,7 @@ fn number(value: &Value<'_>) -> Option<u64> {
         return None;
     }
     match value {
-        Value::Whole(text) => numbers::unsigned(text),
-        Value::Chunks(pieces) => numbers::unsigned(&pieces.concat()),
+        Value::Whole(text) => numbers::loose_unsigned(text),
+        Value::Chunks(pieces) => numbers::loose_unsigned(&pieces.concat()),
     }
 }

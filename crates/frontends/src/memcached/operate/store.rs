@@ -43,6 +43,16 @@ pub(in crate::memcached) struct Store<'a> {
     pub(in crate::memcached) binary_key: bool,
 }
 
+impl Store<'_> {
+    /// When an item that this makes ceases to be.
+    fn expiry_of_new(&self) -> Expiry {
+        match self.mode {
+            Mode::Append | Mode::Prepend => self.vivify.unwrap_or(self.expiry),
+            _ => self.expiry,
+        }
+    }
+}
+
 /// What becomes of a store whose cas unique is older than the item's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::memcached) enum Older {
@@ -86,19 +96,26 @@ pub(in crate::memcached) fn store(turn: Turn<'_>, new: &Store<'_>, value: &[u8])
     let stored = match decided {
         Ok(stored) => stored,
         Err(_) if matches!(new.mode, Mode::Append | Mode::Prepend) => Stored::Unmet,
-        Err(Refused::TooLarge) => refuse(turn, new, Stored::TooLarge),
-        Err(Refused::NoMemory) => refuse(turn, new, Stored::NoMemory),
+        Err(Refused::TooLarge) => return refuse(turn, new, Stored::TooLarge),
+        Err(Refused::NoMemory) => return refuse(turn, new, Stored::NoMemory),
     };
     count_stored(turn, new, stored, value.len());
     stored
 }
 
-/// Counts a store that was refused for its size or for want of memory, and removes the old item, which is out of date now.
+/// Counts and tells of a store that was refused for its size or for want of memory, and removes the old item, which is out of date now.
 pub(in crate::memcached) fn refuse(turn: Turn<'_>, new: &Store<'_>, why: Stored) -> Stored {
     match why {
         Stored::TooLarge => turn.counters().store_too_large.bump(),
         _ => turn.counters().store_no_memory.bump(),
     }
+    turn.face.observed(turn.peer, || Event::Stored {
+        key: new.key.bytes(),
+        status: StoreStatus::of(why),
+        mode: new.mode,
+        ttl: 0,
+        size: 0,
+    });
     if new.mode == Mode::Set {
         remove(turn, &new.key);
     }
@@ -120,7 +137,7 @@ fn count_stored(turn: Turn<'_>, new: &Store<'_>, stored: Stored, len: usize) {
         key: new.key.bytes(),
         status: StoreStatus::of(stored),
         mode: new.mode,
-        ttl: numbers::ttl(turn.tenancy.now(), new.expiry),
+        ttl: numbers::ttl(turn.tenancy.now(), new.expiry_of_new()),
         size: len,
     });
 }
@@ -128,10 +145,12 @@ fn count_stored(turn: Turn<'_>, new: &Store<'_>, stored: Stored, len: usize) {
 fn decide(turn: Turn<'_>, entry: &mut Entry<'_>, new: &Store<'_>, value: &[u8]) -> Stored {
     let cas_kept = turn.face.settings.cas;
     let Some(item) = entry.current() else {
-        return match (new.mode, new.vivify) {
-            (Mode::Set | Mode::Add, _) => put(entry, new, new.expiry, value),
-            (Mode::Append | Mode::Prepend, Some(expiry)) => put(entry, new, expiry, value),
-            (Mode::Cas, _) => Stored::NotFound,
+        return match new.mode {
+            Mode::Set | Mode::Add => put(entry, new, new.expiry, value),
+            Mode::Append | Mode::Prepend if new.vivify.is_some() => {
+                put(entry, new, new.expiry_of_new(), value)
+            }
+            Mode::Cas => Stored::NotFound,
             _ => Stored::Unmet,
         };
     };

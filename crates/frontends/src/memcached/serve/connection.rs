@@ -142,16 +142,29 @@ impl Connection {
         self.inbox.is_empty() && self.outbox.is_empty()
     }
 
+    /// Nothing is on its way to its client, nor will be until that says something.
+    fn awaits_client(&self) -> bool {
+        self.outbox.is_empty() && self.session.awaits_client()
+    }
+
     /// It holds memory that all connections share, for what is still coming.
     pub(super) fn holds_shared_memory(&self) -> bool {
         self.session.holds_shared_memory()
+    }
+
+    /// It stays now, and may have to leave later: it turns idle, or memory becomes short while it holds some.
+    pub(super) fn may_have_to_leave(&self) -> bool {
+        self.holds_shared_memory() || self.face().settings.idle_timeout.is_some()
     }
 
     /// When it is to be closed if nothing comes until then; `None` while it may stay.
     pub(super) fn leaves_at(&self) -> Option<Instant> {
         let stalls = self.holds_shared_memory() && self.face().memory.is_short();
         let waits = [
-            self.face().settings.idle_timeout,
+            self.face()
+                .settings
+                .idle_timeout
+                .filter(|_| self.awaits_client()),
             stalls.then_some(STALL_MAX),
         ];
         let wait = waits.into_iter().flatten().min()?;

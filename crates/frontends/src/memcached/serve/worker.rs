@@ -362,9 +362,8 @@ impl Worker {
         let mut next = None;
         let mut idle = Vec::new();
         for (key, connection) in &self.connections {
-            // Memory may become short while it holds some.
             let look_again = connection
-                .holds_shared_memory()
+                .may_have_to_leave()
                 .then_some(self.now + SWEEP_MIN);
             let Some(due) = connection.leaves_at().or(look_again) else {
                 continue;

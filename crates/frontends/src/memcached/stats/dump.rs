@@ -121,7 +121,7 @@ fn figures(turn: Turn<'_>, item: &Item<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"key=");
     map::write_uri(out, item.key());
     let line =
-        format!(" exp={exp} la={la} cas={cas} fetch={fetch} cls=1 size={size} flags={flags}\n");
+        format!(" exp={exp} la={la} cas={cas} fetch={fetch} cls=1 size={size} flags={flags} \n");
     out.extend_from_slice(line.as_bytes());
 }
 

@@ -7,16 +7,16 @@ use sublet_types::Bytes;
 use super::super::face::{LimitRefused, VERSION};
 use super::super::numbers;
 use super::super::session::{Next, Ran};
+use super::super::turn::Place;
 use super::super::watch::Kinds;
 use super::words::Words;
-use super::{BAD_FORMAT, ERROR, OK, Turn, answer, say};
+use super::{BAD_FORMAT, ERROR, OK, Turn, say};
 
 /// Answers flush_all, at once or after a delay.
 pub(super) fn flush_all(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
     turn.counters().cmd_flush.bump();
-    let silent = words;
     if !turn.face.settings.flush {
-        return answer(out, &silent, b"CLIENT_ERROR flush_all not allowed\r\n");
+        return say(out, b"CLIENT_ERROR flush_all not allowed\r\n");
     }
     let delay = match words.next() {
         None | Some(b"noreply") => 0,
@@ -26,7 +26,7 @@ pub(super) fn flush_all(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>)
         },
     };
     turn.face.flush(turn.tenancy, delay.into());
-    answer(out, &silent, OK)
+    say(out, OK)
 }
 
 /// Answers version.
@@ -38,12 +38,11 @@ pub(super) fn version(out: &mut Vec<u8>) -> Ran {
 
 /// Answers verbosity.
 pub(super) fn verbosity(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
-    let whole = words;
     match words.next().and_then(numbers::unsigned_32) {
-        None => answer(out, &whole, BAD_FORMAT),
+        None => say(out, BAD_FORMAT),
         Some(level) => {
             turn.face.set_verbosity(level);
-            answer(out, &words, OK)
+            say(out, OK)
         }
     }
 }
@@ -56,10 +55,7 @@ const MEMLIMIT_MAX: u32 = 1_000_000_000;
 
 /// Answers cache_memlimit.
 pub(super) fn cache_memlimit(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
-    let Some(word) = words.next() else {
-        return say(out, BAD_FORMAT);
-    };
-    let reply: &[u8] = match numbers::unsigned_32(word) {
+    let reply: &[u8] = match words.next().and_then(numbers::unsigned_32) {
         None => return say(out, ERROR),
         Some(0..MEMLIMIT_MIN) => b"MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n",
         Some(mib) if mib > MEMLIMIT_MAX => {
@@ -78,7 +74,7 @@ pub(super) fn cache_memlimit(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec
             }
         }
     };
-    answer(out, &words, reply)
+    say(out, reply)
 }
 
 /// Answers shutdown.
@@ -118,7 +114,7 @@ pub(super) fn watch(turn: Turn<'_>, words: Words<'_>, out: &mut Vec<u8>) -> Ran 
     if !turn.face.settings.watch {
         return say(out, b"CLIENT_ERROR watch commands not allowed\r\n");
     }
-    if !out.is_empty() {
+    if turn.place == Place::Behind {
         return say(
             out,
             b"ERROR cannot pipeline other commands before watch\r\n",

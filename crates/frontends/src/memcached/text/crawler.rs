@@ -4,6 +4,7 @@
 use super::super::numbers::{fraction, signed_32, unsigned_32};
 use super::super::session::Ran;
 use super::super::stats::dump::{Dump, Form};
+use super::super::turn::Place;
 use super::words::Words;
 use super::{BAD_FORMAT, ERROR, OK, Turn, say};
 
@@ -17,14 +18,13 @@ pub(super) fn slabs(mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
     match words.next() {
         Some(b"reassign") => say(out, reassign(words)),
         Some(b"automove") => say(out, automove(words)),
-        None => say(out, BAD_FORMAT),
-        Some(_) => say(out, ERROR),
+        _ => say(out, ERROR),
     }
 }
 
 fn reassign(mut words: Words<'_>) -> &'static [u8] {
-    let (Some(from), Some(to)) = (words.next(), words.next()) else {
-        return BAD_FORMAT;
+    let (Some(from), Some(to), None) = (words.next(), words.next(), words.next()) else {
+        return ERROR;
     };
     match (signed_32(from), signed_32(to)) {
         (None, _) | (_, None) => BAD_FORMAT,
@@ -36,15 +36,22 @@ fn reassign(mut words: Words<'_>) -> &'static [u8] {
     }
 }
 
+/// Windows of the mover of slabs.
+const WINDOWS: std::ops::RangeInclusive<u32> = 3..=1800;
+
 fn automove(mut words: Words<'_>) -> &'static [u8] {
     let Some(what) = words.next() else {
-        return BAD_FORMAT;
+        return ERROR;
     };
     let value = words.next();
     match (what, value) {
         (b"ratio" | b"freeratio", Some(value)) if fraction(value).is_some() => OK,
         (b"ratio" | b"freeratio", _) => ERROR,
-        (b"window", Some(value)) if unsigned_32(value).is_some() => OK,
+        (b"window", Some(value)) => match unsigned_32(value) {
+            None => BAD_FORMAT,
+            Some(window) if WINDOWS.contains(&window) => OK,
+            Some(_) => b"CLIENT_ERROR automove window too low or too high\r\n",
+        },
         _ => match unsigned_32(what) {
             None => BAD_FORMAT,
             Some(0..=2) => OK,
@@ -59,7 +66,7 @@ const HOT_AND_WARM_MAX: u64 = 80;
 /// Answers lru.
 pub(super) fn lru(mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
     let Some(what) = words.next() else {
-        return say(out, BAD_FORMAT);
+        return say(out, ERROR);
     };
     match (what, words.next()) {
         (b"tune", Some(hot)) => say(out, tune(hot, words)),
@@ -92,8 +99,11 @@ const SLEEP_MAX: u32 = 1_000_000;
 
 /// Answers lru_crawler.
 pub(super) fn lru_crawler(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
-    let what = words.next();
-    match (what, words.next()) {
+    let (what, on_what) = (words.next(), words.next());
+    if words.next().is_some() {
+        return say(out, ERROR);
+    }
+    match (what, on_what) {
         (Some(b"enable"), None) => set_crawler(turn, Crawler::On, out),
         (Some(b"disable"), None) => set_crawler(turn, Crawler::Off, out),
         (Some(b"crawl" | b"metadump" | b"mgdump"), Some(_))
@@ -117,9 +127,6 @@ pub(super) fn lru_crawler(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8
             Some(_) => say(out, b"CLIENT_ERROR sleep must be one second or less\r\n"),
             None => say(out, BAD_FORMAT),
         },
-        (None, _) | (Some(b"crawl" | b"metadump" | b"mgdump" | b"tocrawl" | b"sleep"), None) => {
-            say(out, BAD_FORMAT)
-        }
         _ => say(out, ERROR),
     }
 }
@@ -147,18 +154,18 @@ fn metadump(turn: Turn<'_>, which: &[u8], out: &mut Vec<u8>) -> Ran {
     if !turn.face.settings.dump {
         return say(out, b"ERROR metadump not allowed\r\n");
     }
-    dump(Form::Metadump, which, out)
+    dump(turn, Form::Metadump, which, out)
 }
 
 fn mgdump(turn: Turn<'_>, which: &[u8], out: &mut Vec<u8>) -> Ran {
     if !turn.face.settings.dump {
         return say(out, b"ERROR key dump not allowed\r\n");
     }
-    dump(Form::Mgdump, which, out)
+    dump(turn, Form::Mgdump, which, out)
 }
 
-fn dump(form: Form, which: &[u8], out: &mut Vec<u8>) -> Ran {
-    if !out.is_empty() {
+fn dump(turn: Turn<'_>, form: Form, which: &[u8], out: &mut Vec<u8>) -> Ran {
+    if turn.place == Place::Behind {
         return say(
             out,
             match form {
@@ -170,5 +177,6 @@ fn dump(form: Form, which: &[u8], out: &mut Vec<u8>) -> Ran {
     if which != b"hash" && !names_classes(which) {
         return say(out, BAD_CLASS);
     }
+    out.extend_from_slice(OK);
     Ran::dump(Dump::new(form))
 }

@@ -56,55 +56,80 @@ pub(super) fn run(
     if command.len() < COMMAND_MIN {
         return say(out, BAD_FORMAT);
     }
-    match command {
-        b"get" => get::begin(turn, Shows::Value, words, line, out),
-        b"gets" => get::begin(turn, Shows::ValueAndCas, words, line, out),
+    let mark = out.len();
+    let ran = match command {
+        b"get" => return get::begin(turn, Shows::Value, words, line, out),
+        b"gets" => return get::begin(turn, Shows::ValueAndCas, words, line, out),
+        b"mg" => return meta::mg::run(turn, words, out),
+        b"ms" => return meta::ms::run(turn, words, after, out),
         b"set" => store::run(turn, Mode::Set, words, after, out),
-        b"mg" => meta::mg::run(turn, words, out),
-        b"ms" => meta::ms::run(turn, words, after, out),
-        _ => seldom(turn, command, words, line, after, out),
+        _ => match told(turn, command, words, line, out) {
+            Some(ran) => return ran,
+            None => changing(turn, command, words, line, after, out),
+        },
+    };
+    let Some(ran) = ran else {
+        return say(out, BAD_FORMAT);
+    };
+    if Words::of(line).ask_silence() {
+        out.truncate(mark);
     }
+    ran
 }
 
-fn seldom(
+/// Commands that have no `noreply`: what they say is always told. Nothing for the others.
+fn told(
+    turn: Turn<'_>,
+    command: &[u8],
+    words: Words<'_>,
+    line: &[u8],
+    out: &mut Vec<u8>,
+) -> Option<Ran> {
+    Some(match command {
+        b"md" => meta::md::run(turn, words, out),
+        b"ma" => meta::ma::run(turn, words, out),
+        b"mn" => say(out, b"MN\r\n"),
+        b"me" => meta::me::run(turn, words, out),
+        b"gat" => get::begin_touching(turn, Shows::Value, words, line, out),
+        b"gats" => get::begin_touching(turn, Shows::ValueAndCas, words, line, out),
+        b"stats" => stats::run(turn, words, out),
+        b"version" => admin::version(out),
+        b"watch" => admin::watch(turn, words, out),
+        b"quit" => Ran::Stop(Next::Close),
+        _ => return None,
+    })
+}
+
+/// Commands that say nothing, whatever it would be, where `noreply` is the last word of their line. Nothing where the line
+/// is not enough to know what it asks: that is told in any case.
+fn changing(
     turn: Turn<'_>,
     command: &[u8],
     words: Words<'_>,
     line: &[u8],
     after: After<'_>,
     out: &mut Vec<u8>,
-) -> Ran {
-    match command {
-        b"md" => meta::md::run(turn, words, out),
-        b"ma" => meta::ma::run(turn, words, out),
-        b"mn" => say(out, b"MN\r\n"),
-        b"me" => meta::me::run(turn, words, out),
-        b"add" => store::run(turn, Mode::Add, words, after, out),
-        b"replace" => store::run(turn, Mode::Replace, words, after, out),
-        b"append" => store::run(turn, Mode::Append, words, after, out),
-        b"prepend" => store::run(turn, Mode::Prepend, words, after, out),
-        b"cas" => store::run(turn, Mode::Cas, words, after, out),
-        b"gat" => get::begin_touching(turn, Shows::Value, words, line, out),
-        b"gats" => get::begin_touching(turn, Shows::ValueAndCas, words, line, out),
-        b"delete" => change::delete(turn, words, out),
-        b"incr" => change::count(turn, Direction::Up, words, out),
-        b"decr" => change::count(turn, Direction::Down, words, out),
-        b"bget" => get::begin(turn, Shows::Value, words, line, out),
-        b"touch" => change::touch(turn, words, out),
-        b"stats" => stats::run(turn, words, out),
+) -> Option<Ran> {
+    Some(match command {
+        b"add" => return store::run(turn, Mode::Add, words, after, out),
+        b"replace" => return store::run(turn, Mode::Replace, words, after, out),
+        b"append" => return store::run(turn, Mode::Append, words, after, out),
+        b"prepend" => return store::run(turn, Mode::Prepend, words, after, out),
+        b"cas" => return store::run(turn, Mode::Cas, words, after, out),
+        b"delete" => return change::delete(turn, words, out),
+        b"incr" => return change::count(turn, Direction::Up, words, out),
+        b"decr" => return change::count(turn, Direction::Down, words, out),
+        b"touch" => return change::touch(turn, words, out),
         b"flush_all" => admin::flush_all(turn, words, out),
-        b"version" => admin::version(out),
         b"verbosity" => admin::verbosity(turn, words, out),
-        b"quit" => Ran::Stop(Next::Close),
         b"cache_memlimit" => admin::cache_memlimit(turn, words, out),
         b"shutdown" => admin::shutdown(turn, words, out),
         b"refresh_certs" => admin::refresh_certs(turn, out),
-        b"watch" => admin::watch(turn, words, out),
         b"slabs" => crawler::slabs(words, out),
         b"lru" => crawler::lru(words, out),
         b"lru_crawler" => crawler::lru_crawler(turn, words, out),
         _ => unknown(line, out),
-    }
+    })
 }
 
 /// A command that nobody knows. A browser or a scanner that speaks HTTP is hung up on.
@@ -118,14 +143,6 @@ fn unknown(line: &[u8], out: &mut Vec<u8>) -> Ran {
 /// Replies with a line; the request is done.
 pub(super) fn say(out: &mut Vec<u8>, line: &[u8]) -> Ran {
     out.extend_from_slice(line);
-    Ran::Done { after: 0 }
-}
-
-/// Replies with a line, unless the client asked for silence.
-fn answer(out: &mut Vec<u8>, words: &Words<'_>, line: &[u8]) -> Ran {
-    if !words.ask_silence() {
-        out.extend_from_slice(line);
-    }
     Ran::Done { after: 0 }
 }
 

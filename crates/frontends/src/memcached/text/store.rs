@@ -7,9 +7,7 @@ use super::super::operate::{Mode, Older, Store, Stored};
 use super::super::session::{After, Ran};
 use super::super::{numbers, operate};
 use super::words::Words;
-use super::{
-    BAD_BLOCK, BAD_FORMAT, Block, NO_MEMORY, TOO_LARGE, Turn, answer, block, block_len, say,
-};
+use super::{BAD_BLOCK, BAD_FORMAT, Block, NO_MEMORY, TOO_LARGE, Turn, block, block_len, say};
 
 /// The longest value that a line may announce.
 pub(in crate::memcached) const VALUE_MAX: usize = i32::MAX as usize - 2;
@@ -21,26 +19,24 @@ struct Line<'a> {
     len: usize,
 }
 
-/// Answers a storage command.
+/// Answers a storage command; nothing where the length of its block is not known.
 pub(super) fn run(
     turn: Turn<'_>,
     mode: Mode,
     words: Words<'_>,
     after: After<'_>,
     out: &mut Vec<u8>,
-) -> Ran {
-    let Some(line) = parse(turn, mode, words) else {
-        return say(out, BAD_FORMAT);
-    };
+) -> Option<Ran> {
+    let line = parse(turn, mode, words)?;
     let body = block_len(line.len);
     let Some(store) = line.store else {
         say(out, BAD_FORMAT);
-        return Ran::Swallow { body };
+        return Some(Ran::Swallow { body });
     };
     let refused = |why, line: &[u8], out: &mut Vec<u8>| {
         operate::refuse(turn, &store, why);
-        answer(out, &words, line);
-        Ran::Swallow { body }
+        say(out, line);
+        Some(Ran::Swallow { body })
     };
     if turn.too_large(store.key.bytes().len(), store.flags, line.len) {
         return refused(Stored::TooLarge, TOO_LARGE, out);
@@ -49,12 +45,12 @@ pub(super) fn run(
         return refused(Stored::NoMemory, NO_MEMORY, out);
     };
     let reply = match block(after, line.len) {
-        Block::Awaited => return Ran::Awaits { body },
+        Block::Awaited => return Some(Ran::Awaits { body }),
         Block::Bad => BAD_BLOCK,
         Block::Value(value) => reply(operate::store(turn, &store, value)),
     };
-    answer(out, &words, reply);
-    Ran::Done { after: body }
+    say(out, reply);
+    Some(Ran::Done { after: body })
 }
 
 fn reply(stored: Stored) -> &'static [u8] {
@@ -72,20 +68,16 @@ fn reply(stored: Stored) -> &'static [u8] {
 fn parse<'a>(turn: Turn<'_>, mode: Mode, mut words: Words<'a>) -> Option<Line<'a>> {
     let (key, flags, exptime) = (words.next()?, words.next()?, words.next()?);
     let len = usize::try_from(numbers::signed_32(words.next()?)?).ok()?;
-    let unique = match mode {
-        Mode::Cas => Some(words.next()?),
-        _ => None,
-    };
-    let store = || {
-        let compare = match unique {
-            Some(unique) => Some(numbers::unsigned(unique)?),
-            None => None,
+    let mut store = || {
+        let compare = match mode {
+            Mode::Cas => Some(numbers::unsigned(words.next()?)?),
+            _ => None,
         };
         Some(Store {
             key: Key::new(key)?,
             mode,
-            flags: numbers::unsigned_32(flags)?,
-            expiry: turn.expiry(numbers::signed_32(exptime)?.into()),
+            flags: numbers::loose_unsigned_32(flags)?,
+            expiry: turn.expiry(numbers::loose_signed_32(exptime)?.into()),
             compare,
             older: Older::Fails,
             vivify: None,
