@@ -3,8 +3,12 @@
 /// Bytes of a descriptor.
 pub const DESCRIPTOR_BYTES: u64 = 16;
 
-/// The most descriptors of one chain, those of its indirect table included.
-pub const DESCRIPTORS_MAX: usize = 256;
+/// The most descriptors of a request that is carried out, those of its indirect table included. QEMU has the same bound,
+/// and drivers that ignore `seg_max` rely on it.
+pub const DESCRIPTORS_MAX: usize = 1024;
+
+/// The most descriptors that are followed to find where a request's status goes.
+pub const WALK_MAX: usize = 4 * DESCRIPTORS_MAX;
 
 const NEXT: u16 = 1;
 const WRITE: u16 = 2;
@@ -28,29 +32,21 @@ pub struct Table {
     pub count: u16,
 }
 
-/// Why a chain cannot be followed.
+/// Why nobody can be told how a request ended: its chain leads to no status byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
     /// A descriptor's number is not in its table.
     #[error("descriptor {0} is not in its table")]
     OutOfTable(u16),
     /// A loop, or a chain that is too long.
-    #[error("the chain has more than {DESCRIPTORS_MAX} descriptors, or goes in circles")]
+    #[error("the chain has more than {WALK_MAX} descriptors, or goes in circles")]
     Endless,
     /// An indirect table where none may be, or one of a wrong size.
     #[error("an indirect table of {0} bytes is out of place")]
     Indirect(u32),
-    /// A descriptor without bytes, or one that passes the end of all addresses.
-    #[error("a descriptor of {len} bytes at {at:#x}")]
-    Stretch {
-        /// Its address.
-        at: u64,
-        /// Its length.
-        len: u32,
-    },
-    /// What the device reads comes after what it writes.
-    #[error("a readable descriptor follows a writable one")]
-    Order,
+    /// The last descriptor is not one byte or more that the device writes.
+    #[error("the chain does not end in a byte for the status")]
+    NoStatus,
     /// A table is not in the guest's memory.
     #[error("there is no memory at {0:#x}, where a descriptor should be")]
     Unreadable(u64),
@@ -61,6 +57,7 @@ pub enum Broken {
 pub struct Chain {
     segments: Vec<Segment>,
     readable: usize,
+    is_sound: bool,
 }
 
 /// A descriptor as the guest wrote it.
@@ -73,24 +70,24 @@ struct Descriptor {
 }
 
 impl Chain {
-    /// Follows the chain that begins at `head`. `fetch` reads a descriptor at a guest's address. Ends after at most
-    /// [`DESCRIPTORS_MAX`] descriptors and one table, whatever the guest writes.
+    /// Follows the chain that begins at `head`; says where its status goes. `fetch` reads a descriptor at a guest's address.
+    /// Ends after at most [`WALK_MAX`] descriptors and one table, whatever the guest writes.
     ///
     /// # Errors
     ///
-    /// The chain makes no sense; what was collected so far is of no use then.
+    /// The chain leads to no status; what was collected so far is of no use then.
     pub fn follow(
         &mut self,
         table: Table,
         head: u16,
         mut fetch: impl FnMut(u64) -> Option<[u8; 16]>,
-    ) -> Result<(), Broken> {
+    ) -> Result<u64, Broken> {
         self.segments.clear();
-        self.readable = 0;
+        (self.readable, self.is_sound) = (0, true);
         let mut table = table;
         let mut index = head;
         let mut is_indirect = false;
-        loop {
+        for _ in 0..=WALK_MAX {
             let descriptor = descriptor_of(table, index, &mut fetch)?;
             if descriptor.flags & INDIRECT != 0 {
                 if is_indirect || descriptor.flags & NEXT != 0 {
@@ -100,30 +97,35 @@ impl Chain {
                 (is_indirect, index) = (true, 0);
                 continue;
             }
-            self.add(descriptor)?;
+            self.is_sound &= self.add(descriptor);
             if descriptor.flags & NEXT == 0 {
-                return Ok(());
+                return status_of(descriptor);
             }
             index = descriptor.next;
         }
+        Err(Broken::Endless)
     }
 
-    fn add(&mut self, descriptor: Descriptor) -> Result<(), Broken> {
+    /// Whether the request can be carried out: its descriptors are in order, in bounds, and not too many.
+    pub fn is_sound(&self) -> bool {
+        self.is_sound
+    }
+
+    /// Says no to what cannot be a part of a request. One without bytes is none, and does no harm.
+    fn add(&mut self, descriptor: Descriptor) -> bool {
         let Descriptor { at, len, flags, .. } = descriptor;
-        if self.segments.len() == DESCRIPTORS_MAX {
-            return Err(Broken::Endless);
+        if len == 0 {
+            return true;
         }
-        if len == 0 || at.checked_add(u64::from(len)).is_none() {
-            return Err(Broken::Stretch { at, len });
+        let is_readable = flags & WRITE == 0;
+        let is_in_order = !is_readable || self.readable == self.segments.len();
+        let is_in_bounds = at.checked_add(u64::from(len)).is_some();
+        if !is_in_order || !is_in_bounds || self.segments.len() == DESCRIPTORS_MAX {
+            return false;
         }
-        if flags & WRITE == 0 {
-            if self.readable < self.segments.len() {
-                return Err(Broken::Order);
-            }
-            self.readable += 1;
-        }
+        self.readable += usize::from(is_readable);
         self.segments.push(Segment { at, len });
-        Ok(())
+        true
     }
 
     /// What the device reads.
@@ -160,11 +162,22 @@ fn descriptor_of(
     })
 }
 
+/// The status is the last byte of the last descriptor. An earlier one is no substitute: the driver reads its status from
+/// where it put it.
+fn status_of(last: Descriptor) -> Result<u64, Broken> {
+    let is_writable = last.flags & WRITE != 0;
+    let end = last.at.checked_add(u64::from(last.len));
+    match end {
+        Some(end) if is_writable && last.len > 0 => Ok(end - 1),
+        _ => Err(Broken::NoStatus),
+    }
+}
+
 fn indirect(descriptor: Descriptor) -> Result<Table, Broken> {
     let count = u64::from(descriptor.len) / DESCRIPTOR_BYTES;
     let is_whole = u64::from(descriptor.len).is_multiple_of(DESCRIPTOR_BYTES);
     match u16::try_from(count) {
-        Ok(count) if is_whole && (1..=DESCRIPTORS_MAX).contains(&usize::from(count)) => Ok(Table {
+        Ok(count @ 1..) if is_whole => Ok(Table {
             at: descriptor.at,
             count,
         }),
@@ -259,8 +272,8 @@ mod tests {
         assert_eq!(follow(&nested, 0).err(), Some(Broken::Indirect(16)));
         let odd = [(0x1000, bytes(0x2000, 17, INDIRECT, 0))];
         assert_eq!(follow(&odd, 0).err(), Some(Broken::Indirect(17)));
-        let huge = [(0x1000, bytes(0x2000, 16 * 257, INDIRECT, 0))];
-        assert_eq!(follow(&huge, 0).err(), Some(Broken::Indirect(16 * 257)));
+        let huge = [(0x1000, bytes(0x2000, 16 << 16, INDIRECT, 0))];
+        assert_eq!(follow(&huge, 0).err(), Some(Broken::Indirect(16 << 16)));
     }
 
     #[test]
@@ -269,16 +282,61 @@ mod tests {
         assert_eq!(follow(&circle, 0).err(), Some(Broken::Endless));
         assert_eq!(follow(&circle, 8).err(), Some(Broken::OutOfTable(8)));
         assert_eq!(follow(&circle, 7).err(), Some(Broken::Unreadable(0x1070)));
-        let back = [
-            (0x1000, bytes(0x5000, 16, NEXT | WRITE, 1)),
-            (0x1010, bytes(0x5000, 16, 0, 0)),
+        for last in [(0x5000, 16, 0), (0x5000, 0, WRITE), (u64::MAX, 2, WRITE)] {
+            let rows = [(0x1000, bytes(last.0, last.1, last.2, 0))];
+            assert_eq!(follow(&rows, 0).err(), Some(Broken::NoStatus), "{last:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_carried_out_has_its_status_all_the_same() {
+        let status = (0x1020, bytes(0x9000, 1, WRITE, 0));
+        let back = (0x1010, bytes(0x5000, 16, NEXT, 2));
+        let beyond = (0x1010, bytes(u64::MAX, 2, NEXT | WRITE, 2));
+        for flaw in [back, beyond] {
+            let rows = [(0x1000, bytes(0x5000, 16, NEXT | WRITE, 1)), flaw, status];
+            let chain = follow(&rows, 0).expect("it has an end");
+            assert!(!chain.is_sound(), "{flaw:?}");
+            let memory = memory(&rows);
+            let fetch = |at| memory.get(&at).copied();
+            let status_at = Chain::default().follow(TABLE, 0, fetch);
+            assert_eq!(status_at, Ok(0x9000));
+        }
+    }
+
+    #[test]
+    fn a_descriptor_without_bytes_is_none() {
+        let rows = [
+            (0x1000, bytes(0x5000, 16, NEXT, 1)),
+            (0x1010, bytes(0, 0, NEXT, 2)),
+            (0x1020, bytes(0, 0, NEXT | WRITE, 3)),
+            (0x1030, bytes(0x9000, 1, WRITE, 0)),
         ];
-        assert_eq!(follow(&back, 0).err(), Some(Broken::Order));
-        let empty = [(0x1000, bytes(0x5000, 0, 0, 0))];
-        let stretch = |at, len| Some(Broken::Stretch { at, len });
-        assert_eq!(follow(&empty, 0).err(), stretch(0x5000, 0));
-        let beyond = [(0x1000, bytes(u64::MAX, 2, 0, 0))];
-        assert_eq!(follow(&beyond, 0).err(), stretch(u64::MAX, 2));
+        let chain = follow(&rows, 0).expect("a chain");
+        assert!(chain.is_sound());
+        assert_eq!((chain.readable().len(), chain.writable().len()), (1, 1));
+    }
+
+    #[test]
+    fn a_chain_of_up_to_1024_is_carried_out_and_a_longer_one_told_so() {
+        for (count, is_sound) in [(DESCRIPTORS_MAX, true), (DESCRIPTORS_MAX + 1, false)] {
+            let table = Table {
+                at: 0,
+                count: count as u16,
+            };
+            let fetch = |at: u64| {
+                let index = (at / 16) as usize;
+                let flags = if index + 1 < count {
+                    NEXT | WRITE
+                } else {
+                    WRITE
+                };
+                Some(bytes(0x5000, 1, flags, index as u16 + 1))
+            };
+            let mut chain = Chain::default();
+            assert_eq!(chain.follow(table, 0, fetch), Ok(0x5000));
+            assert_eq!(chain.is_sound(), is_sound, "{count}");
+        }
     }
 
     proptest! {
@@ -295,7 +353,7 @@ mod tests {
                 let row = rows.get((at / 16) as usize % rows.len())?;
                 Some(bytes(row.0 % 0x10_0000, row.1, row.2, row.3))
             });
-            prop_assert!(fetched <= DESCRIPTORS_MAX + 2);
+            prop_assert!(fetched <= WALK_MAX + 1);
             if result.is_ok() {
                 let all = chain.readable().len() + chain.writable().len();
                 prop_assert!((1..=DESCRIPTORS_MAX).contains(&all));

@@ -51,8 +51,8 @@ pub mod request;
 pub mod serve;
 mod unlocked;
 
-/// The most places of a queue's rings.
-pub const QUEUE_SIZE_MAX: u16 = 256;
+/// The most places of a queue's rings, as QEMU has it.
+pub const QUEUE_SIZE_MAX: u16 = 1024;
 
 /// The most queues of a disk.
 pub const QUEUES_MAX: u16 = 16;

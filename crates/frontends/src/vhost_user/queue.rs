@@ -12,7 +12,7 @@ use virtio_queue::{Queue as SplitRing, QueueOwnedT, QueueT};
 use vm_memory::{Bytes, GuestAddress};
 
 use super::QUEUE_SIZE_MAX;
-use super::chain::{Chain, Segment, Table, bytes_of, cut};
+use super::chain::{Broken, Chain, Segment, Table, bytes_of, cut};
 use super::device::Caching;
 use super::mailbox::Mailbox;
 use super::memory::{Memory, NoMemory};
@@ -32,10 +32,21 @@ const SPARE_MAX: usize = 32;
 /// The driver wants no notification (without `EVENT_IDX`).
 const NO_INTERRUPT: u16 = 1;
 
-/// The ring makes no sense, or is not in the guest's memory.
+/// Why a queue stops.
 #[derive(Debug, thiserror::Error)]
-#[error("the ring cannot be used: {0}")]
-pub(super) struct BrokenRing(#[from] virtio_queue::Error);
+pub(super) enum BrokenRing {
+    /// The ring makes no sense, or is not in the guest's memory.
+    #[error("the ring cannot be used: {0}")]
+    Ring(#[from] virtio_queue::Error),
+    /// A request cannot be told how it ended, and a driver would take silence for success.
+    #[error("the request of descriptor {head} cannot be answered: {why}")]
+    Chain { head: u16, why: Broken },
+    /// The same, of a request whose status is not in the guest's memory.
+    #[error(
+        "a request cannot be answered: there is no memory at {0:#x}, where its status should be"
+    )]
+    Status(u64),
+}
 
 /// Where a queue is, and how it was agreed on.
 pub(super) struct Setup {
@@ -256,11 +267,20 @@ impl Queue {
                 break;
             };
             let head = chain.head_index();
-            let state = self.receive(head, &memory, seat);
+            let received = self.receive(head, &memory, seat);
+            let state = received.or_else(|broken| self.stop_at(broken, seat.figures))?;
             self.entries.push_back(Entry { head, state });
             self.publish()?;
         }
         self.tell(seat.figures)
+    }
+
+    /// Takes nothing more, since a request cannot be answered; those before it still are.
+    fn stop_at(&mut self, broken: BrokenRing, figures: &Figures) -> Result<State, BrokenRing> {
+        self.close();
+        self.tally.faults += 1;
+        self.tell(figures)?;
+        Err(broken)
     }
 
     /// Hears what became of a request.
@@ -283,11 +303,19 @@ impl Queue {
         if result == Err(Fault::Leaving) {
             (self.is_closed, self.is_silent) = (true, true);
         }
+        let mut settled = Ok(());
         if !self.is_silent {
-            let written = land(&self.memory, away, result, &buffer, &mut self.tally);
-            entry.state = State::Done(written);
+            match land(&self.memory, away, result, &buffer, &mut self.tally) {
+                Ok(written) => entry.state = State::Done(written),
+                Err(broken) => {
+                    self.tally.faults += 1;
+                    settled = Err(broken);
+                }
+            }
         }
         self.spares.give_back(buffer);
+        // What comes after it stays unanswered as well: answers keep the order of the ring.
+        settled.inspect_err(|_| self.silence())?;
         self.publish()
     }
 
@@ -339,8 +367,17 @@ impl Queue {
         }
     }
 
-    /// Understands a request and carries it out, or sends it to the disk. Whatever it is, it has an answer.
-    fn receive(&mut self, head: u16, memory: &Memory, seat: &Seat<'_>) -> State {
+    /// Understands a request and carries it out, or sends it to the disk. Whatever it is, its status says how it ended.
+    ///
+    /// # Errors
+    ///
+    /// There is no place for its status.
+    fn receive(
+        &mut self,
+        head: u16,
+        memory: &Memory,
+        seat: &Seat<'_>,
+    ) -> Result<State, BrokenRing> {
         let table = Table {
             at: self.ring.desc_table(),
             count: self.ring.size(),
@@ -350,17 +387,13 @@ impl Queue {
             memory.read(at, &mut bytes).ok().map(|()| bytes)
         };
         let followed = self.chain.follow(table, head, fetch);
-        let (Ok(()), Some(last)) = (followed, self.chain.writable().last()) else {
-            self.tally.faults += 1;
-            return State::Done(0);
-        };
-        let status_at = last.at + u64::from(last.len) - 1;
+        let status_at = followed.map_err(|why| BrokenRing::Chain { head, why })?;
         let (status, written) = match self.carry_out(status_at, memory, seat) {
-            Ok(Progress::Sent(away)) => return State::Away(away),
+            Ok(Progress::Sent(away)) => return Ok(State::Away(away)),
             Ok(Progress::Done(written)) => (Status::Ok, written),
             Err(status) => (status, 0),
         };
-        State::Done(finish(memory, status_at, status, written, &mut self.tally))
+        finish(memory, status_at, status, written, &mut self.tally).map(State::Done)
     }
 
     fn carry_out(
@@ -369,6 +402,10 @@ impl Queue {
         memory: &Memory,
         seat: &Seat<'_>,
     ) -> Result<Progress, Status> {
+        if !self.chain.is_sound() {
+            self.tally.faults += 1;
+            return Err(Status::IoErr);
+        }
         let sizes = Sizes {
             readable: self.after_header(bytes_of(self.chain.readable()))?,
             writable: bytes_of(self.chain.writable()) - 1,
@@ -482,9 +519,11 @@ impl Queue {
         let bytes = seat.disk.name().as_bytes();
         let len = bytes.len().min(NAME_BYTES);
         name[..len].copy_from_slice(&bytes[..len]);
-        let into = cut(self.chain.writable(), 0, NAME_BYTES as u64);
-        memory.scatter(into, &name)?;
-        Ok(Progress::Done(NAME_BYTES as u32))
+        let room = bytes_of(self.chain.writable()) - 1;
+        let len = room.min(NAME_BYTES as u64);
+        let into = cut(self.chain.writable(), 0, len);
+        memory.scatter(into, &name[..len as usize])?;
+        Ok(Progress::Done(len as u32))
     }
 
     fn send(
@@ -526,7 +565,7 @@ fn land(
     result: Result<(), Fault>,
     buffer: &Buffer,
     tally: &mut Tally,
-) -> u32 {
+) -> Result<u32, BrokenRing> {
     let landed = match result {
         Ok(()) => memory.scatter(away.into.iter().copied(), buffer),
         Err(fault) => return finish(memory, away.status_at, Status::of(fault), 0, tally),
@@ -539,11 +578,17 @@ fn land(
 }
 
 /// Writes a request's status; says how many bytes the guest got in all.
-fn finish(memory: &Memory, at: u64, status: Status, written: u32, tally: &mut Tally) -> u32 {
+fn finish(
+    memory: &Memory,
+    at: u64,
+    status: Status,
+    written: u32,
+    tally: &mut Tally,
+) -> Result<u32, BrokenRing> {
     tally.errors += u64::from(status != Status::Ok);
     match memory.write(at, &[status as u8]) {
-        Ok(()) => written + 1,
-        Err(NoMemory) => 0,
+        Ok(()) => Ok(written + 1),
+        Err(NoMemory) => Err(BrokenRing::Status(at)),
     }
 }
 

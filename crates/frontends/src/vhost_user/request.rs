@@ -62,7 +62,7 @@ pub enum Asked {
     },
     /// Makes what was answered last.
     Flush,
-    /// The disk's name.
+    /// The disk's name, or as much of it as has room.
     Name,
     /// A range that nobody needs follows the header.
     Discard,
@@ -98,8 +98,7 @@ pub fn parse(header: [u8; 16], sizes: Sizes, shape: &Shape) -> Result<Asked, Sta
             Ok(Asked::Write { at, len })
         }
         4 => Ok(Asked::Flush),
-        8 if sizes.writable >= NAME_BYTES as u64 => Ok(Asked::Name),
-        8 => Err(Status::IoErr),
+        8 => Ok(Asked::Name),
         11 if !shape.trims => Err(Status::Unsupp),
         11 => one_range(sizes, shape).map(|()| Asked::Discard),
         13 => one_range(sizes, shape).map(|()| Asked::Zeroes),
@@ -228,6 +227,7 @@ mod tests {
         );
         assert_eq!(asked(4, 0, 0, 0), Ok(Asked::Flush));
         assert_eq!(asked(8, 0, 0, 20), Ok(Asked::Name));
+        assert_eq!(asked(8, 0, 0, 8), Ok(Asked::Name));
         assert_eq!(asked(11, 0, 16, 0), Ok(Asked::Discard));
         assert_eq!(asked(13, 0, 16, 0), Ok(Asked::Zeroes));
         assert_eq!(asked(99, 0, 0, 0), Err(Status::Unsupp));
@@ -242,7 +242,6 @@ mod tests {
             (0, u64::MAX, 0, 512),
             (0, 0, 0, u64::from(REQUEST_BYTES_MAX) + 512),
             (1, 2047, 1024, 0),
-            (8, 0, 0, 19),
             (11, 0, 32, 0),
             (13, 0, 15, 0),
         ] {

@@ -204,7 +204,10 @@ impl VhostUserBackendReqHandlerMut for Vmm {
     fn set_vring_num(&mut self, index: u32, num: u32) -> Result<()> {
         let most = u32::from(self.socket.settings.queue_size);
         if num > most || !num.is_power_of_two() {
-            return Err(Error::InvalidParam);
+            let refused = format!(
+                "queue {index} has {num} places, and may have a power of two up to {most}: set queue-size={most} or less"
+            );
+            return Err(Error::ReqHandlerError(io::Error::other(refused)));
         }
         self.change(index as usize, |ring| ring.size = num as u16)
     }

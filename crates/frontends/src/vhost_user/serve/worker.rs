@@ -336,9 +336,13 @@ fn sleep(
     }
 }
 
-/// A ring that makes no sense rests until the VMM sets it up anew.
+/// A ring that makes no sense rests until the VMM sets it up anew; so does one with a request that cannot be answered, once
+/// those before it are.
 fn give_up(queue: &mut Queue, broken: &BrokenRing, socket: &Socket) {
-    queue.silence();
+    match broken {
+        BrokenRing::Ring(_) => queue.silence(),
+        BrokenRing::Chain { .. } | BrokenRing::Status(_) => queue.close(),
+    }
     socket.figures.broken_rings.bump();
     tracing::warn!(disk = socket.disk.name(), %broken, "a guest's queue rests until it is set up anew");
 }
