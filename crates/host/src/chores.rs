@@ -14,6 +14,7 @@ use sublet_types::TenantId;
 
 use crate::ending::Ending;
 use crate::heap::Heap;
+use crate::observe::log;
 
 /// Pause after a block was populated and no more was needed: a client that stores as fast as it can
 /// uses up what is populated ahead in some 20 ms.
@@ -100,6 +101,7 @@ fn every_second(premises: &Premises, faces: Vec<(Arc<Face>, TenantId)>, end: &En
     let faces: Vec<(Arc<Face>, Tenancy)> = faces.into_iter().map(open).collect();
     let (mut pause, mut heap) = (SECOND, Heap::default());
     while !end.came_within(pause) {
+        log::tell_left_out();
         heap.tidy(premises.store.held());
         pause = match upkeep(&doorman, end) {
             Backlog::None => SECOND,
@@ -109,6 +111,7 @@ fn every_second(premises: &Premises, faces: Vec<(Arc<Face>, TenantId)>, end: &En
             face.tick(tenancy);
         }
     }
+    log::tell_all_left_out();
 }
 
 /// Whether chores are left to do.

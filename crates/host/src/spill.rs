@@ -21,7 +21,6 @@ use sublet_types::{Bytes, PAGE_BYTES};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::headroom;
-use crate::observe::Seldom;
 use crate::ofd::{self, Hold};
 use crate::patience::through_lacks;
 use crate::reserve::reserve;
@@ -91,10 +90,8 @@ fn lock(file: &File) -> io::Result<bool> {
 impl Spills for SpillFolder {
     fn make(&self) -> io::Result<Arc<dyn Spill>> {
         self.new_file().inspect_err(|error| {
-            if let Some(swallowed) = FAILING.may_speak() {
-                let (folder, size) = (self.folder.display(), self.size);
-                tracing::error!(%folder, spill_size = %size, %error, swallowed, "a spill file cannot be made, so that a program was refused its persistent pool");
-            }
+            let (folder, size) = (self.folder.display(), self.size);
+            tracing::error!(%folder, spill_size = %size, %error, "a spill file cannot be made, so that a program was refused its persistent pool");
         })
     }
 }
@@ -219,15 +216,10 @@ fn sum(page: &[u8]) -> u32 {
     xxh3_64(page) as u32
 }
 
-/// A disk that fails is told of, but not for each page.
-static FAILING: Seldom = Seldom::new();
-
 impl SpillFile {
     fn told(&self, done: io::Result<()>, what: &str) -> io::Result<()> {
-        if let Err(error) = &done
-            && let Some(swallowed) = FAILING.may_speak()
-        {
-            tracing::error!(path = %self.path.display(), %error, swallowed, "{what}");
+        if let Err(error) = &done {
+            tracing::error!(path = %self.path.display(), %error, "{what}");
         }
         done
     }

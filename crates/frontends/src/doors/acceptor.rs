@@ -25,9 +25,6 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Connections accepted from one listener before the others get a turn.
 const ACCEPTS_PER_TURN: usize = 64;
 
-/// The same trouble is logged at most this often.
-const LOG_INTERVAL: Duration = Duration::from_secs(1);
-
 const BELL: Token = Token(usize::MAX);
 
 /// A listener, and what is done with whoever comes in.
@@ -101,7 +98,6 @@ pub(crate) struct Acceptor<D: Door> {
     /// Doors where more may wait although the kernel will not say so again; some of them perhaps shut.
     unfinished: Vec<usize>,
     paused_at: Option<Instant>,
-    logged_at: Option<Instant>,
     is_over: bool,
 }
 
@@ -119,7 +115,6 @@ impl<D: Door> Acceptor<D> {
             doors: Slab::new(),
             unfinished: Vec::new(),
             paused_at: None,
-            logged_at: None,
             is_over: false,
         };
         Ok((acceptor, bell))
@@ -234,15 +229,11 @@ impl<D: Door> Acceptor<D> {
 
     /// No descriptor or no memory left: all doors stay shut for a moment instead of spinning on them.
     fn pause(&mut self, place: usize) {
-        let now = Instant::now();
-        self.paused_at = Some(now);
+        self.paused_at = Some(Instant::now());
         self.unfinished.push(place);
         self.doors.iter().for_each(|(_, door)| door.paused());
-        if self.logged_at.is_none_or(|at| now - at >= LOG_INTERVAL) {
-            self.logged_at = Some(now);
-            tracing::warn!(
-                "no file descriptors or memory left for new connections; raise `ulimit -n`, or allow fewer connections"
-            );
-        }
+        tracing::warn!(
+            "no file descriptors or memory left for new connections; raise `ulimit -n`, or allow fewer connections"
+        );
     }
 }

@@ -20,7 +20,7 @@ use sublet_types::TenantName;
 use super::{disks, saves};
 use crate::disk::{BackingError, DiskError};
 use crate::headroom::OrderError;
-use crate::observe::{Seldom, metrics};
+use crate::observe::metrics;
 use crate::run::{Daemon, Declined};
 
 pub(super) type Shared = State<Arc<Daemon>>;
@@ -413,18 +413,11 @@ async fn wrong_method() -> No {
     )
 }
 
-static BAD_TOKEN: Seldom = Seldom::new();
-
 async fn ask(token: Arc<str>, request: Request, next: Next) -> Response {
     if shows(request.headers(), &token) {
         return next.run(request).await;
     }
-    if let Some(swallowed) = BAD_TOKEN.may_speak() {
-        tracing::warn!(
-            swallowed,
-            "somebody came to the admin interface without the token"
-        );
-    }
+    tracing::warn!("somebody came to the admin interface without the token");
     No::new(
         StatusCode::UNAUTHORIZED,
         "no token, or not the right one",

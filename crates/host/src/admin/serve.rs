@@ -21,7 +21,6 @@ use super::CONNECTIONS_MAX;
 use super::doors::{Doors, MetricsDoor, TlsDoor, UnixDoor};
 use super::long_calls::LongCall;
 use super::routes;
-use crate::observe::Seldom;
 use crate::run::Daemon;
 
 /// How long a caller may take for the head of a request, or for TLS.
@@ -85,7 +84,7 @@ async fn over_tls(door: Option<TlsDoor>, daemon: Arc<Daemon>) {
         async move {
             match timeout(HEAD_TIME_MAX, acceptor.accept(stream)).await {
                 Ok(Ok(stream)) => speak(stream, routes).await,
-                Ok(Err(error)) => complain(&BAD_TLS, &error),
+                Ok(Err(error)) => complain(BAD_TLS, &error),
                 Err(_) => {}
             }
         }
@@ -118,7 +117,7 @@ where
         match admit().await {
             Ok(stream) => drop(tokio::spawn(stay(talk(stream), permit))),
             Err(error) => {
-                complain(&NOT_ACCEPTED, &error);
+                complain(NOT_ACCEPTED, &error);
                 sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -167,31 +166,17 @@ fn is_owner(stream: &UnixStream) -> bool {
         .as_ref()
         .is_ok_and(|uid| *uid == 0 || *uid == geteuid().as_raw());
     if !welcome {
-        complain(&STRANGER, &format_args!("uid {peer:?}"));
+        complain(STRANGER, &format_args!("uid {peer:?}"));
     }
     welcome
 }
 
-static BAD_TLS: Cause = Cause(
-    "a TLS handshake on the admin interface failed",
-    Seldom::new(),
-);
-static NOT_ACCEPTED: Cause = Cause(
-    "a connection to the admin interface was not accepted",
-    Seldom::new(),
-);
-static STRANGER: Cause = Cause(
-    "somebody else than the owner came to the admin socket",
-    Seldom::new(),
-);
+const BAD_TLS: &str = "a TLS handshake on the admin interface failed";
+const NOT_ACCEPTED: &str = "a connection to the admin interface was not accepted";
+const STRANGER: &str = "somebody else than the owner came to the admin socket";
 
-/// What is logged, and how seldom.
-struct Cause(&'static str, Seldom);
-
-fn complain(Cause(what, seldom): &Cause, why: &dyn std::fmt::Display) {
-    if let Some(swallowed) = seldom.may_speak() {
-        tracing::warn!(%why, swallowed, "{what}");
-    }
+fn complain(what: &str, why: &dyn std::fmt::Display) {
+    tracing::warn!(%why, "{what}");
 }
 
 #[cfg(test)]

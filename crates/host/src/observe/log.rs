@@ -1,10 +1,16 @@
-//! Log lines, to stderr: text for people, or one JSON object a line.
+//! Log lines, to stderr: text for people, or one JSON object a line. None of them can be had without end; `limit` says
+//! how many.
 
 use std::io::{self, IsTerminal};
+use std::sync::LazyLock;
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::prelude::*;
 
+use super::limit::{Gate, Limit};
 use crate::config::LogFormat;
+
+static LIMIT: LazyLock<Limit> = LazyLock::new(Limit::new);
 
 /// Why a filter was refused.
 #[derive(Debug, thiserror::Error)]
@@ -35,8 +41,18 @@ pub fn start(filter: &str, format: LogFormat) -> Result<(), LogError> {
         .log_internal_errors(false)
         .with_writer(io::stderr);
     match format {
-        LogFormat::Text => lines.with_target(false).init(),
-        LogFormat::Json => lines.json().init(),
+        LogFormat::Text => lines.with_target(false).finish().with(Gate(&LIMIT)).init(),
+        LogFormat::Json => lines.json().finish().with(Gate(&LIMIT)).init(),
     }
     Ok(())
+}
+
+/// Counts what the limit left out in minutes that are over: once a second.
+pub fn tell_left_out() {
+    LIMIT.tell();
+}
+
+/// The same, of what it left out so far: at the end.
+pub fn tell_all_left_out() {
+    LIMIT.tell_all();
 }

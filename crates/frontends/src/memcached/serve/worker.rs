@@ -34,9 +34,6 @@ const GRACE_MAX: Duration = Duration::from_secs(5);
 /// are still coming and replies that nobody reads.
 pub const HELD_MAX: usize = 256 << 20;
 
-/// The same trouble is logged at most this often.
-const LOG_INTERVAL: Duration = Duration::from_secs(1);
-
 /// What a worker hears of a connection: bytes, also urgent ones.
 const HEARD: Interest = Interest::READABLE.add(Interest::PRIORITY);
 
@@ -99,7 +96,6 @@ pub(super) struct Worker {
     ending: Ending,
     /// Memory of all connections' buffers, bytes.
     held: usize,
-    refusal_logged_at: Option<Instant>,
 }
 
 /// How far a worker's end has come.
@@ -136,7 +132,6 @@ impl Worker {
             asked,
             ending: Ending::NotYet,
             held: 0,
-            refusal_logged_at: None,
         };
         Ok((worker, post))
     }
@@ -334,13 +329,7 @@ impl Worker {
 
     /// There is no memory for what a connection still sends or does not read.
     fn refuse(&mut self, token: Token) {
-        if self
-            .refusal_logged_at
-            .is_none_or(|at| self.now - at >= LOG_INTERVAL)
-        {
-            self.refusal_logged_at = Some(self.now);
-            tracing::warn!("connections hold too much in buffers: closing the one that wants more");
-        }
+        tracing::warn!("connections hold too much in buffers: closing the one that wants more");
         self.dismiss(token);
     }
 

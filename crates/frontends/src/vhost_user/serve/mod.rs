@@ -202,10 +202,9 @@ fn make_worker(socket: &Arc<Socket>, premises: &Premises) -> io::Result<(Worker,
 
 /// Serves one VMM after the other until the door is shut.
 fn listen(door: &Door, socket: &Arc<Socket>, posts: &[Arc<Post>]) {
-    let mut told = None;
     while !door.is_shut() {
         match door.accept() {
-            Ok(stream) => tell(socket, &serve(stream, socket, posts), &mut told),
+            Ok(stream) => tell(socket, &serve(stream, socket, posts)),
             Err(_) if door.is_shut() => return,
             Err(error) => {
                 tracing::warn!(disk = socket.disk.name(), %error, "accepting a VMM failed");
@@ -216,20 +215,13 @@ fn listen(door: &Door, socket: &Arc<Socket>, posts: &[Arc<Post>]) {
     }
 }
 
-/// A VMM that is turned away comes back every second: the same trouble is logged once.
-fn tell(socket: &Socket, end: &Error, told: &mut Option<String>) {
+fn tell(socket: &Socket, end: &Error) {
     let disk = socket.disk.name();
     match end {
         Error::Disconnected | Error::PartialMessage | Error::SocketBroken(_) => {
             tracing::info!(disk, "the VMM has gone");
         }
-        error => {
-            let trouble = error.to_string();
-            if told.as_ref() != Some(&trouble) {
-                tracing::warn!(disk, %error, "the VMM is turned away");
-                *told = Some(trouble);
-            }
-        }
+        error => tracing::warn!(disk, %error, "the VMM is turned away"),
     }
 }
 

@@ -1,0 +1,349 @@
+//! A limit for log lines, since many of them are caused from outside: ten a minute for each cause and object, then one
+//! line with the count of those that were left out. A cause is a place in the code and what it says; an object is the
+//! disk, the tenant or the file that a line is about. Every line passes here, whoever wrote it.
+
+use std::collections::HashMap;
+use std::fmt::{self, Write};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::Context;
+
+/// Lines of one cause and object in a [`WINDOW`].
+const LINES_MAX: u32 = 10;
+
+const WINDOW: Duration = Duration::from_secs(60);
+
+/// Causes and objects that are told apart at a time. What comes beyond them shares one place.
+const PLACES_MAX: usize = 4096;
+
+/// Characters of a line that its count repeats.
+const WHAT_CHARS_MAX: usize = 200;
+
+/// Fields that say what a line is about. A client's address is none of them: it could have as many as it likes.
+const OBJECTS: [&str; 6] = ["disk", "tenant", "name", "path", "folder", "listener"];
+
+/// Whose the lines with counts are. They pass always.
+const COUNTS: &str = module_path!();
+
+/// Lines that were left out, all of one cause and object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct LeftOut {
+    level: Level,
+    what: String,
+    count: u64,
+}
+
+/// Which lines may be written. Time comes as an argument.
+#[derive(Debug, Default)]
+struct Limiter {
+    places: HashMap<u64, Place>,
+    /// Of what has no place of its own.
+    rest: Option<Place>,
+}
+
+#[derive(Debug)]
+struct Place {
+    began: Duration,
+    written: u32,
+    left_out: LeftOut,
+}
+
+impl Limiter {
+    /// Whether a line may be written. `what` is asked for once a place.
+    fn admit(
+        &mut self,
+        now: Duration,
+        key: u64,
+        level: Level,
+        what: impl FnOnce() -> String,
+    ) -> bool {
+        let begin = |what| Place {
+            began: now,
+            written: 0,
+            left_out: LeftOut {
+                level,
+                what,
+                count: 0,
+            },
+        };
+        let has_place = self.places.contains_key(&key) || self.has_room(now);
+        let place = match has_place {
+            true => self.places.entry(key).or_insert_with(|| begin(what())),
+            false => self
+                .rest
+                .get_or_insert_with(|| begin("of many kinds".to_owned())),
+        };
+        place.admit(now)
+    }
+
+    fn has_room(&mut self, now: Duration) -> bool {
+        if self.places.len() == PLACES_MAX {
+            self.places.retain(|_, place| !place.is_idle(now));
+        }
+        self.places.len() < PLACES_MAX
+    }
+
+    /// Takes the counts of what was left out in minutes that are over.
+    fn take_left_out(&mut self, now: Duration) -> Vec<LeftOut> {
+        let places = self.places.values_mut().chain(&mut self.rest);
+        let taken = places
+            .filter_map(|place| place.take_left_out(now))
+            .collect();
+        self.places.retain(|_, place| !place.is_idle(now));
+        taken
+    }
+}
+
+impl Place {
+    fn admit(&mut self, now: Duration) -> bool {
+        // Its count is told first: until then a minute goes on.
+        if self.is_idle(now) {
+            (self.began, self.written) = (now, 0);
+        }
+        let may = self.written < LINES_MAX;
+        match may {
+            true => self.written += 1,
+            false => self.left_out.count += 1,
+        }
+        may
+    }
+
+    fn is_over(&self, now: Duration) -> bool {
+        now.saturating_sub(self.began) >= WINDOW
+    }
+
+    fn is_idle(&self, now: Duration) -> bool {
+        self.is_over(now) && self.left_out.count == 0
+    }
+
+    fn take_left_out(&mut self, now: Duration) -> Option<LeftOut> {
+        if self.left_out.count == 0 || !self.is_over(now) {
+            return None;
+        }
+        let taken = self.left_out.clone();
+        (self.began, self.written, self.left_out.count) = (now, 0, 0);
+        Some(taken)
+    }
+}
+
+/// The limit as a part of the subscriber.
+#[derive(Debug)]
+pub(super) struct Limit {
+    begin: Instant,
+    limiter: Mutex<Limiter>,
+}
+
+impl Limit {
+    pub(super) fn new() -> Limit {
+        Limit {
+            begin: Instant::now(),
+            limiter: Mutex::default(),
+        }
+    }
+
+    /// Writes a line for each cause and object of which lines were left out in a minute that is over.
+    pub(super) fn tell(&self) {
+        self.tell_at(self.begin.elapsed());
+    }
+
+    /// As [`tell`](Limit::tell), and of minutes that are not over.
+    pub(super) fn tell_all(&self) {
+        self.tell_at(Duration::MAX);
+    }
+
+    fn tell_at(&self, now: Duration) {
+        let taken = self.limiter.lock().take_left_out(now);
+        for LeftOut { level, what, count } in taken {
+            // A level is a constant of its line.
+            match level {
+                Level::ERROR => tracing::error!(left_out = count, "more lines: {what}"),
+                Level::WARN => tracing::warn!(left_out = count, "more lines: {what}"),
+                Level::INFO => tracing::info!(left_out = count, "more lines: {what}"),
+                _ => tracing::debug!(left_out = count, "more lines: {what}"),
+            }
+        }
+    }
+
+    fn admits(&self, event: &Event<'_>) -> bool {
+        let metadata = event.metadata();
+        if metadata.target() == COUNTS {
+            return true;
+        }
+        let mut subject = Subject::default();
+        event.record(&mut subject);
+        let mut key = DefaultHasher::new();
+        (
+            metadata.file(),
+            metadata.line(),
+            &subject.place,
+            &subject.object,
+        )
+            .hash(&mut key);
+        if !subject.is_foreign {
+            subject.message.hash(&mut key);
+        }
+        let now = self.begin.elapsed();
+        self.limiter
+            .lock()
+            .admit(now, key.finish(), *metadata.level(), || subject.what())
+    }
+}
+
+/// What a line is about.
+#[derive(Default)]
+struct Subject {
+    message: String,
+    object: String,
+    /// Where it stands, if it came by way of the crate `log`: then its message is no constant.
+    place: String,
+    is_foreign: bool,
+}
+
+impl Subject {
+    fn what(&self) -> String {
+        let what = self.message.chars().chain(self.object.chars());
+        what.take(WHAT_CHARS_MAX).collect()
+    }
+}
+
+impl Visit for Subject {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        // Writing to a string does not fail.
+        let _ = match field.name() {
+            "message" => write!(self.message, "{value:?}"),
+            name if OBJECTS.contains(&name) => write!(self.object, " {name}={value:?}"),
+            name if name.starts_with("log.") => {
+                self.is_foreign = true;
+                write!(self.place, " {value:?}")
+            }
+            _ => Ok(()),
+        };
+    }
+}
+
+/// Lets lines through, or leaves them out.
+pub(super) struct Gate(pub(super) &'static Limit);
+
+impl<S: Subscriber> Layer<S> for Gate {
+    fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
+        self.0.admits(event)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Arc, OnceLock};
+
+    use tracing_subscriber::fmt::MakeWriter;
+    use tracing_subscriber::prelude::*;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn admit(limiter: &mut Limiter, at: Duration, key: u64) -> bool {
+        limiter.admit(at, key, Level::WARN, || format!("line {key}"))
+    }
+
+    fn written(limiter: &mut Limiter, at: Duration, key: u64, lines: u32) -> usize {
+        (0..lines).filter(|_| admit(limiter, at, key)).count()
+    }
+
+    #[test]
+    fn ten_lines_a_minute_and_then_their_count() {
+        let mut limiter = Limiter::default();
+        assert_eq!(written(&mut limiter, SECOND, 1, 10_000), 10);
+        assert_eq!(limiter.take_left_out(60 * SECOND), [], "the minute goes on");
+        let taken = limiter.take_left_out(61 * SECOND);
+        let want = LeftOut {
+            level: Level::WARN,
+            what: "line 1".to_owned(),
+            count: 9990,
+        };
+        assert_eq!(taken, [want], "though the noise has stopped");
+        assert_eq!(limiter.take_left_out(62 * SECOND), []);
+        assert_eq!(written(&mut limiter, 62 * SECOND, 1, 20), 10);
+    }
+
+    #[test]
+    fn two_objects_do_not_hide_each_other() {
+        let mut limiter = Limiter::default();
+        assert_eq!(written(&mut limiter, SECOND, 1, 1000), 10);
+        assert_eq!(written(&mut limiter, SECOND, 2, 3), 3);
+    }
+
+    #[test]
+    fn the_table_is_bounded_and_forgets_what_is_over() {
+        let mut limiter = Limiter::default();
+        for key in 0..PLACES_MAX as u64 {
+            assert!(admit(&mut limiter, SECOND, key));
+        }
+        let more = PLACES_MAX as u64..2 * PLACES_MAX as u64;
+        let let_through = more.filter(|key| admit(&mut limiter, SECOND, *key)).count();
+        assert_eq!(let_through, LINES_MAX as usize, "they share a place");
+        assert_eq!(limiter.places.len(), PLACES_MAX);
+        assert_eq!(limiter.take_left_out(90 * SECOND).len(), 1);
+        assert!(limiter.places.is_empty());
+    }
+
+    /// Lines as they are written.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl<'a> MakeWriter<'a> for Lines {
+        type Writer = Lines;
+
+        fn make_writer(&'a self) -> Lines {
+            self.clone()
+        }
+    }
+
+    impl Lines {
+        fn with(&self, what: &str) -> usize {
+            let text = String::from_utf8(self.0.lock().clone()).expect("text");
+            text.lines().filter(|line| line.contains(what)).count()
+        }
+    }
+
+    #[test]
+    fn a_guest_that_scribbles_causes_eleven_lines_and_hides_no_other() {
+        static LIMIT: OnceLock<Limit> = OnceLock::new();
+        let limit = LIMIT.get_or_init(Limit::new);
+        let lines = Lines::default();
+        let subscriber = tracing_subscriber::fmt()
+            .with_writer(lines.clone())
+            .with_ansi(false)
+            .finish()
+            .with(Gate(limit));
+        tracing::subscriber::with_default(subscriber, || {
+            for n in 0..10_000 {
+                let say = |disk| tracing::warn!(disk, broken = n, "a guest's queue rests");
+                say("db");
+                if n == 5000 {
+                    say("web");
+                }
+            }
+            limit.tell_all();
+        });
+        assert_eq!(lines.with("db"), 11);
+        assert_eq!(lines.with("left_out=9990"), 1);
+        assert_eq!(lines.with("web"), 1);
+    }
+}
