@@ -222,7 +222,7 @@ fn ring() -> Step {
     let line = Line::new(root().join("tests/clients/ring/run"));
     Step {
         name: "clients-ring",
-        needs: &["cc", "python3"],
+        needs: &["cc", "python3", "pkg-config", "readelf", "strip"],
         minutes_max: 15,
         lines: vec![suite(line, None)],
     }
@@ -243,7 +243,12 @@ fn conformance(against: Option<&Path>) -> Step {
 /// What the package is made of.
 fn packaging() -> Step {
     let line = Line::new(root().join("tests/packaging/run"));
-    step("packaging", 5, vec![suite(line, None)])
+    Step {
+        name: "packaging",
+        needs: &["pkg-config", "readelf", "strip"],
+        minutes_max: 5,
+        lines: vec![suite(line, None)],
+    }
 }
 
 /// A program that takes memory beside a small arena: it must come to no harm. Times are not judged here.
