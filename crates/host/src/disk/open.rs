@@ -16,7 +16,7 @@ use sublet_store::Store;
 use sublet_types::{Bytes, DiskKind, DiskSettings, Fill, PAGE_BYTES, PoolFlags, TenantId};
 
 use super::backed::Backed;
-use super::backing::{Backing, BackingError};
+use super::backing::{Backing, BackingError, whole_sectors};
 use super::bell::Bell;
 use super::engine::Engine;
 use super::figures::Tallies;
@@ -132,7 +132,8 @@ pub(super) fn assemble(
 ) -> Result<Backed, DiskError> {
     let has = backing.bytes().map_err(DiskError::System)?;
     // It may have been larger for a while.
-    let bytes = settings.size.map_or(has, |said| said.0.min(has));
+    let said = settings.size.map_or(has, |said| whole_sectors(said.0));
+    let bytes = said.min(has);
     let mark = backing.mark().map_err(DiskError::System)?;
     let short_of = reserve(&backing, &settings);
     let bell = Arc::new(Bell::new().map_err(DiskError::System)?);
@@ -189,7 +190,16 @@ fn open_backing(settings: &DiskSettings, opening: &Opening<'_>) -> Result<Backin
         path: path.clone(),
         source,
     })?;
+    tell_of_rest(&backing, has, settings);
     fit(backing, has, settings, opening)
+}
+
+/// A guest sees whole sectors.
+fn tell_of_rest(backing: &Backing, has: u64, settings: &DiskSettings) {
+    let rest = backing.all_bytes().unwrap_or(has).saturating_sub(has);
+    if rest > 0 {
+        tracing::warn!(disk = %settings.name, bytes = rest, "the last bytes of the backing are no whole sector, and no part of the disk");
+    }
 }
 
 /// A page of swap that memory has no place for always finds its own, so the whole of a file is given its blocks. Says what
@@ -260,7 +270,7 @@ fn fit(
     settings: &DiskSettings,
     opening: &Opening<'_>,
 ) -> Result<Backing, DiskError> {
-    let Some(said) = settings.size.filter(|said| said.0 != has) else {
+    let Some(said) = settings.size.filter(|said| whole_sectors(said.0) != has) else {
         return Ok(backing);
     };
     let was_served = matches!(

@@ -19,7 +19,7 @@ use sublet_types::{
 
 use super::DiskError;
 use super::backed::Backed;
-use super::backing::BackingError;
+use super::backing::{BackingError, whole_sectors};
 use super::open::{OpenDisk, Opening, undo};
 use super::places::{Parting, Places};
 use super::served::{Served, ServedOn};
@@ -579,11 +579,12 @@ impl Disks {
             return Err(failed(io::Error::other("it is read-only")).into());
         }
         let backing = &disk.backing;
-        let before = backing.bytes().map_err(failed)?;
+        let before = backing.all_bytes().map_err(failed)?;
         backing.grow(size, disk.swap.is_some()).map_err(failed)?;
         keep().inspect_err(|_| backing.ungrow(before))?;
-        disk.bytes.store(size.0, Ordering::Relaxed);
-        disk.reading.resize(size.0 / PAGE_BYTES);
+        let bytes = whole_sectors(size.0);
+        disk.bytes.store(bytes, Ordering::Relaxed);
+        disk.reading.resize(bytes / PAGE_BYTES);
         Ok(())
     }
 

@@ -542,6 +542,36 @@ fn a_backing_has_the_size_that_was_said() {
     }
 }
 
+/// A guest addresses sectors: what is left over at the end is not its own, and stays as it is.
+#[test]
+fn a_backing_of_any_size_is_served_in_whole_sectors() {
+    for (kind, said) in [
+        (DiskKind::Disk, None),
+        (DiskKind::Disk, Some(Bytes(DISK_BYTES + 700))),
+        (DiskKind::Swap, Some(Bytes(DISK_BYTES + 700))),
+    ] {
+        let mut rig = Rig::new(kind, |_| {});
+        rig.end();
+        let path = rig.settings.backing.clone().expect("a backing");
+        let mut file = written(&rig);
+        file.extend_from_slice(&[7; 700]);
+        std::fs::write(&path, &file).expect("written");
+        rig.settings.size = said;
+        rig.open();
+        let end = DISK_BYTES + 512;
+        assert_eq!(rig.disk().shape().bytes, end);
+        let desk = rig.desk();
+        rig.write(&*desk, end - 512, &[8; 512]);
+        assert_eq!(rig.read(&*desk, end - 512, 512), [8; 512]);
+        drop(desk);
+        rig.end();
+        let file = written(&rig);
+        assert_eq!(file.len() as u64, DISK_BYTES + 700);
+        assert_eq!(file[end as usize - 512..end as usize], [8; 512]);
+        assert_eq!(file[end as usize..], [7; 188]);
+    }
+}
+
 #[test]
 fn what_is_out_of_range_or_read_only_is_refused() {
     let rig = Rig::new(DiskKind::Disk, |settings| settings.read_only = true);

@@ -90,9 +90,7 @@ pub enum BackingError {
         disk: DiskName,
     },
     /// Its size is none that a disk has.
-    #[error(
-        "the backing {path} has {bytes} bytes; a disk has a multiple of 512, and at least one page"
-    )]
+    #[error("the backing {path} has {bytes} bytes; a disk has at least one page of 4096")]
     Size {
         /// The file.
         path: PathBuf,
@@ -244,13 +242,11 @@ impl Backing {
             is_new: false,
         };
         let bytes = backing.bytes().map_err(failed)?;
-        match bytes % SECTOR_BYTES == 0 && bytes >= PAGE_BYTES {
-            true => Ok(backing),
-            false => Err(BackingError::Size {
-                path: backing.path,
-                bytes,
-            }),
+        if bytes < PAGE_BYTES {
+            let path = backing.path;
+            return Err(BackingError::Size { path, bytes });
         }
+        Ok(backing)
     }
 
     /// Makes a file of that size, if there is none, and opens it. Its blocks are given to it at once, so that a page
@@ -340,8 +336,13 @@ impl Backing {
         )?)
     }
 
-    /// Its size now.
+    /// What a disk has of it now: whole sectors.
     pub(super) fn bytes(&self) -> io::Result<u64> {
+        Ok(whole_sectors(self.all_bytes()?))
+    }
+
+    /// Its size now.
+    pub(super) fn all_bytes(&self) -> io::Result<u64> {
         (&*self.plain).seek(SeekFrom::End(0))
     }
 
@@ -370,7 +371,7 @@ impl Backing {
             )),
             true => Ok(()),
             false => {
-                let had = self.bytes()?;
+                let had = self.all_bytes()?;
                 let grown = match whole {
                     true => self.allocate(size.0),
                     false => Ok(()),
@@ -526,6 +527,11 @@ impl Backing {
     }
 }
 
+/// So much of a size as is whole sectors, which is what a guest can address.
+pub(super) fn whole_sectors(bytes: u64) -> u64 {
+    bytes - bytes % SECTOR_BYTES
+}
+
 /// Which file or device it is, among those that are there now.
 fn identity(facts: &Metadata) -> [u64; 2] {
     match facts.file_type().is_block_device() {
@@ -572,10 +578,10 @@ mod tests {
         std::fs::write(&path, &image).expect("written");
         let refused = Backing::open(&path, false).expect_err("refused");
         assert!(refused.to_string().contains("qcow2"), "{refused}");
-        std::fs::write(&path, vec![0; 5000]).expect("written");
+        std::fs::write(&path, vec![0; 4000]).expect("written");
         assert!(matches!(
             Backing::open(&path, false),
-            Err(BackingError::Size { bytes: 5000, .. })
+            Err(BackingError::Size { bytes: 3584, .. })
         ));
         let refused = Backing::open(folder.path(), true).expect_err("refused");
         assert!(matches!(refused, BackingError::Kind(_)), "{refused}");
