@@ -43,10 +43,10 @@ use crate::chores::{Chores, ChoresError};
 use crate::config::{Config, Loaded};
 use crate::disk::DiskError;
 use crate::headroom::{Headroom, ProcHost, ReadError, ReadHost, StartError};
-use crate::locked;
 use crate::manager::{Manager, WrongPolicy};
 use crate::observe::log::{self, LogError};
 use crate::stuck::{self, Stuck};
+use crate::{heap, locked};
 use bounds::Bounds;
 use disks::Shelf;
 use finale::Finale;
@@ -116,6 +116,7 @@ pub enum RunError {
 
 /// Serves until SIGTERM, SIGINT or SIGXCPU. SIGHUP has it read passwords and certificates anew.
 pub fn run(loaded: Loaded) -> Result<(), RunError> {
+    heap::bound();
     log::start(&loaded.config.log, loaded.config.log_format)?;
     let impatience = Arc::new(AtomicBool::new(false));
     let mut signals = signals(&impatience)?;

@@ -53,6 +53,18 @@ impl Guest {
         self.send(FLUSH, 0, 0, &[])
     }
 
+    /// Asks for the disk's first bytes.
+    pub(crate) fn ask_for(&mut self, bytes: u32) {
+        self.begin(READ, 0, bytes, &[]);
+    }
+
+    /// Takes what it asked for.
+    pub(crate) fn hear(&mut self, bytes: u32) {
+        self.0.read_exact(&mut [0; 16]).expect("a reply");
+        let taken = std::io::copy(&mut (&mut self.0).take(bytes.into()), &mut std::io::sink());
+        assert_eq!(taken.expect("bytes"), u64::from(bytes));
+    }
+
     fn ask(&mut self, verb: u16, page: u64, payload: &[u8]) -> u32 {
         self.send(verb, page, 4096, payload)
     }

@@ -10,6 +10,7 @@ mod guest;
 mod images;
 mod keeper;
 mod left_behind;
+mod leftovers;
 mod libvirt;
 mod life;
 mod limits;

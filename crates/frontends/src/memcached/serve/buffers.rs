@@ -7,8 +7,8 @@ pub(super) const READ_BYTES: usize = 64 << 10;
 /// Buffers that a worker keeps for reuse.
 const SPARE_MAX: usize = 16;
 
-/// A buffer that grew beyond this is given back to the allocator instead.
-const SPARE_BYTES_MAX: usize = 512 << 10;
+/// What they may have together: two of them hold the largest value by default. The rest goes back to the allocator.
+const SPARE_BYTES_MAX: usize = 4 << 20;
 
 /// A worker's buffers.
 pub(super) struct Desk {
@@ -29,7 +29,9 @@ impl Desk {
     }
 
     fn take_back(&mut self, mut buffer: Vec<u8>) {
-        if self.spare.len() < SPARE_MAX && (1..=SPARE_BYTES_MAX).contains(&buffer.capacity()) {
+        let kept: usize = self.spare.iter().map(Vec::capacity).sum();
+        let fits = kept + buffer.capacity() <= SPARE_BYTES_MAX;
+        if self.spare.len() < SPARE_MAX && buffer.capacity() > 0 && fits {
             buffer.clear();
             self.spare.push(buffer);
         }
