@@ -13,8 +13,9 @@ use axum::routing::{get, post};
 use sublet_client::messages::{AddDisk, AllowFolder, OpenDisk, RemoveDisk, ResizeDisk};
 use sublet_types::DiskName;
 
+use super::file_calls::with_files;
 use super::long_calls::unhurried;
-use super::routes::{No, Shared, apart, heard};
+use super::routes::{No, Shared, heard};
 use crate::run::Daemon;
 
 /// Where folders for backings are asked for and allowed.
@@ -62,7 +63,7 @@ async fn add(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<impl IntoResponse, No> {
     let disk = heard::<AddDisk>(body)?;
-    apart(move || daemon.add_disk(&disk)).await
+    with_files(move || daemon.add_disk(&disk)).await
 }
 
 async fn allow(
@@ -70,7 +71,7 @@ async fn allow(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<impl IntoResponse, No> {
     let folder = heard::<AllowFolder>(body)?;
-    apart(move || daemon.allow_folder(&folder)).await
+    with_files(move || daemon.allow_folder(&folder)).await
 }
 
 async fn remove(
@@ -83,7 +84,7 @@ async fn remove(
         No::new(StatusCode::BAD_REQUEST, rejection.body_text(), hint)
     };
     let (name, Query(how)) = (named(&name)?, how.map_err(wrong)?);
-    apart(move || daemon.remove_disk(&name, how)).await
+    with_files(move || daemon.remove_disk(&name, how)).await
 }
 
 async fn open(
@@ -96,7 +97,7 @@ async fn open(
         No::new(StatusCode::BAD_REQUEST, rejection.body_text(), hint)
     };
     let (name, Query(how)) = (named(&name)?, how.map_err(wrong)?);
-    apart(move || daemon.open_disk(&name, how)).await
+    with_files(move || daemon.open_disk(&name, how)).await
 }
 
 async fn resize(
@@ -105,10 +106,10 @@ async fn resize(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<impl IntoResponse, No> {
     let (name, size) = (named(&name)?, heard::<ResizeDisk>(body)?);
-    apart(move || daemon.resize_disk(&name, &size)).await
+    with_files(move || daemon.resize_disk(&name, &size)).await
 }
 
 async fn flush(State(daemon): Shared, Path(name): Path<String>) -> Result<impl IntoResponse, No> {
     let name = named(&name)?;
-    apart(move || daemon.flush_disk(&name)).await
+    with_files(move || daemon.flush_disk(&name)).await
 }

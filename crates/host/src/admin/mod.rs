@@ -3,6 +3,7 @@
 
 mod disks;
 mod doors;
+mod file_calls;
 mod long_calls;
 mod routes;
 mod saves;

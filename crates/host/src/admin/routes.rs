@@ -17,6 +17,7 @@ use sublet_client::messages::{
 };
 use sublet_types::TenantName;
 
+use super::file_calls::with_files;
 use super::{disks, saves};
 use crate::disk::{BackingError, DiskError};
 use crate::headroom::OrderError;
@@ -182,6 +183,10 @@ impl From<Declined> for No {
                 StatusCode::SERVICE_UNAVAILABLE,
                 "start it again: sublet serve".into(),
             ),
+            Declined::AddingHangs => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "see to the file systems of disks and of the state folder, then try again".into(),
+            ),
             Declined::Order(_) => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "wait for the others and try again".into(),
@@ -319,7 +324,7 @@ async fn change_tenant(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<impl IntoResponse, No> {
     let (name, change) = (named(&name)?, heard::<ChangeTenant>(body)?);
-    apart(move || daemon.change_tenant(&name, &change)).await
+    with_files(move || daemon.change_tenant(&name, &change)).await
 }
 
 async fn add_tenant(
@@ -327,7 +332,7 @@ async fn add_tenant(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<impl IntoResponse, No> {
     let tenant = heard::<AddTenant>(body)?;
-    apart(move || daemon.add_tenant(&tenant)).await
+    with_files(move || daemon.add_tenant(&tenant)).await
 }
 
 async fn remove_tenant(
@@ -340,7 +345,7 @@ async fn remove_tenant(
         No::new(StatusCode::BAD_REQUEST, rejection.body_text(), hint)
     };
     let (name, Query(how)) = (named(&name)?, how.map_err(wrong)?);
-    apart(move || daemon.remove_tenant(&name, how.lasts)).await
+    with_files(move || daemon.remove_tenant(&name, how.lasts)).await
 }
 
 async fn change_policy(
@@ -348,7 +353,7 @@ async fn change_policy(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<impl IntoResponse, No> {
     let change = heard::<ChangePolicy>(body)?;
-    apart(move || daemon.change_policy(&change)).await
+    with_files(move || daemon.change_policy(&change)).await
 }
 
 /// About whom, and until when.

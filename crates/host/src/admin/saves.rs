@@ -14,8 +14,9 @@ use axum::routing::{delete, post};
 use sublet_client::messages::{Freeze, RestoreFile, SaveFile};
 use sublet_store::{PutRefused, RestoreError};
 
+use super::file_calls::with_files;
 use super::long_calls::unhurried;
-use super::routes::{No, Shared, apart, heard, named};
+use super::routes::{No, Shared, heard, named};
 use crate::run::{Daemon, SaveError};
 
 /// Everything about save files.
@@ -39,7 +40,7 @@ async fn freeze(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<impl IntoResponse, No> {
     let (name, freeze) = (named(&name)?, heard::<Freeze>(body)?);
-    apart(move || daemon.freeze_tenant(&name, freeze.frozen)).await
+    with_files(move || daemon.freeze_tenant(&name, freeze.frozen)).await
 }
 
 async fn save(
@@ -48,7 +49,7 @@ async fn save(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<impl IntoResponse, No> {
     let (name, asked) = (named(&name)?, heard::<SaveFile>(body)?);
-    apart(move || daemon.save_tenant(&name, FilePath::new(&asked.file))).await
+    with_files(move || daemon.save_tenant(&name, FilePath::new(&asked.file))).await
 }
 
 async fn restore(
@@ -57,12 +58,12 @@ async fn restore(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<impl IntoResponse, No> {
     let (name, asked) = (named(&name)?, heard::<RestoreFile>(body)?);
-    apart(move || daemon.restore_tenant(&name, &asked)).await
+    with_files(move || daemon.restore_tenant(&name, &asked)).await
 }
 
 async fn discard(State(daemon): Shared, Path(name): Path<String>) -> Result<impl IntoResponse, No> {
     let name = named(&name)?;
-    apart(move || daemon.discard_restored(&name)).await
+    with_files(move || daemon.discard_restored(&name)).await
 }
 
 /// Whose fault it is, and what to do beside what the error says.

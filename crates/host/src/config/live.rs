@@ -75,6 +75,9 @@ pub enum KeepError {
         "another sublet keeps its changes in {}; give this one a folder of its own (--state FOLDER), or make the change with --temporary", .0.display()
     )]
     Shared(PathBuf),
+    /// Its file system hangs.
+    #[error("the state folder {} does not answer; see to its file system", .0.display())]
+    Silent(PathBuf),
     /// The system refused.
     #[error("cannot write {path}: {source}")]
     Write {
@@ -118,31 +121,23 @@ impl Live {
         added.map(|(name, _)| name)
     }
 
-    /// Notes a change and writes all of them down; either both happen or neither.
-    pub fn keep(&mut self, name: TenantName, change: &TenantChange) -> Result<(), KeepError> {
-        let mut next = self.clone();
-        next.changes.entry(name).or_default().take(change);
-        next.write()?;
-        *self = next;
-        Ok(())
+    /// These, with a change of a tenant.
+    #[must_use]
+    pub fn with_change(&self, name: TenantName, change: &TenantChange) -> Live {
+        let mut all = self.change(&name);
+        all.take(change);
+        self.with_tenant(name, Some(all))
     }
 
-    /// Notes all that is said of a tenant, or nothing, and writes everything down; either both happen or neither.
-    pub fn keep_tenant(
-        &mut self,
-        name: TenantName,
-        change: Option<TenantChange>,
-    ) -> Result<(), KeepError> {
+    /// These, with all that is said of a tenant, or with nothing of it.
+    #[must_use]
+    pub fn with_tenant(&self, name: TenantName, change: Option<TenantChange>) -> Live {
         let mut next = self.clone();
-        match change {
+        match change.filter(|change| *change != TenantChange::default()) {
             Some(change) => next.changes.insert(name, change),
             None => next.changes.remove(&name),
         };
-        if next.changes != self.changes {
-            next.write()?;
-        }
-        *self = next;
-        Ok(())
+        next
     }
 
     /// The policy that was chosen live, if one was.
@@ -150,13 +145,12 @@ impl Live {
         self.policy.as_ref()
     }
 
-    /// Notes a policy and writes everything down; either both happen or neither.
-    pub fn keep_policy(&mut self, policy: PolicyChange) -> Result<(), KeepError> {
+    /// These, with a policy.
+    #[must_use]
+    pub fn with_policy(&self, policy: PolicyChange) -> Live {
         let mut next = self.clone();
         next.policy = Some(policy);
-        next.write()?;
-        *self = next;
-        Ok(())
+        next
     }
 
     /// Folders where backings may lie, beside the config's.
@@ -164,16 +158,14 @@ impl Live {
         &self.folders
     }
 
-    /// Notes one folder more and writes everything down; either both happen or neither.
-    pub fn keep_folder(&mut self, folder: PathBuf) -> Result<(), KeepError> {
-        if self.folders.contains(&folder) {
-            return Ok(());
-        }
+    /// These, with one folder more.
+    #[must_use]
+    pub fn with_folder(&self, folder: PathBuf) -> Live {
         let mut next = self.clone();
-        next.folders.push(folder);
-        next.write()?;
-        *self = next;
-        Ok(())
+        if !next.folders.contains(&folder) {
+            next.folders.push(folder);
+        }
+        next
     }
 
     /// What was done with a disk.
@@ -181,23 +173,23 @@ impl Live {
         self.disks.get(name)
     }
 
-    /// Notes what was done with a disk, or that nothing was, and writes everything down; either both happen or
-    /// neither.
-    pub fn keep_disk(
-        &mut self,
-        name: DiskName,
-        change: Option<DiskChange>,
-    ) -> Result<(), KeepError> {
+    /// These, with what was done with a disk, or with nothing of it.
+    #[must_use]
+    pub fn with_disk(&self, name: DiskName, change: Option<DiskChange>) -> Live {
         let mut next = self.clone();
         match change {
             Some(change) => next.disks.insert(name, change),
             None => next.disks.remove(&name),
         };
-        if next.disks != self.disks {
-            next.write()?;
-        }
-        *self = next;
-        Ok(())
+        next
+    }
+
+    /// Whether both say the same of everything.
+    pub fn says_as(&self, other: &Live) -> bool {
+        self.policy == other.policy
+            && self.changes == other.changes
+            && self.disks == other.disks
+            && self.folders == other.folders
     }
 
     /// The file as it was left, if there is one.
@@ -225,7 +217,12 @@ impl Live {
         Ok(())
     }
 
-    fn write(&self) -> Result<(), KeepError> {
+    /// Writes all of them down. The file system may hang.
+    ///
+    /// # Errors
+    ///
+    /// See [`KeepError`]; then the file says what it said before.
+    pub fn write(&self) -> Result<(), KeepError> {
         let folder = self.state.lay()?;
         let path = folder.join("live.toml");
         write_whole(folder, &path, &self.text()).map_err(|source| KeepError::Write { path, source })

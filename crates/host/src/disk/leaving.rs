@@ -23,6 +23,9 @@ const LOOK: Duration = Duration::from_millis(5);
 /// How long a backing may take for what is given up if it does not take it.
 const LAST_CHANCE: Duration = Duration::from_secs(10);
 
+/// How long the end waits for a socket that is being made.
+const PLACES_MAX: Duration = Duration::from_secs(5);
+
 /// What becomes of pages that a backing does not take when their disk goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unwritten {
@@ -188,8 +191,13 @@ impl Disks {
 
     /// Lets all clients go, writes what is staged, and ends every disk. They are shown until then. What hangs is left.
     pub fn end(&self) {
-        let places = self.places.lock().take();
-        if let Some(places) = places
+        let places = self.places.try_lock_for(PLACES_MAX);
+        if places.is_none() {
+            tracing::error!(
+                "clients of disks are left: the file system of another disk's socket hangs"
+            );
+        }
+        if let Some(places) = places.and_then(|mut places| places.take())
             && !within(PARTING_MAX.min(self.ground.silence_max), "parting", || {
                 places.end()
             })

@@ -16,6 +16,7 @@ use sublet_frontends::doors::{
 use sublet_frontends::memcached::serve::Premises;
 use sublet_frontends::nbd::serve::{self, Group, Running};
 use sublet_frontends::nbd::{Exports, Settings};
+use sublet_frontends::vhost_user::metrics::Figures;
 use sublet_frontends::vhost_user::serve as vhost_user;
 use sublet_types::{DiskKind, DiskListen, DiskSettings, DiskTls};
 
@@ -171,16 +172,16 @@ impl Places {
         }
     }
 
-    /// Connections at the places of a disk.
-    pub(super) fn connections(&self, name: &str) -> u64 {
+    /// Who counts the clients of a disk.
+    pub(super) fn callers(&self, name: &str) -> Vec<Callers> {
         let its = self
             .open
             .values()
             .filter(|place| place.group.exports.has(name));
         let shared = self.shared.iter().filter(|(disk, _)| disk == name);
-        its.map(|place| place.group.figures.connections.get())
-            .chain(shared.map(|(_, running)| running.figures().connections.get()))
-            .sum()
+        its.map(|place| Callers::Nbd(Arc::clone(&place.group)))
+            .chain(shared.map(|(_, running)| Callers::VhostUser(Arc::clone(running.figures()))))
+            .collect()
     }
 
     /// Serves nothing more. Returns when everybody is gone.
@@ -196,6 +197,21 @@ impl Places {
         match Arc::into_inner(nbd) {
             Some(nbd) => nbd.stop(),
             None => tracing::error!("clients of disks are not let go: one is parting still"),
+        }
+    }
+}
+
+/// Who counts clients at one place of a disk.
+pub(super) enum Callers {
+    Nbd(Arc<Group>),
+    VhostUser(Arc<Figures>),
+}
+
+impl Callers {
+    pub(super) fn count(&self) -> u64 {
+        match self {
+            Callers::Nbd(group) => group.figures.connections.get(),
+            Callers::VhostUser(figures) => figures.connections.get(),
         }
     }
 }

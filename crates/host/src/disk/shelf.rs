@@ -21,7 +21,7 @@ use super::DiskError;
 use super::backed::Backed;
 use super::backing::{BackingError, whole_sectors};
 use super::open::{OpenDisk, Opening, undo};
-use super::places::{Parting, Places};
+use super::places::{Callers, Parting, Places};
 use super::served::{Served, ServedOn};
 use super::stage::{KeeperError, Kept, Pledge, Pledges, Stage};
 use super::swap::Swap;
@@ -66,6 +66,8 @@ pub struct Disks {
     pub(super) ground: DiskGround,
     /// Made with the first disk, as NBD's threads are.
     pub(super) places: Mutex<Option<Places>>,
+    /// Who counts the clients of each disk. Places may be held by who waits for a socket's file system.
+    pub(super) callers: Mutex<BTreeMap<DiskName, Vec<Callers>>>,
     /// Made with the first swap disk.
     pub(super) staging: Mutex<Option<Staging>>,
     /// Who begins or ends a stage and its keeper: that may take its time.
@@ -120,6 +122,7 @@ impl Disks {
             served,
             ground,
             places: Mutex::default(),
+            callers: Mutex::default(),
             staging: Mutex::default(),
             staging_changes: Mutex::default(),
             open: Mutex::default(),
@@ -278,7 +281,10 @@ impl Disks {
             none => none.insert(Places::open(&self.premises, self.ground.threads)?),
         };
         let disk: Arc<dyn Disk> = Arc::clone(disk) as Arc<dyn Disk>;
-        places.serve(&disk, settings)
+        let served = places.serve(&disk, settings)?;
+        let callers = places.callers(disk.name());
+        self.callers.lock().insert(settings.name.clone(), callers);
+        Ok(served)
     }
 
     /// A swap disk gets a file of its own where nobody named one.
@@ -357,6 +363,13 @@ impl Disks {
             *self.staging.lock() = Some(staging);
         }
         drop(changes);
+        if let Some(stage) = self.stage() {
+            // So that it is known.
+            stage
+                .deserted()
+                .keys()
+                .for_each(|name| drop(self.pledges.noted(name)));
+        }
         self.fold_stage();
         Ok(())
     }
@@ -462,6 +475,7 @@ impl Disks {
     }
 
     fn part(&self, name: &DiskName) -> Option<Parting> {
+        self.callers.lock().remove(name);
         let mut places = self.places.lock();
         places.as_mut().map(|places| places.leave(name.as_str()))
     }
@@ -491,7 +505,7 @@ impl Disks {
             };
             let noted = self
                 .pledges
-                .noted(&name)
+                .known(&name)
                 .filter(|_| why == Deserted::NoDisk);
             let (tenant, backing) = noted.map(|pledge| (pledge.tenant, pledge.backing)).unzip();
             LeftBehind {
@@ -522,8 +536,8 @@ impl Disks {
     fn status(&self, shelved: &Shelved, pages: &HashMap<PoolId, u64>) -> DiskStatus {
         let disk = &shelved.disk;
         let figures = disk.tallies.sum();
-        let places = self.places.lock();
-        let name = shelved.settings.name.as_str();
+        let callers = self.callers.lock();
+        let callers = callers.get(&shelved.settings.name).into_iter().flatten();
         let dirty = disk.swap.as_ref().map_or(0, Swap::dirty);
         let is_leaving = shelved.is_leaving.load(Ordering::Relaxed);
         let (state, why) = match (disk.ails_of(), is_leaving) {
@@ -542,7 +556,7 @@ impl Disks {
             why: with_drawbacks(why, drawbacks(disk)),
             astray: disk.plight.astray().is_some(),
             unnoted: disk.plight.is_unnoted(),
-            connections: places.as_ref().map_or(0, |places| places.connections(name)),
+            connections: callers.map(Callers::count).sum(),
             reads: figures.reads,
             writes: figures.writes + figures.trims,
             bytes_read: figures.read_bytes,

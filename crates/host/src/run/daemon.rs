@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use sublet_client::messages::{
     ArenaStatus, ChangeTenant, DaemonStatus, Difference, HeadroomStatus, Health, HostStatus,
     LastRelease, Lasts, Limit, PagesStatus, ReleaseReport, ReleaseRequest, Settings, Status,
@@ -17,6 +16,7 @@ use sublet_policy::headroom::{Bound, Decision};
 use sublet_store::{TenantError, TenantFigures};
 use sublet_types::{Bytes, Pages, TenantId, TenantName, TenantSettings, Weight};
 
+use super::changes::{Changes, Turn};
 use super::disks::Shelf;
 use super::saves::{CopyDesk, SaveError};
 use super::service::{self, Service};
@@ -39,7 +39,7 @@ pub struct Daemon {
     pub(super) config: Config,
     pub(super) written: Config,
     file: Option<PathBuf>,
-    pub(super) live: Mutex<Live>,
+    pub(super) live: Changes,
     is_ending: AtomicBool,
     pub(super) copying: CopyDesk,
 }
@@ -100,6 +100,9 @@ pub enum Declined {
     /// More than a daemon serves.
     #[error("there are {DISKS_MAX} disks already")]
     TooManyDisks,
+    /// A file system hangs.
+    #[error("another disk or tenant is being added, and that does not end: a file system hangs")]
+    AddingHangs,
     /// Nothing was done with a disk.
     #[error(transparent)]
     Disk(#[from] DiskError),
@@ -140,7 +143,7 @@ impl Daemon {
             config: loaded.config,
             written: loaded.written,
             file: loaded.file,
-            live: Mutex::new(loaded.live),
+            live: Changes::of(loaded.live),
             is_ending: AtomicBool::new(false),
             copying: CopyDesk::default(),
         }
@@ -214,8 +217,7 @@ impl Daemon {
         name: &TenantName,
         change: &ChangeTenant,
     ) -> Result<TenantStatus, Declined> {
-        // Held over it all, so that what is kept is what holds.
-        let mut live = self.live.lock();
+        let turn = self.live.turn()?;
         let TenantFigures {
             id,
             settings: before,
@@ -235,7 +237,7 @@ impl Daemon {
         };
         store.set_tenant(id, after.clone()).map_err(refused)?;
         if change.lasts == Lasts::Always
-            && let Err(declined) = self.keep(&mut live, name, change)
+            && let Err(declined) = self.keep(&turn, name, change)
         {
             store.set_tenant(id, before).map_err(refused)?;
             return Err(declined);
@@ -245,7 +247,7 @@ impl Daemon {
             service.allowed.set(ceiling);
         }
         tracing::info!(tenant = %name, weight = after.weight.0, "tenant changed by its owner");
-        drop(live);
+        drop(turn);
         self.tenant(name)
     }
 
@@ -347,7 +349,7 @@ impl Daemon {
     /// Writes a change down, if the daemon could start with it again.
     fn keep(
         &self,
-        live: &mut Live,
+        turn: &Turn<'_>,
         name: &TenantName,
         change: &ChangeTenant,
     ) -> Result<(), Declined> {
@@ -358,7 +360,7 @@ impl Daemon {
             ceiling: change.ceiling.map(Limit::amount),
             listen: None,
         };
-        let mut kept = live.change(name);
+        let mut kept = self.live.now().change(name);
         kept.take(&change);
         let written = self
             .written
@@ -382,7 +384,7 @@ impl Daemon {
                 source,
             });
         }
-        Ok(live.keep(name.clone(), &change)?)
+        Ok(turn.keep(|live| live.with_change(name.clone(), &change))?)
     }
 
     fn process(&self) -> DaemonStatus {
@@ -500,7 +502,7 @@ impl Daemon {
     }
 
     fn tenant_differences(&self) -> Vec<Difference> {
-        let live = self.live.lock();
+        let live = self.live.now();
         let mut all = self.removed_tenants(&live);
         for now in self.premises.store.tenants() {
             let now = now.settings;

@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::OFlags;
 use sublet_client::messages::{
     self, AddDisk, Difference, DiskState, DiskStatus, Lasts, LeftBehind, OpenDisk, ResizeDisk,
@@ -38,7 +38,7 @@ pub(super) struct Shelf {
     /// Folders where backings may lie that are named while the daemon runs.
     pub(super) allowed: Mutex<Vec<PathBuf>>,
     /// Held while a disk is added, so that who made its tenant may undo that.
-    pub(super) adding: Mutex<()>,
+    adding: Mutex<()>,
 }
 
 /// A disk by its owner's word.
@@ -148,6 +148,12 @@ impl Shelf {
             .iter()
             .filter(|(_, named)| named.said.tenant == *tenant);
         its.map(|(name, _)| name.to_string()).collect()
+    }
+
+    /// Takes the turn to add a disk or a tenant, or to remove a tenant.
+    pub(super) fn begin_adding(&self) -> Result<MutexGuard<'_, ()>, Declined> {
+        let turn = self.adding.try_lock_for(ADDING_MAX);
+        turn.ok_or(Declined::AddingHangs)
     }
 
     /// Takes the turn to do something with a disk.
@@ -303,6 +309,9 @@ const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// How long a backing may take to answer when its disk is added.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
+/// How long who adds something waits for who is adding something.
+const ADDING_MAX: Duration = Duration::from_secs(30);
+
 /// How often a drain is looked at.
 const DRAIN_LOOK: Duration = Duration::from_millis(20);
 /// How often it is told of.
@@ -412,7 +421,7 @@ impl Daemon {
         let mut disk = disk_asked(&asked.name, said)?;
         let _turn = self.shelf.turn(&disk.name)?;
         Look::at(&disk, Some(&allowed)).wait(Instant::now() + ANSWER_MAX)?;
-        let _adding = self.shelf.adding.lock();
+        let _adding = self.shelf.begin_adding()?;
         if self.shelf.named.lock().len() >= DISKS_MAX {
             return Err(Declined::TooManyDisks);
         }
@@ -439,7 +448,8 @@ impl Daemon {
         }
         let name = disk.name.clone();
         let added = DiskChange::Added(Box::new(disk));
-        let kept = self.live.lock().keep_disk(name.clone(), Some(added));
+        let next = |live: &Live| live.with_disk(name.clone(), Some(added));
+        let kept = self.live.keep(next);
         if kept.is_err()
             && let Err(error) = self.shelf.retract(&name)
         {
@@ -452,11 +462,7 @@ impl Daemon {
     pub fn open_disk(&self, name: &DiskName, how: OpenDisk) -> Result<DiskStatus, Declined> {
         let _turn = self.shelf.turn(name)?;
         let said = self.shelf.closed(name)?;
-        let was_added = self
-            .live
-            .lock()
-            .disk(name)
-            .is_some_and(DiskChange::is_added);
+        let was_added = self.live.now().disk(name).is_some_and(DiskChange::is_added);
         let allowed = self.allowed_folders();
         let allow = was_added.then_some(&allowed);
         Look::at(&said, allow).wait(Instant::now() + ANSWER_MAX)?;
@@ -504,8 +510,8 @@ impl Daemon {
 
     /// A disk that ends with the daemon has nothing to keep.
     fn keep_size(&self, name: &DiskName, size: Bytes) -> Result<(), Declined> {
-        let mut live = self.live.lock();
-        let change = match live.disk(name) {
+        let turn = self.live.turn()?;
+        let change = match self.live.now().disk(name) {
             Some(DiskChange::Added(disk)) => {
                 let mut disk = disk.clone();
                 disk.size = Some(size);
@@ -514,14 +520,14 @@ impl Daemon {
             _ => self.written_disk(name).map(|_| DiskChange::Resized(size)),
         };
         match change {
-            Some(change) => Ok(live.keep_disk(name.clone(), Some(change))?),
+            Some(change) => Ok(turn.keep(|live| live.with_disk(name.clone(), Some(change)))?),
             None => Ok(()),
         }
     }
 
     /// Makes a tenant that is not there; says which. What was changed of one of this name before holds again.
     fn enter_tenant(&self, name: &TenantName) -> Result<Option<TenantId>, Declined> {
-        let change = self.live.lock().change(name);
+        let change = self.live.now().change(name);
         let store = &self.premises.store;
         let added = store.add_tenant(TenantSettings {
             name: name.clone(),
@@ -546,7 +552,7 @@ impl Daemon {
     /// All disks, each with where it is not what the config says.
     pub(super) fn disk_statuses(&self) -> Vec<DiskStatus> {
         let mut all = self.shelf.list();
-        let live = self.live.lock();
+        let live = self.live.now();
         let named = self.shelf.named.lock();
         for disk in &mut all {
             let name = &disk.settings.name;
@@ -559,7 +565,7 @@ impl Daemon {
 
     /// Disks of the config that were removed.
     pub(super) fn removed_disks(&self) -> Vec<Difference> {
-        let live = self.live.lock();
+        let live = self.live.now();
         let named = self.shelf.named.lock();
         let written = self.written.disks.iter();
         let removed = written.filter(|disk| !named.contains_key(&disk.name));

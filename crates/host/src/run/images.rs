@@ -154,7 +154,7 @@ impl Daemon {
             return Err(refused(io::ErrorKind::NotADirectory.into()).into());
         }
         if asked.lasts == Lasts::Always && !self.written.disk.allow.contains(&folder) {
-            self.live.lock().keep_folder(folder.clone())?;
+            self.live.keep(|live| live.with_folder(folder.clone()))?;
         }
         let mut allowed = self.shelf.allowed.lock();
         if !allowed.contains(&folder) {
@@ -172,7 +172,7 @@ impl Daemon {
             all.join(", ")
         };
         let (now, written) = (self.allowed_folders(), &self.written.disk.allow);
-        let live = self.live.lock();
+        let live = self.live.now();
         let mut added = now.iter().filter(|folder| !written.contains(folder));
         (now != *written).then(|| Difference {
             key: "disk.allow".to_owned(),

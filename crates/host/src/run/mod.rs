@@ -2,6 +2,7 @@
 
 mod alone;
 mod bounds;
+mod changes;
 mod daemon;
 mod disks;
 mod finale;

@@ -8,7 +8,7 @@ use sublet_client::messages::{self, Lasts, RemoveDisk, RemovedDisk};
 use sublet_types::{DiskKind, DiskName, Pages};
 
 use super::daemon::{Daemon, Declined};
-use super::disks::{Named, Shelf};
+use super::disks::Shelf;
 use crate::config::DiskChange;
 use crate::disk::{DiskError, Unwritten};
 
@@ -55,8 +55,8 @@ enum Standing {
 
 impl Shelf {
     fn behind(&self, name: &DiskName) -> Result<Behind, DiskError> {
-        let all = self.named.lock();
-        let Some(Named { said, .. }) = all.get(name) else {
+        let said = self.named.lock().get(name).map(|named| named.said.clone());
+        let Some(said) = said else {
             return self.behind_left(name);
         };
         let ours = match said.kind {
@@ -161,12 +161,14 @@ impl Daemon {
         if lasts == Lasts::UntilRestart {
             return Ok(self.shelf.remove(name, unwritten)?);
         }
-        let before = self.live.lock().disk(name).cloned();
+        let before = self.live.now().disk(name).cloned();
         let change = self.written_disk(name).map(|_| DiskChange::Removed);
-        self.live.lock().keep_disk(name.clone(), change)?;
+        self.live
+            .keep(|live| live.with_disk(name.clone(), change))?;
         let removed = self.shelf.remove(name, unwritten);
         if removed.is_err() {
-            self.live.lock().keep_disk(name.clone(), before)?;
+            self.live
+                .keep(|live| live.with_disk(name.clone(), before))?;
         }
         Ok(removed?)
     }

@@ -28,17 +28,17 @@ impl Daemon {
     /// Has another policy decide, and writes it down where it lasts.
     pub fn change_policy(&self, change: &ChangePolicy) -> Result<Policies, Declined> {
         let choice = manager::choice(&change.name, &change.knobs)?;
-        // Held over it all, so that what is kept is what holds.
-        let mut live = self.live.lock();
+        let turn = self.live.turn()?;
         if change.lasts == Lasts::Always {
-            live.keep_policy(PolicyChange {
+            let policy = PolicyChange {
                 name: change.name.clone(),
                 knobs: change.knobs.clone(),
-            })?;
+            };
+            turn.keep(|live| live.with_policy(policy))?;
         }
         tracing::info!(policy = change.name, "policy changed by its owner");
         self.manager.change(choice);
-        drop(live);
+        drop(turn);
         Ok(self.policies())
     }
 

@@ -4,7 +4,7 @@ use sublet_client::messages::{AddTenant, Lasts, Limit, TenantStatus, Tenants};
 use sublet_types::{TenantId, TenantName, TenantSettings};
 
 use super::daemon::{Daemon, Declined};
-use crate::config::TenantChange;
+use crate::config::{Live, TenantChange};
 
 impl Daemon {
     /// Adds a tenant for disks to come, and writes it down where it lasts.
@@ -16,7 +16,7 @@ impl Daemon {
             floor: asked.floor.and_then(Limit::amount),
             ceiling: asked.ceiling.and_then(Limit::amount),
         };
-        let _adding = self.shelf.adding.lock();
+        let _adding = self.shelf.begin_adding()?;
         self.check_grants(&granted)?;
         let store = &self.premises.store;
         let refused = |source| Declined::Change {
@@ -32,7 +32,8 @@ impl Daemon {
                 ceiling: asked.ceiling.map(Limit::amount),
                 listen: None,
             };
-            let kept = self.live.lock().keep_tenant(name.clone(), Some(change));
+            let next = |live: &Live| live.with_tenant(name.clone(), Some(change));
+            let kept = self.live.keep(next);
             if let Err(error) = kept {
                 store.remove_tenant(id);
                 return Err(error.into());
@@ -45,14 +46,15 @@ impl Daemon {
 
     /// Removes a tenant that nobody uses, and writes that down where it lasts. Says who remains.
     pub fn remove_tenant(&self, name: &TenantName, lasts: Lasts) -> Result<Tenants, Declined> {
-        let _adding = self.shelf.adding.lock();
+        let _adding = self.shelf.begin_adding()?;
         let id = self.find(name)?.id;
         if let Some(by) = self.use_of(name, id) {
             let name = name.clone();
             return Err(Declined::TenantInUse { name, by });
         }
         if lasts == Lasts::Always {
-            self.live.lock().keep_tenant(name.clone(), None)?;
+            self.live
+                .keep(|live| live.with_tenant(name.clone(), None))?;
         }
         self.premises.store.remove_tenant(id);
         tracing::info!(tenant = %name, "tenant removed by its owner");

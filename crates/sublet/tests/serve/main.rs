@@ -7,6 +7,7 @@ mod daemon;
 mod disks;
 mod draining;
 mod guest;
+mod hanging;
 mod images;
 mod keeper;
 mod left_behind;

@@ -276,14 +276,12 @@ fn what_the_admin_interface_shows_of_a_disk_can_be_asked_for_again() {
 #[test]
 fn a_disk_that_was_added_live_is_there_after_a_restart_with_all_that_was_said() {
     let home = Home::with(WEB);
-    let mut loaded = home.load();
+    let loaded = home.load();
     let added = DiskChange::Added(Box::new(swap()));
-    loaded
-        .live
-        .keep_disk(disk("swap.1"), Some(added.clone()))
-        .expect("kept");
+    let live = loaded.live.with_disk(disk("swap.1"), Some(added.clone()));
+    live.write().expect("kept");
     let before = loaded.config;
-    drop(loaded.live);
+    drop((loaded.live, live));
     let again = home.load();
     assert_eq!(again.config.disks, [swap()]);
     assert_eq!(again.live.disk(&disk("swap.1")), Some(&added));
@@ -297,19 +295,18 @@ fn a_disk_that_was_added_live_is_there_after_a_restart_with_all_that_was_said() 
     assert_eq!(again.written.disks, []);
     assert!(again.orphans.is_empty());
 
-    let mut live = again.live;
-    live.keep_disk(disk("swap.1"), None).expect("kept");
+    let live = again.live.with_disk(disk("swap.1"), None);
+    live.write().expect("kept");
     assert_eq!(home.load().config, before);
 }
 
 #[test]
 fn a_disk_of_the_config_that_was_removed_live_stays_removed_until_it_is_added() {
     let home = Home::with(&format!("{DB}{SWAP}"));
-    let mut live = home.load().live;
-    live.keep_disk(disk("db"), Some(DiskChange::Removed))
-        .expect("kept");
-    live.keep_disk(disk("web"), Some(DiskChange::Resized(Bytes::gib(8))))
-        .expect("kept");
+    let live = home.load().live;
+    let live = live.with_disk(disk("db"), Some(DiskChange::Removed));
+    let live = live.with_disk(disk("web"), Some(DiskChange::Resized(Bytes::gib(8))));
+    live.write().expect("kept");
     let loaded = home.load();
     assert_eq!(loaded.config.disks.len(), 1);
     assert_eq!(loaded.config.disks[0].size, Some(Bytes::gib(8)));
@@ -318,19 +315,19 @@ fn a_disk_of_the_config_that_was_removed_live_stays_removed_until_it_is_added() 
 
     let mut other = swap();
     other.name = disk("db");
-    live.keep_disk(disk("db"), Some(DiskChange::Added(Box::new(other.clone()))))
-        .expect("kept");
+    let added = DiskChange::Added(Box::new(other.clone()));
+    let live = live.with_disk(disk("db"), Some(added));
+    live.write().expect("kept");
     assert_eq!(home.load().config.disks[0], other, "no mixture of the two");
 }
 
 #[test]
 fn live_changes_of_disks_that_are_gone_are_told() {
     let home = Home::with(WEB);
-    let mut live = home.load().live;
-    live.keep_disk(disk("gone"), Some(DiskChange::Resized(Bytes::gib(8))))
-        .expect("kept");
-    live.keep_disk(disk("away"), Some(DiskChange::Removed))
-        .expect("kept");
+    let live = home.load().live;
+    let live = live.with_disk(disk("gone"), Some(DiskChange::Resized(Bytes::gib(8))));
+    let live = live.with_disk(disk("away"), Some(DiskChange::Removed));
+    live.write().expect("kept");
     let loaded = home.load();
     assert_eq!(loaded.orphans, ["disks.away", "disks.gone"]);
     assert_eq!(loaded.config, loaded.written);
@@ -342,8 +339,9 @@ fn a_folder_that_was_allowed_live_is_allowed_beside_those_of_the_config() {
     let home = Home::with(&format!("[disk]\nallow = [\"/a\"]\n{WEB}"));
     let mut live = home.load().live;
     for folder in ["/b", "/b", "/c \"d\""] {
-        live.keep_folder(folder.into()).expect("kept");
+        live = live.with_folder(folder.into());
     }
+    live.write().expect("kept");
     drop(live);
     let loaded = home.load();
     let all = ["/a", "/b", "/c \"d\""].map(std::path::PathBuf::from);

@@ -284,6 +284,26 @@ fn options_stand_over_the_file_and_name_themselves() {
     );
 }
 
+fn kept(live: Live) -> Live {
+    live.write().expect("kept");
+    live
+}
+
+#[test]
+fn a_tenant_of_whom_nothing_is_changed_has_no_table_in_the_live_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let live = Live::none(Some(folder.path().to_owned()));
+    let nothing = live.with_change(name("web"), &TenantChange::default());
+    assert!(nothing.says_as(&live));
+    let live = kept(nothing);
+    let text = fs::read_to_string(live.path().expect("a path")).expect("readable");
+    assert!(!text.contains("[tenants"), "{text}");
+    // A daemon before this one may have left an empty table.
+    let flags = [("state", folder.path().display().to_string())];
+    fs::write(folder.path().join("live.toml"), "[tenants.web]\n").expect("written");
+    load(None, &flags).expect("loads");
+}
+
 #[test]
 fn live_changes_survive_a_restart_and_stand_over_the_file() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -295,17 +315,17 @@ fn live_changes_survive_a_restart_and_stand_over_the_file() {
         weight: Some(Weight(7)),
         ..TenantChange::default()
     };
-    loaded.live.keep(name("web"), &weight).expect("kept");
+    loaded.live = kept(loaded.live.with_change(name("web"), &weight));
     let ceiling = TenantChange {
         ceiling: Some(Some(Bytes::gib(1))),
         ..TenantChange::default()
     };
-    loaded.live.keep(name("web"), &ceiling).expect("kept");
+    loaded.live = kept(loaded.live.with_change(name("web"), &ceiling));
     let added = TenantChange {
         listen: Some(vec!["unix:/tmp/\"quoted\"".parse().expect("a place")]),
         ..TenantChange::default()
     };
-    loaded.live.keep(name("new.er"), &added).expect("kept");
+    loaded.live = kept(loaded.live.with_change(name("new.er"), &added));
 
     let again = load(Some(&file), &flags).expect("loads");
     let web = again
@@ -333,18 +353,18 @@ fn live_changes_survive_a_restart_and_stand_over_the_file() {
 #[test]
 fn a_live_file_is_written_whole_or_not_at_all() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut live = Live::none(Some(folder.path().to_owned()));
+    let live = Live::none(Some(folder.path().to_owned()));
     let weight = |n| TenantChange {
         weight: Some(Weight(n)),
         ..TenantChange::default()
     };
-    live.keep(name("web"), &weight(1)).expect("kept");
+    let live = kept(live.with_change(name("web"), &weight(1)));
     let path = live.path().expect("a path");
     let before = fs::read_to_string(&path).expect("readable");
     // A folder where the new text would be written makes the write fail half-way.
     fs::create_dir(folder.path().join("live.toml.new")).expect("made");
-    live.keep(name("web"), &weight(2))
-        .expect_err("cannot be kept");
+    let next = live.with_change(name("web"), &weight(2));
+    next.write().expect_err("cannot be kept");
     assert_eq!(fs::read_to_string(&path).expect("readable"), before);
     assert_eq!(live.change(&name("web")), weight(1));
 }
@@ -357,13 +377,13 @@ fn one_daemon_at_a_time_keeps_changes_in_a_folder() {
         weight: Some(Weight(7)),
         ..TenantChange::default()
     };
-    let (mut first, mut second) = (live(), live());
-    first.keep(name("web"), &change).expect("kept");
-    first.keep(name("db"), &change).expect("kept again");
-    let refused = second.keep(name("mail"), &change);
+    let mut first = kept(live().with_change(name("web"), &change));
+    first = kept(first.with_change(name("db"), &change));
+    let second = live().with_change(name("mail"), &change);
+    let refused = second.write();
     assert!(matches!(refused, Err(KeepError::Shared(_))), "{refused:?}");
     drop(first);
-    second.keep(name("mail"), &change).expect("the other ended");
+    second.write().expect("the other ended");
 }
 
 #[test]

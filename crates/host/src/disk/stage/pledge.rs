@@ -4,9 +4,13 @@
 //! then what a guest reads may be older than what it wrote, and nobody is to read it unawares. Of a host that was
 //! started anew since, no guest is left that could.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use sublet_types::DiskName;
 
@@ -63,6 +67,8 @@ impl Pledge {
 #[derive(Clone)]
 pub(in super::super) struct Pledges {
     state: Claim,
+    /// What was read or written of them, for whoever may not wait for a file system.
+    known: Arc<Mutex<BTreeMap<DiskName, Pledge>>>,
 }
 
 impl Pledges {
@@ -70,6 +76,7 @@ impl Pledges {
     pub(in super::super) fn of(state: &Claim) -> Pledges {
         Pledges {
             state: state.clone(),
+            known: Arc::default(),
         }
     }
 
@@ -80,8 +87,23 @@ impl Pledges {
 
     /// What was noted of a disk.
     pub(in super::super) fn noted(&self, name: &DiskName) -> Option<Pledge> {
-        let note = fs::read_to_string(self.path(name)?).ok()?;
-        Pledge::parsed(&note)
+        let note = fs::read_to_string(self.path(name)?).ok();
+        let noted = note.and_then(|note| Pledge::parsed(&note));
+        self.learn(name, noted.clone());
+        noted
+    }
+
+    /// The same, as it was when somebody looked last or changed it. Waits for no file system.
+    pub(in super::super) fn known(&self, name: &DiskName) -> Option<Pledge> {
+        self.known.lock().get(name).cloned()
+    }
+
+    fn learn(&self, name: &DiskName, noted: Option<Pledge>) {
+        let mut known = self.known.lock();
+        match noted {
+            Some(pledge) => known.insert(name.clone(), pledge),
+            None => known.remove(name),
+        };
     }
 
     /// Whether a disk relied on a stage that is not this one, nor any that can still be found.
@@ -93,7 +115,9 @@ impl Pledges {
     /// Notes that a disk relies on a stage from now on.
     pub(in super::super) fn make(&self, name: &DiskName, pledge: &Pledge) -> io::Result<()> {
         let path = self.path(name).ok_or_else(notes::nowhere)?;
-        notes::leave(&self.state, &path, &pledge.text())
+        notes::leave(&self.state, &path, &pledge.text())?;
+        self.learn(name, Some(pledge.clone()));
+        Ok(())
     }
 
     /// A disk relies on no stage any more.
@@ -103,7 +127,9 @@ impl Pledges {
             .map_or(Ok(()), |path| notes::take(&self.state, &path));
         if let Err(error) = taken {
             tracing::warn!(disk = %name, %error, "the note that its pages were staged stays");
+            return;
         }
+        self.learn(name, None);
     }
 
     /// A stage ends, or has pages of those disks only.
@@ -157,6 +183,7 @@ mod tests {
         assert!(!pledges.is_broken(&swap, &stage), "nothing was noted");
         pledges.make(&swap, &on(&stage)).expect("noted");
         assert_eq!(pledges.noted(&swap), Some(on(&stage)));
+        assert_eq!(pledges.known(&swap), Some(on(&stage)));
         assert!(!pledges.is_broken(&swap, &stage));
         assert!(pledges.is_broken(&swap, &later));
         let rebooted = StageId {
@@ -165,6 +192,7 @@ mod tests {
         };
         assert!(!pledges.is_broken(&swap, &rebooted), "its guest is gone");
         pledges.forget(&swap);
+        assert_eq!(pledges.known(&swap), None);
         assert!(!pledges.is_broken(&swap, &later) && pledges.noted(&swap).is_none());
         pledges.forget(&swap);
     }

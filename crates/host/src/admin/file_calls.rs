@@ -1,0 +1,75 @@
+//! Calls that touch files: so many at once, for a file system that hangs keeps their threads, also when nobody waits for
+//! them any more.
+
+use axum::http::StatusCode;
+use axum::response::Json;
+use serde::Serialize;
+use tokio::sync::Semaphore;
+
+use super::CONNECTIONS_MAX;
+use super::routes::{No, apart};
+use crate::run::Declined;
+
+/// A quarter of a door's connections is left to who only looks or has memory released.
+const FILE_CALLS_MAX: usize = CONNECTIONS_MAX / 4 * 3;
+
+static ROOM: Semaphore = Semaphore::const_new(FILE_CALLS_MAX);
+
+/// Runs what touches files away from the other callers.
+pub(super) async fn with_files<T: Serialize + Send + 'static>(
+    work: impl FnOnce() -> Result<T, Declined> + Send + 'static,
+) -> Result<Json<T>, No> {
+    within(&ROOM, work).await
+}
+
+async fn within<T: Serialize + Send + 'static>(
+    room: &'static Semaphore,
+    work: impl FnOnce() -> Result<T, Declined> + Send + 'static,
+) -> Result<Json<T>, No> {
+    let place = room.try_acquire().map_err(|_| {
+        No::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            format_args!("{FILE_CALLS_MAX} calls wait for file systems already"),
+            "wait for them; where they do not end, a file system of a disk, a save or the state folder hangs",
+        )
+    })?;
+    apart(move || {
+        let _place = place;
+        work()
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::mpsc;
+
+    use axum::response::IntoResponse;
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    #[test]
+    fn calls_over_a_file_system_that_hangs_are_counted_until_it_answers() -> io::Result<()> {
+        static SMALL: Semaphore = Semaphore::const_new(1);
+        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        runtime.block_on(async {
+            let (answers, hangs) = mpsc::channel::<()>();
+            let call = tokio::spawn(within(&SMALL, move || Ok(hangs.recv().is_err())));
+            while SMALL.available_permits() > 0 {
+                yield_now().await;
+            }
+            call.abort(); // its caller is gone
+            assert!(call.await.is_err_and(|ended| ended.is_cancelled()));
+            let refused = within(&SMALL, || Ok(())).await.into_response();
+            assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+            drop(answers);
+            while SMALL.available_permits() == 0 {
+                yield_now().await;
+            }
+            assert!(within(&SMALL, || Ok(())).await.is_ok());
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,234 @@
+//! Changes that outlast the daemon: made one after the other, written by a thread that nobody waits for without end, and
+//! shown from a copy that is swapped when they are written.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::config::{KeepError, Live};
+
+/// How long a state folder may take for a change.
+const WRITE_MAX: Duration = Duration::from_secs(10);
+
+/// How long a change waits for those before it.
+const TURN_MAX: Duration = Duration::from_secs(30);
+
+/// Writes live changes down.
+type Write = dyn Fn(&Live) -> Result<(), KeepError> + Send + Sync;
+
+/// Live changes.
+pub(super) struct Changes {
+    /// Held over a change, so that what is kept is what holds.
+    turn: Mutex<()>,
+    desk: Arc<Desk>,
+    write_max: Duration,
+}
+
+/// What who changes shares with the thread that writes.
+struct Desk {
+    /// As the file has them.
+    shown: Mutex<Arc<Live>>,
+    pen: Mutex<Pen>,
+    news: Condvar,
+    write: Box<Write>,
+}
+
+/// How a write stands.
+///
+/// ```text
+/// Free → Writing → Wrote → Free
+///           └────→ GivenUp → Free     the writer puts back what the file said before
+/// ```
+enum Pen {
+    Free,
+    Writing,
+    Wrote(Result<(), KeepError>),
+    /// Nobody waits for it any more, and the change does not hold.
+    GivenUp,
+}
+
+impl Changes {
+    pub(super) fn of(live: Live) -> Changes {
+        Changes::written_by(live, WRITE_MAX, Box::new(Live::write))
+    }
+
+    fn written_by(live: Live, write_max: Duration, write: Box<Write>) -> Changes {
+        let desk = Desk {
+            shown: Mutex::new(Arc::new(live)),
+            pen: Mutex::new(Pen::Free),
+            news: Condvar::new(),
+            write,
+        };
+        Changes {
+            turn: Mutex::new(()),
+            desk: Arc::new(desk),
+            write_max,
+        }
+    }
+
+    /// All of them, now. Waits for nobody.
+    pub(super) fn now(&self) -> Arc<Live> {
+        Arc::clone(&self.desk.shown.lock())
+    }
+
+    /// The turn to change something.
+    pub(super) fn turn(&self) -> Result<Turn<'_>, KeepError> {
+        match self.turn.try_lock_for(TURN_MAX) {
+            Some(turn) => Ok(Turn {
+                changes: self,
+                _turn: turn,
+            }),
+            None => Err(self.silent()),
+        }
+    }
+
+    /// Changes one thing and keeps it.
+    pub(super) fn keep(&self, next: impl FnOnce(&Live) -> Live) -> Result<(), KeepError> {
+        self.turn()?.keep(next)
+    }
+
+    fn silent(&self) -> KeepError {
+        let folder = self.now().state().folder().map(PathBuf::from);
+        KeepError::Silent(folder.unwrap_or_default())
+    }
+}
+
+/// The turn to change something.
+pub(super) struct Turn<'a> {
+    changes: &'a Changes,
+    _turn: MutexGuard<'a, ()>,
+}
+
+impl Turn<'_> {
+    /// Writes changes down and shows them; either both happen or neither.
+    pub(super) fn keep(&self, next: impl FnOnce(&Live) -> Live) -> Result<(), KeepError> {
+        let changes = self.changes;
+        let before = changes.now();
+        let next = Arc::new(next(&before));
+        if next.says_as(&before) {
+            return Ok(());
+        }
+        self.write(&next)?;
+        *changes.desk.shown.lock() = next;
+        Ok(())
+    }
+
+    fn write(&self, next: &Arc<Live>) -> Result<(), KeepError> {
+        let desk = &self.changes.desk;
+        let mut pen = desk.pen.lock();
+        if !matches!(*pen, Pen::Free) {
+            return Err(self.changes.silent());
+        }
+        *pen = Pen::Writing;
+        let (writer, next) = (Arc::clone(desk), Arc::clone(next));
+        let thread = thread::Builder::new().name("live".to_owned());
+        if let Err(source) = thread.spawn(move || writer.write(&next)) {
+            *pen = Pen::Free;
+            let path = self.changes.now().path().unwrap_or_default();
+            return Err(KeepError::Write { path, source });
+        }
+        let is_writing = |pen: &mut Pen| matches!(pen, Pen::Writing);
+        desk.news
+            .wait_while_for(&mut pen, is_writing, self.changes.write_max);
+        match std::mem::replace(&mut *pen, Pen::Free) {
+            Pen::Wrote(wrote) => wrote,
+            _ => {
+                *pen = Pen::GivenUp;
+                drop(pen);
+                Err(self.changes.silent())
+            }
+        }
+    }
+}
+
+impl Desk {
+    fn write(&self, next: &Live) {
+        let wrote = (self.write)(next);
+        let mut pen = self.pen.lock();
+        if matches!(*pen, Pen::Writing) {
+            *pen = Pen::Wrote(wrote);
+            self.news.notify_all();
+            return;
+        }
+        drop(pen);
+        if wrote.is_ok() {
+            self.put_back();
+        }
+        *self.pen.lock() = Pen::Free;
+    }
+
+    /// Writes what holds over a change that was refused for its delay.
+    fn put_back(&self) {
+        let holds = Arc::clone(&self.shown.lock());
+        match (self.write)(&holds) {
+            Ok(()) => tracing::info!("the state folder answers again"),
+            Err(error) => {
+                tracing::error!(%error, "live.toml has a change that was refused, as the state folder did not answer in time");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Instant;
+
+    use sublet_types::{TenantName, Weight};
+
+    use super::*;
+    use crate::config::TenantChange;
+
+    fn web() -> TenantName {
+        "web".parse().expect("a name")
+    }
+
+    fn weight(n: u32) -> impl Fn(&Live) -> Live {
+        let change = TenantChange {
+            weight: Some(Weight(n)),
+            ..TenantChange::default()
+        };
+        move |live| live.with_change(web(), &change)
+    }
+
+    /// A folder that hangs in a write until it is told to go on, and tells of each write that ended.
+    fn hanging() -> (Changes, mpsc::Sender<()>, mpsc::Receiver<Option<Weight>>) {
+        let (go_on, told) = mpsc::channel::<()>();
+        let (tell, written) = mpsc::channel();
+        let told = Mutex::new(told);
+        let write = move |live: &Live| {
+            let _ = told.lock().recv();
+            let _ = tell.send(live.change(&web()).weight);
+            Ok(())
+        };
+        let patience = Duration::from_millis(50);
+        let changes = Changes::written_by(Live::none(None), patience, Box::new(write));
+        (changes, go_on, written)
+    }
+
+    #[test]
+    fn a_folder_that_hangs_delays_nobody_who_looks_and_its_change_is_taken_back() {
+        let (changes, go_on, written) = hanging();
+        for n in 7..9 {
+            let kept = changes.keep(weight(n));
+            assert!(matches!(kept, Err(KeepError::Silent(_))), "{kept:?}");
+            assert_eq!(changes.now().change(&web()).weight, None);
+        }
+        // The second one was refused before anything was written: only the first is written late, and put back.
+        go_on.send(()).expect("it waits");
+        go_on.send(()).expect("it waits");
+        let writes: Vec<_> = written.iter().take(2).collect();
+        assert_eq!(writes, [Some(Weight(7)), None]);
+
+        let until = Instant::now() + Duration::from_secs(20);
+        go_on.send(()).expect("it waits");
+        while changes.keep(weight(9)).is_err() {
+            assert!(Instant::now() < until, "no change is kept any more");
+            thread::yield_now();
+        }
+        assert_eq!(changes.now().change(&web()).weight, Some(Weight(9)));
+    }
+}

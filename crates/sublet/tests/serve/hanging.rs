@@ -1,0 +1,237 @@
+//! A file system that takes no new file and never says so: whoever asked for one waits, and nobody else does.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::daemon::{Daemon, Folder, SUBLET};
+
+/// What a request asks for, in FUSE's numbers.
+const LOOKUP: u32 = 1;
+const FORGET: u32 = 2;
+const GETATTR: u32 = 3;
+const MKNOD: u32 = 8;
+const MKDIR: u32 = 9;
+const INIT: u32 = 26;
+const CREATE: u32 = 35;
+const INTERRUPT: u32 = 36;
+const BATCH_FORGET: u32 = 42;
+
+const NOT_FOUND: i32 = -2;
+const INTERRUPTED: i32 = -4;
+const NOT_KNOWN: i32 = -38;
+
+/// An empty folder in which nothing can be made. Gone with this.
+struct Hanging {
+    at: PathBuf,
+    /// What was asked for and is never answered is given up with this.
+    _device: File,
+}
+
+impl Hanging {
+    /// Nothing where nobody may mount one.
+    fn mount(folder: &Folder) -> Option<Hanging> {
+        let at = folder.path("hanging");
+        fs::create_dir(&at).expect("made");
+        let device = File::options().read(true).write(true).open("/dev/fuse");
+        let mounted = device.ok().filter(|device| {
+            let mut command = Command::new("mount");
+            command
+                .args(["-i", "-t", "fuse", "-o"])
+                .arg("fd=0,rootmode=40000,user_id=0,group_id=0,allow_other")
+                .arg("hanging")
+                .arg(&at)
+                .stdin(device.try_clone().expect("a handle"));
+            command.status().is_ok_and(|status| status.success())
+        });
+        let Some(device) = mounted else {
+            eprintln!("skipped: nobody may mount a FUSE file system here");
+            return None;
+        };
+        let served = device.try_clone().expect("a handle");
+        thread::spawn(move || answer_all(served));
+        Some(Hanging {
+            at,
+            _device: device,
+        })
+    }
+}
+
+impl Drop for Hanging {
+    fn drop(&mut self) {
+        let _ = Command::new("umount")
+            .args(["-f", "-l"])
+            .arg(&self.at)
+            .status();
+    }
+}
+
+/// Answers what is asked. Who has to die while it waits may.
+fn answer_all(mut device: File) {
+    let mut request = vec![0; 1 << 18];
+    while let Ok(read) = device.read(&mut request) {
+        let word = |at: usize| u32::from_le_bytes(request[at..at + 4].try_into().expect("four"));
+        let (asked, unique) = (word(4), &request[8..16]);
+        let (unique, error, body) = match asked {
+            _ if read < 40 => return,
+            INTERRUPT => (&request[40..48], INTERRUPTED, Vec::new()),
+            CREATE | MKNOD | MKDIR | FORGET | BATCH_FORGET => continue,
+            INIT => (unique, 0, greeting()),
+            GETATTR => (unique, 0, folder_facts()),
+            LOOKUP => (unique, NOT_FOUND, Vec::new()),
+            _ => (unique, NOT_KNOWN, Vec::new()),
+        };
+        let mut answer = Vec::from(((16 + body.len()) as u32).to_le_bytes());
+        answer.extend(i32::to_le_bytes(error));
+        answer.extend(unique);
+        answer.extend(body);
+        // Who was interrupted may have had its answer meanwhile.
+        let _ = device.write_all(&answer);
+    }
+}
+
+/// FUSE 7.31, without any of its options.
+fn greeting() -> Vec<u8> {
+    let words: [u32; 4] = [7, 31, 0, 0];
+    let mut body: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    body.extend([0; 4]);
+    body.extend(4096_u32.to_le_bytes());
+    body.resize(64, 0);
+    body
+}
+
+fn folder_facts() -> Vec<u8> {
+    let mut body = vec![0; 16 + 60];
+    body[16] = 1; // its number
+    body.extend(0o040_755_u32.to_le_bytes());
+    body.extend(2_u32.to_le_bytes());
+    body.resize(16 + 88, 0);
+    body
+}
+
+/// A command that waits until this is dropped.
+struct Waiting(Child);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn begin(folder: &Folder, words: &[&str]) -> Waiting {
+    let mut command = Command::new(SUBLET);
+    command
+        .args(words)
+        .env("SUBLET_ADMIN", folder.path("admin.sock"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    Waiting(command.spawn().expect("it runs"))
+}
+
+/// Returns when so many threads of the daemon wait for the file system, or for who holds its folder.
+fn wait_until_hung(daemon: &Daemon, calls: usize) {
+    let until = Instant::now() + Duration::from_secs(30);
+    let waits = |task: PathBuf| {
+        let waits_for = fs::read_to_string(task.join("wchan")).unwrap_or_default();
+        ["request_wait", "rwsem", "openat", "component"]
+            .iter()
+            .any(|place| waits_for.contains(place))
+    };
+    let hung = || {
+        let tasks = fs::read_dir(format!("/proc/{}/task", daemon.pid())).expect("it lives");
+        tasks.flatten().filter(|task| waits(task.path())).count()
+    };
+    while hung() < calls {
+        assert!(Instant::now() < until, "{} calls of {calls} hang", hung());
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What is answered although nothing else is: before the hanging calls would give up.
+fn assert_all_answer(folder: &Folder) {
+    let begun = Instant::now();
+    for words in [
+        &["status"][..],
+        &["tenants", "list"],
+        &["disk", "list"],
+        &["policy", "list"],
+        &["release", "1MiB"],
+    ] {
+        folder.ask(words);
+    }
+    for page in ["GET /metrics", "GET /v1/health", "GET /v1/settings"] {
+        assert!(
+            folder.http(page, "").0.starts_with("HTTP/1.1 200"),
+            "{page}"
+        );
+    }
+    assert!(begun.elapsed() < Duration::from_secs(8), "somebody waited");
+}
+
+#[test]
+fn a_state_folder_that_hangs_keeps_its_own_callers_only_and_the_daemon_ends() {
+    let folder = Folder::new();
+    let daemon;
+    let Some(hanging) = Hanging::mount(&folder) else {
+        return;
+    };
+    let (socket, backing) = (folder.path("web.sock"), folder.write("db.img", ""));
+    fs::write(&backing, vec![0; 1 << 20]).expect("written");
+    let config = format!(
+        "[disk]\nallow = [{:?}]\n[tenants.web]\nlisten = [\"unix:{}\"]\n",
+        folder.path(""),
+        socket.display()
+    );
+    let file = folder.write("sublet.toml", &config);
+    let words = ["--config", file.to_str().expect("text")];
+    daemon = Daemon::start(folder.command_with(&hanging.at, &words));
+
+    // A change, a save, and a disk whose socket is made there.
+    let save = hanging.at.join("web.save").display().to_string();
+    let listen = format!("unix:{}", hanging.at.join("db.sock").display());
+    let backing = backing.display().to_string();
+    let disk = [
+        "disk",
+        "add",
+        "db",
+        "--tenant",
+        "web",
+        "--backing",
+        &backing,
+        "--listen",
+        &listen,
+        "--temporary",
+    ];
+    let _waiting = [
+        begin(&folder, &["tenants", "set", "web", "--weight", "7"]),
+        begin(&folder, &["tenants", "save", "web", &save]),
+        begin(&folder, &disk),
+    ];
+    wait_until_hung(&daemon, 3);
+    assert_all_answer(&folder);
+
+    let until = Instant::now() + Duration::from_secs(30);
+    let refused = loop {
+        let set = folder.sublet(&["tenants", "set", "web", "--weight", "8"]);
+        let said = String::from_utf8_lossy(&set.stderr).into_owned();
+        if said.contains("does not answer") {
+            break said;
+        }
+        assert!(Instant::now() < until, "{said}");
+    };
+    assert!(
+        refused.contains(&hanging.at.display().to_string()),
+        "{refused}"
+    );
+    folder.ask(&["tenants", "set", "web", "--weight", "9", "--temporary"]);
+    assert!(folder.ask(&["tenants", "show", "web"]).contains('9'));
+    assert_all_answer(&folder);
+
+    daemon.terminate();
+    let (code, log) = daemon.ended();
+    assert!(code.is_some(), "it ended by itself: {log}");
+}
