@@ -12,7 +12,7 @@ use sublet_store::{
     Blank, Ear, Entry, Get, Item, Lookup, PageKey, PoolError, Put, Reading, Refused, Removal,
     Spill, Store, TenantFigures, TooManyWorkers, Worker,
 };
-use sublet_types::{ObjectId, PoolFlags, PoolId, Second, SharedName, TenantId};
+use sublet_types::{Nanos, ObjectId, PoolFlags, PoolId, Second, SharedName, TenantId};
 
 /// The daemon's clock: seconds since the store was made, and what the wall said then.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +40,17 @@ impl Clock {
         Second(FIRST_SECOND + self.start.elapsed().as_secs() as u32)
     }
 
+    /// This moment.
+    pub fn moment(&self) -> Nanos {
+        Nanos(nanos(self.start.elapsed()))
+    }
+
+    /// The moment at which a second of Unix time begins; `None` where that was before the start.
+    pub fn moment_of_unix(&self, unix: u64) -> Option<Nanos> {
+        let since = Duration::from_secs(unix).checked_sub(self.unix_start)?;
+        Some(Nanos(nanos(since)))
+    }
+
     /// Whole seconds since the start.
     pub fn uptime_secs(&self) -> u64 {
         self.start.elapsed().as_secs()
@@ -55,6 +66,11 @@ impl Clock {
         let since = (unix + u64::from(FIRST_SECOND)).checked_sub(self.unix_start.as_secs())?;
         Some(Second(since.min(u64::from(u32::MAX)) as u32))
     }
+}
+
+/// Nanoseconds; the most that there are for what is centuries away.
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 macro_rules! counters {
@@ -361,9 +377,24 @@ impl Tenancy {
         self.worker.update(self.tenant, key, self.now(), decide)
     }
 
-    /// Hides everything the tenant stored so far.
+    /// Hides everything the tenant stored so far. Takes the place of a flush that was put off.
     pub fn flush(&self) {
         self.worker.flush(self.tenant, self.now());
+    }
+
+    /// Puts a flush off, whoever acts for the tenant meanwhile; see [`flush_if_due`](Tenancy::flush_if_due).
+    pub fn defer_flush(&self, due: Nanos) {
+        self.worker.defer_flush(self.tenant, due);
+    }
+
+    /// Flushes, if that was put off until now. Ask before each request: what is stored before its moment has to go, and what
+    /// is stored after has to stay. The clock is read only while a flush is put off.
+    #[inline]
+    pub fn flush_if_due(&self) {
+        if self.worker.awaits_flush(self.tenant) {
+            let moment = self.clock.moment();
+            self.worker.flush_if_due(self.tenant, moment, self.now());
+        }
     }
 
     /// Makes a pool for the tenant, or a handle on the shared pool of that name. A persistent one needs a

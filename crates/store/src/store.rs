@@ -91,6 +91,7 @@ impl Store {
         // One that comes back has its old number, and nothing else of what it was.
         if let Some(tenant) = self.items.tenants.get(id) {
             self.pages.begin_anew(tenant);
+            tenant.deferred.cancel();
             while !tenant
                 .segments
                 .try_flush(&self.items.arena, Second::default())
@@ -408,13 +409,18 @@ impl Worker {
         }
     }
 
-    /// Hides everything the tenant stored so far.
+    /// Hides everything the tenant stored so far. Takes the place of a flush that was put off.
     pub fn flush(&self, tenant: TenantId, now: Second) {
         if let Some(tenant) = self.items().tenants.get(tenant) {
-            let _pin = Pin::new(self);
-            while !tenant.segments.try_flush(&self.items().arena, now) {
-                self.unpinned(|| tenant.segments.await_ring());
-            }
+            tenant.deferred.cancel();
+            self.flush_tenant(tenant, now);
+        }
+    }
+
+    pub(crate) fn flush_tenant(&self, tenant: &Tenant, now: Second) {
+        let _pin = Pin::new(self);
+        while !tenant.segments.try_flush(&self.items().arena, now) {
+            self.unpinned(|| tenant.segments.await_ring());
         }
     }
 

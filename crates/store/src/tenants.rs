@@ -9,7 +9,7 @@ use sublet_types::{Bytes, TenantId, TenantName, TenantSettings, Weight};
 
 use crate::api::TenantError;
 use crate::arena::PageKind;
-use crate::items::{Audience, Segments, Tally};
+use crate::items::{Audience, Deferred, Segments, Tally};
 use crate::pages::Holdings;
 
 /// Who has fewer blocks of pages than this, 64 MiB, has most of them in the processor's caches: there to look ahead, or to
@@ -45,6 +45,7 @@ pub(crate) struct Tenant {
     pub(crate) segments: Segments,
     pub(crate) tally: Tally,
     pub(crate) audience: Audience,
+    pub(crate) deferred: Deferred,
 }
 
 impl Tenants {
@@ -212,6 +213,7 @@ impl Tenant {
             segments: Segments::default(),
             tally: Tally::default(),
             audience: Audience::default(),
+            deferred: Deferred::default(),
         };
         tenant.grant(&settings);
         tenant

@@ -23,4 +23,4 @@ pub use tenant::{
     EvictionKind, EvictionKindError, ReleaseMode, TenantId, TenantName, TenantNameError,
     TenantSettings, Weight,
 };
-pub use time::{Expiry, Second};
+pub use time::{Expiry, Nanos, Second};

@@ -1,8 +1,12 @@
-//! Time as the store counts it: whole seconds since the store was made.
+//! Time as the store counts it: whole seconds since the store was made; nanoseconds where a moment has to be met.
 
 /// A second of the daemon's own clock: monotonic, 0 when the store was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Second(pub u32);
+
+/// A moment of the daemon's own clock: monotonic, nanoseconds since the store was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nanos(pub u64);
 
 /// When an item ceases to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

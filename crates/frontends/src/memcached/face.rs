@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
-use sublet_types::{Bytes, Second, TenantId};
+use sublet_types::{Bytes, TenantId};
 
 use super::connections::Connections;
 use super::gather::{GATHERING_MIN, Memory};
@@ -127,8 +127,6 @@ pub struct Face {
     passwords: RwLock<Passwords>,
     verbosity: AtomicU8,
     crawler: AtomicBool,
-    /// Flushes that were put off, one a tenant: a later one takes the place of an earlier.
-    flushes: Mutex<HashMap<TenantId, Second>>,
     zeros: Mutex<HashMap<TenantId, Zero>>,
 }
 
@@ -165,7 +163,6 @@ impl Face {
             memory: Memory::new(usize::try_from(gathering.0).unwrap_or(usize::MAX)),
             verbosity: AtomicU8::new(settings.verbosity),
             crawler: AtomicBool::new(settings.crawler),
-            flushes: Mutex::default(),
             zeros: Mutex::default(),
             passwords: RwLock::new(passwords),
             settings,
@@ -173,33 +170,17 @@ impl Face {
         }
     }
 
-    /// The chores of a second: the tenant's flush, if it was put off and is due. Call it at least once a second.
+    /// The chores of a second: the tenant's flush, if it was put off and nobody has asked for anything since it is due. Its
+    /// memory is of use to others.
     pub fn tick(&self, tenancy: &Tenancy) {
-        let now = tenancy.clock().now();
-        let tenant = tenancy.tenant();
-        if self.take_due_flush(tenant, now) {
-            tenancy.flush();
-        }
+        tenancy.flush_if_due();
     }
 
-    fn take_due_flush(&self, tenant: TenantId, now: Second) -> bool {
-        let mut flushes = self.flushes.lock();
-        let is_due = flushes.get(&tenant).is_some_and(|due| *due <= now);
-        if is_due {
-            flushes.remove(&tenant);
-        }
-        is_due
-    }
-
-    /// Hides everything that the tenant stored so far, after a delay that is given as a time to live.
+    /// Hides everything that the tenant stores until a delay is over, which is given as a time to live.
     pub(super) fn flush(&self, tenancy: &Tenancy, delay: i64) {
-        let tenant = tenancy.tenant();
-        match numbers::instant(tenancy.clock(), tenancy.now(), delay) {
-            Some(due) => _ = self.flushes.lock().insert(tenant, due),
-            None => {
-                self.flushes.lock().remove(&tenant);
-                tenancy.flush();
-            }
+        match numbers::due(tenancy.clock(), delay) {
+            Some(due) => tenancy.defer_flush(due),
+            None => tenancy.flush(),
         }
     }
 

@@ -1,12 +1,15 @@
 //! memcached's numbers and times. It reads the words of a request strictly: digits, and a sign where there may be one. A value that is
 //! counted and the flags and time of a store it reads as C's `strtol` family does.
 
-use sublet_types::{Expiry, Second};
+use sublet_types::{Expiry, Nanos, Second};
 
 use crate::tenancy::Clock;
 
 /// Times to live up to this are relative; above it they are Unix times. Seconds.
 const RELATIVE_MAX: i64 = 60 * 60 * 24 * 30;
+
+/// Nanoseconds of a second.
+const NANOS: u64 = 1_000_000_000;
 
 /// A second that is always past.
 const PAST: Expiry = Expiry::At(Second(0));
@@ -102,12 +105,15 @@ pub(super) fn expiry(clock: &Clock, now: Second, exptime: i64) -> Expiry {
     }
 }
 
-/// The instant of a delay, given as a time to live; nothing where that is now or past.
-pub(super) fn instant(clock: &Clock, now: Second, delay: i64) -> Option<Second> {
-    match expiry(clock, now, delay.max(0)) {
-        Expiry::At(second) if second > now => Some(second),
-        _ => None,
-    }
+/// The moment at which a delay from now is over, given as a time to live; nothing where that is now or past.
+pub(super) fn due(clock: &Clock, delay: i64) -> Option<Nanos> {
+    let now = clock.moment();
+    let due = match delay {
+        ..=0 => return None,
+        1..=RELATIVE_MAX => Nanos(now.0 + delay as u64 * NANOS),
+        _ => clock.moment_of_unix(delay as u64)?,
+    };
+    (due > now).then_some(due)
 }
 
 /// Seconds that an item has left; −1 where it has no end.
@@ -193,5 +199,22 @@ mod tests {
         assert!(expiry(&clock, now, unix - 1).is_past(now));
         assert!(!expiry(&clock, now, unix + 10).is_past(now));
         assert_eq!(ttl(now, expiry(&clock, now, unix + 10)), 10);
+    }
+
+    #[test]
+    fn a_delay_is_over_at_its_moment() {
+        let clock = Clock::start();
+        let (before, unix) = (clock.moment().0, clock.unix(clock.now()) as i64);
+        let after = |due: Nanos| due.0 - before;
+        for delay in [1, 30 * 86_400] {
+            let due = after(due(&clock, delay).expect("a moment"));
+            let exact = delay as u64 * NANOS;
+            assert!((exact..=exact + clock.moment().0).contains(&due), "{delay}");
+        }
+        let due_at_unix = after(due(&clock, unix + 10).expect("a moment"));
+        assert!((8 * NANOS..=10 * NANOS).contains(&due_at_unix));
+        for past in [0, -1, 31 * 86_400, unix - 1] {
+            assert_eq!(due(&clock, past), None, "{past}");
+        }
     }
 }

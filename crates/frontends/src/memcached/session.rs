@@ -290,6 +290,7 @@ impl Exchange {
             if requests.is_multiple_of(text::ahead::LOOK) && self.awaits_lines() {
                 text::ahead::requests(turn, rest);
             }
+            turn.tenancy.flush_if_due();
             let place = self.place;
             match self.step(Turn { place, ..turn }, rest, out) {
                 Step::Done(bytes) => {

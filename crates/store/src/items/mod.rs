@@ -6,6 +6,7 @@
 //! sees that the block's generation holds, and copies under its pin.
 
 mod audience;
+mod deferred;
 mod entry;
 mod large;
 mod merge;
@@ -29,6 +30,7 @@ use crate::arena::{Arena, Block, BlockId, Claimant, PinSlot, RECORDS_BEGIN};
 use crate::tenants::{Tenant, Tenants};
 pub(crate) use audience::Audience;
 pub use audience::{AUDIENCE_WAITING_MAX, Ear, Evicted};
+pub(crate) use deferred::Deferred;
 pub use entry::Entry;
 use merge::Hand;
 use record::{HEAD_BYTES, Head, Record, Role};

@@ -7,7 +7,7 @@ mod shares;
 
 use std::sync::Arc;
 
-use sublet_types::{Bytes, Expiry, Second, Shrinking, TenantId, TenantSettings, Weight};
+use sublet_types::{Bytes, Expiry, Nanos, Second, Shrinking, TenantId, TenantSettings, Weight};
 
 use crate::api::*;
 use crate::arena::fake::{Heap, Levers};
@@ -513,6 +513,79 @@ fn what_is_written_over_a_dead_item_reclaims_it() {
         (figures.reclaimed, figures.expired_unfetched, figures.items),
         (1, 1, 1)
     );
+}
+
+#[test]
+fn a_flush_that_was_put_off_takes_what_was_stored_before_its_moment() {
+    let (store, _) = store(32, true);
+    let (ann, ben) = (tenant(&store, "ann", 100), tenant(&store, "ben", 100));
+    let [worker, other] = [(); 2].map(|()| store.worker().expect("a worker"));
+    let (soon, due) = (Nanos(999), Nanos(1000));
+    let at = |moment| worker.flush_if_due(ann, moment, NOW);
+    put(&worker, ann, b"before", b"1", NOW).expect("room");
+    put(&worker, ben, b"k", b"another's", NOW).expect("room");
+    worker.defer_flush(ann, due);
+    assert!(other.awaits_flush(ann) && !other.awaits_flush(ben));
+    put(&worker, ann, b"meanwhile", b"2", NOW).expect("room");
+    at(soon);
+    assert!(get(&worker, ann, b"before", NOW).is_some());
+    other.flush_if_due(ann, due, NOW);
+    put(&worker, ann, b"after", b"3", NOW).expect("room");
+    at(Nanos(5000));
+    let left = [&b"before"[..], b"meanwhile", b"after"].map(|key| get(&worker, ann, key, NOW));
+    assert_eq!(left, [None, None, Some(b"3".to_vec())]);
+    assert_eq!(get(&worker, ben, b"k", NOW), Some(b"another's".to_vec()));
+    assert!(!worker.awaits_flush(ann));
+}
+
+#[test]
+fn a_flush_that_was_put_off_gives_way_to_a_later_word() {
+    let (store, _) = store(32, true);
+    let ann = tenant(&store, "ann", 100);
+    let worker = store.worker().expect("a worker");
+    worker.defer_flush(ann, Nanos(1000));
+    worker.defer_flush(ann, Nanos(2000));
+    put(&worker, ann, b"k", b"v", NOW).expect("room");
+    worker.flush_if_due(ann, Nanos(1999), NOW);
+    assert!(get(&worker, ann, b"k", NOW).is_some());
+    worker.flush(ann, NOW);
+    assert!(
+        !worker.awaits_flush(ann),
+        "at once takes the place of later"
+    );
+    worker.defer_flush(ann, Nanos(1000));
+    store.remove_tenant(ann);
+    assert_eq!(tenant(&store, "ann", 100), ann);
+    assert!(
+        !worker.awaits_flush(ann),
+        "who comes back has put nothing off"
+    );
+}
+
+/// Many find the moment past at once: each goes on only when all that was stored before is gone.
+#[test]
+fn nobody_goes_on_before_a_due_flush_is_done() {
+    let (store, _) = store(32, true);
+    let ann = tenant(&store, "ann", 100);
+    let setter = store.worker().expect("a worker");
+    for round in 1..=300 {
+        let due = Nanos(round);
+        put(&setter, ann, b"old", b"v", NOW).expect("room");
+        setter.defer_flush(ann, due);
+        std::thread::scope(|scope| {
+            for n in 0..3u8 {
+                let store = &store;
+                scope.spawn(move || {
+                    let worker = store.worker().expect("a worker");
+                    worker.flush_if_due(ann, due, NOW);
+                    assert_eq!(get(&worker, ann, b"old", NOW), None, "{round}");
+                    put(&worker, ann, &[n], b"new", NOW).expect("room");
+                    worker.flush_if_due(ann, due, NOW);
+                    assert!(get(&worker, ann, &[n], NOW).is_some(), "{round}");
+                });
+            }
+        });
+    }
 }
 
 #[test]

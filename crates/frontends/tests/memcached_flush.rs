@@ -1,0 +1,115 @@
+//! A flush that is put off, without anybody who does the chores of a second: who asks finds it done.
+
+mod desk;
+
+use std::time::{Duration, Instant};
+
+use desk::{Client, Desk};
+use sublet_frontends::memcached::session::Next;
+use sublet_frontends::memcached::settings::Settings;
+
+const DELAY: Duration = Duration::from_secs(1);
+
+/// Long after a delay is over.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// `flush_all 1`, in the text and the binary protocol.
+const TEXT: &[u8] = b"flush_all 1\r\n";
+const BINARY: &[u8] = b"\x80\x08\0\0\x04\0\0\0\0\0\0\x04\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01";
+
+fn has(client: &mut Client<'_>, key: &str) -> bool {
+    client.send(format!("get {key}\r\n").as_bytes()) != b"END\r\n"
+}
+
+fn set(client: &mut Client<'_>, key: &str) {
+    let set = format!("set {key} 0 0 1\r\na\r\n");
+    assert_eq!(client.send(set.as_bytes()), b"STORED\r\n");
+}
+
+#[test]
+fn what_is_stored_before_the_moment_goes_and_what_is_stored_after_it_stays() {
+    for flush in [TEXT, BINARY] {
+        let desk = Desk::new(Settings::default());
+        let (client, asker) = (&mut desk.connect(), &mut desk.connect());
+        set(client, "before");
+        let asked = Instant::now();
+        assert!(!asker.send(flush).is_empty());
+        let told = Instant::now();
+        set(client, "meanwhile");
+        loop {
+            let now = Instant::now();
+            if !has(client, "before") {
+                break;
+            }
+            assert!(now < told + DELAY, "it is there after its moment");
+            std::thread::yield_now();
+        }
+        assert!(Instant::now() >= asked + DELAY, "it went before its moment");
+        set(client, "after");
+        assert!(!has(client, "meanwhile") && has(client, "after"));
+        assert_eq!(client.send(b"flush_all 0\r\n"), b"OK\r\n");
+        assert!(!has(client, "after"));
+    }
+}
+
+#[test]
+fn a_batch_that_runs_across_the_moment_is_judged_request_by_request() {
+    let desk = Desk::new(Settings::default());
+    let client = &mut desk.connect();
+    assert_eq!(client.send(b"flush_all 1\r\n"), b"OK\r\n");
+    let began = Instant::now();
+    let batch = "set k 0 0 1\r\na\r\nget k\r\n".repeat(10);
+    let replies = "STORED\r\nVALUE k 0 1\r\na\r\nEND\r\n".repeat(10);
+    while began.elapsed() < DELAY * 5 / 4 {
+        let got = client.send(batch.as_bytes());
+        // One get at the most falls on the other side of the moment than the set before it.
+        let missed = replies.len() - got.len();
+        assert!(
+            missed == 0 || missed == "VALUE k 0 1\r\na\r\n".len(),
+            "{missed}"
+        );
+    }
+    assert!(has(client, "k"), "stored after the moment");
+}
+
+/// Sends a packet; its reply's status.
+fn ask(client: &mut Client<'_>, opcode: u8, extras: &[u8], key: &[u8], value: &[u8]) -> u16 {
+    let body = extras.len() + key.len() + value.len();
+    let mut packet = vec![
+        0x80,
+        opcode,
+        0,
+        key.len() as u8,
+        extras.len() as u8,
+        0,
+        0,
+        0,
+    ];
+    packet.extend((body as u32).to_be_bytes());
+    packet.extend([0; 12]);
+    packet.extend([extras, key, value].concat());
+    let reply = client.send(&packet);
+    u16::from_be_bytes([reply[6], reply[7]])
+}
+
+#[test]
+fn a_flush_is_of_whom_its_client_is_served_as() {
+    let desk = Desk::new(Settings {
+        sasl: true,
+        ..Settings::default()
+    });
+    let (own, guest) = (&mut desk.connect(), &mut desk.connect());
+    for (client, user) in [(&mut *own, "user"), (&mut *guest, "guest")] {
+        let token = format!("\0{user}\0pass");
+        assert_eq!(ask(client, 0x21, b"", b"PLAIN", token.as_bytes()), 0);
+        assert_eq!(ask(client, 0x01, &[0; 8], b"k", b"value"), 0);
+    }
+    assert_eq!(ask(guest, 0x08, &1u32.to_be_bytes(), b"", b""), 0);
+    let began = Instant::now();
+    while ask(guest, 0x00, b"", b"k", b"") == 0 {
+        assert!(began.elapsed() < LIMIT, "it was put off for good");
+        std::thread::yield_now();
+    }
+    assert_eq!(ask(own, 0x00, b"", b"k", b""), 0, "another tenant's stays");
+    assert_ne!(own.last, Next::Close);
+}
