@@ -176,7 +176,7 @@ fn carry_out(bytes: &File, request: Request, counts: &Counts) {
             counts.flushes.fetch_add(1, Ordering::Relaxed);
             Ok(())
         }
-        Verb::Prefetch | Verb::Extents => Ok(()),
+        Verb::Prefetch | Verb::Extents { .. } => Ok(()),
     };
     to.done(Outcome {
         token,

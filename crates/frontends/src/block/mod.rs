@@ -67,8 +67,11 @@ pub enum Verb {
     },
     /// These bytes will be read soon. Always answered well.
     Prefetch,
-    /// Which parts the backing has bytes for.
-    Extents,
+    /// Which parts the backing has bytes for. `one`: only the first is wanted.
+    Extents {
+        /// See above.
+        one: bool,
+    },
 }
 
 impl Verb {
@@ -76,7 +79,7 @@ impl Verb {
     pub fn changes(self) -> bool {
         match self {
             Verb::Write { .. } | Verb::Trim | Verb::Zero { .. } => true,
-            Verb::Read | Verb::Flush | Verb::Prefetch | Verb::Extents => false,
+            Verb::Read | Verb::Flush | Verb::Prefetch | Verb::Extents { .. } => false,
         }
     }
 }

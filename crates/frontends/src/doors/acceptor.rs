@@ -25,6 +25,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Connections accepted from one listener before the others get a turn.
 const ACCEPTS_PER_TURN: usize = 64;
 
+/// How often it is looked whether there is room again where somebody waits for it outside.
+const ROOM_INTERVAL: Duration = Duration::from_millis(50);
+
 const BELL: Token = Token(usize::MAX);
 
 /// A listener, and what is done with whoever comes in.
@@ -34,6 +37,11 @@ pub(crate) trait Door: Send {
 
     /// One who came, and from where. Must not block.
     fn welcome(&mut self, socket: OwnedFd, from: Option<SocketAddrAny>);
+
+    /// Nobody is let in for now, since somebody who is in gives way soon: who comes waits in the kernel's queue.
+    fn is_full_for_now(&self, _now: Instant) -> bool {
+        false
+    }
 
     /// All doors are shut for a moment: the process has no descriptor or no memory left.
     fn paused(&self) {}
@@ -97,6 +105,8 @@ pub(crate) struct Acceptor<D: Door> {
     doors: Slab<D>,
     /// Doors where more may wait although the kernel will not say so again; some of them perhaps shut.
     unfinished: Vec<usize>,
+    /// Doors that are full for now; some of them perhaps shut.
+    full: Vec<usize>,
     paused_at: Option<Instant>,
     is_over: bool,
 }
@@ -114,6 +124,7 @@ impl<D: Door> Acceptor<D> {
             bell: Arc::clone(&bell),
             doors: Slab::new(),
             unfinished: Vec::new(),
+            full: Vec::new(),
             paused_at: None,
             is_over: false,
         };
@@ -134,8 +145,9 @@ impl<D: Door> Acceptor<D> {
     fn wait(&mut self) -> io::Result<Vec<Event<D>>> {
         let longest = match self.paused_at {
             Some(_) => Some(PAUSE),
-            None if self.unfinished.is_empty() => None,
-            None => Some(Duration::ZERO),
+            None if !self.unfinished.is_empty() => Some(Duration::ZERO),
+            None if !self.full.is_empty() => Some(ROOM_INTERVAL),
+            None => None,
         };
         match self.poll.poll(&mut self.ready, longest) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
@@ -144,6 +156,7 @@ impl<D: Door> Acceptor<D> {
         let knocks = self.ready.iter().map(|event| event.token());
         self.unfinished
             .extend(knocks.filter(|token| *token != BELL).map(|token| token.0));
+        self.unfinished.append(&mut self.full);
         let mut events: Vec<_> = self
             .bell
             .orders
@@ -205,6 +218,10 @@ impl<D: Door> Acceptor<D> {
             let Some(door) = self.doors.get_mut(place) else {
                 return;
             };
+            if door.is_full_for_now(Instant::now()) {
+                self.full.push(place);
+                return;
+            }
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
             match rustix::net::acceptfrom_with(&door.listener().socket, flags) {
                 Ok((socket, from)) => door.welcome(socket, from),

@@ -1,6 +1,7 @@
 //! What all connections of one group of listeners share.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
@@ -14,7 +15,7 @@ use super::prefixes::Prefixes;
 use super::settings::Settings;
 use super::text::Crawler;
 use super::watch::Watchers;
-use crate::doors::TlsFigures;
+use crate::doors::{Lobby, TlsFigures};
 use crate::tenancy::Tenancy;
 
 /// The version that clients are told: that of the memcached whose behaviour this is.
@@ -120,6 +121,7 @@ pub struct Face {
     pub figures: Figures,
     /// Who is connected.
     pub connections: Connections,
+    pub(super) lobby: Arc<Lobby>,
     pub(super) prefixes: Prefixes,
     pub(super) watchers: Watchers,
     /// Values on their way in, and long lines.
@@ -156,6 +158,7 @@ impl Face {
     pub fn new(settings: Settings, host: Box<dyn Host>, passwords: Passwords) -> Face {
         let gathering = gathering_max(Bytes(settings.item_max));
         Face {
+            lobby: Lobby::new(settings.connections_max, settings.silence_max),
             connections: Connections::default(),
             figures: Figures::default(),
             prefixes: Prefixes::new(settings.prefix_delimiter, settings.detail),

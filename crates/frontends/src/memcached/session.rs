@@ -218,6 +218,11 @@ impl Session {
         !matches!(self.exchange.between, Between::Watch(_) | Between::Dump(_))
     }
 
+    /// Whether its client has shown who it is, where it has to.
+    pub fn is_known(&self) -> bool {
+        self.exchange.gate == Gate::Open
+    }
+
     /// Hears that the connection is closed because it was idle.
     pub fn note_idle(&mut self) {
         self.exchange.ending = Ending::Idle;

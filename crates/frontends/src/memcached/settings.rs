@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::doors::SILENCE_MAX;
 pub use crate::doors::{ClientCertificate, TlsSettings, TlsVersion};
 
 /// Which protocol a connection may speak (`-B`).
@@ -49,6 +50,8 @@ pub struct Settings {
     pub auth_file: Option<PathBuf>,
     /// Most connections at once (`-c`).
     pub connections_max: usize,
+    /// How long who has said nothing keeps its place from others, where places are short.
+    pub silence_max: Duration,
     /// Commands of one connection before others get a turn (`-R`).
     pub requests_per_turn: usize,
     /// Worker threads (`-t`).
@@ -92,6 +95,7 @@ impl Default for Settings {
             sasl: false,
             auth_file: None,
             connections_max: 1024,
+            silence_max: SILENCE_MAX,
             requests_per_turn: 20,
             threads: 4,
             port: 11211,

@@ -19,6 +19,8 @@ mod workplace;
 
 use std::time::Duration;
 
+use crate::doors::SILENCE_MAX;
+
 pub use lent::lent_bytes;
 pub use map::{EXPORTS_MAX, Exports, ExportsFull, NoExport};
 pub use negotiate::{
@@ -45,6 +47,8 @@ pub const HELD_MAX: usize = 256 << 20;
 pub struct Settings {
     /// Connections at the same time.
     pub connections_max: u32,
+    /// How long who haggles keeps its place from others, where places are short.
+    pub silence_max: Duration,
     /// How long a client may haggle before it chooses a disk.
     pub handshake_max: Duration,
     /// How long a client that hung up may have requests under way before it gives up its seat. One that only stopped
@@ -56,6 +60,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             connections_max: 256,
+            silence_max: SILENCE_MAX,
             handshake_max: Duration::from_secs(30),
             absence_max: Duration::from_secs(60),
         }

@@ -17,10 +17,13 @@ pub mod wire;
 use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sublet_client::ring::Shape;
 use sublet_store::Spill;
 use sublet_types::Bytes;
+
+use crate::doors::SILENCE_MAX;
 
 pub use map::{Names, Restored};
 
@@ -37,6 +40,8 @@ pub struct Settings {
     pub allow_uids: Vec<u32>,
     /// Connections at the same time.
     pub connections_max: u32,
+    /// How long who has not greeted keeps its place.
+    pub silence_max: Duration,
     /// The largest ring that a connection gets.
     pub shape_max: Shape,
     /// Where the pages of persistent pools go; without it none is made.
@@ -71,6 +76,7 @@ impl Default for Settings {
         Settings {
             allow_uids: vec![rustix::process::geteuid().as_raw()],
             connections_max: 64,
+            silence_max: SILENCE_MAX,
             shape_max: SHAPE_MAX,
             spill: None,
         }

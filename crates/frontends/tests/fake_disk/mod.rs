@@ -185,7 +185,10 @@ impl FakeDisk {
                 }
                 Verb::Zero { hole, .. } => self.clear(at, len, hole),
                 Verb::Trim => self.clear(at, len, true),
-                Verb::Extents => extents = self.extents(at, len),
+                Verb::Extents { one } => {
+                    extents = self.extents(at, len);
+                    extents.truncate(if one { 1 } else { usize::MAX });
+                }
                 Verb::Flush | Verb::Prefetch => {}
             }
         }

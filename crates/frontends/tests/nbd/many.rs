@@ -187,6 +187,50 @@ fn who_haggles_for_too_long_is_turned_out() {
     goes.read(1, 0, 1, 0);
 }
 
+/// Silent ones take every place: whoever comes waits until the oldest gives way, not until it has haggled for too long.
+#[test]
+fn a_newcomer_is_served_where_silent_ones_take_every_place() {
+    let settings = Settings {
+        connections_max: 10,
+        silence_max: Duration::from_millis(300),
+        ..Settings::default()
+    };
+    let disk = FakeDisk::new("a", BYTES, Mood::Prompt);
+    let node = Node::start_as(vec![disk], settings, None);
+    let mut served = node.go("a");
+    let silent: Vec<_> = (0..9).map(|_| node.connect()).collect();
+    for _ in 0..3 {
+        node.go("a").read(1, 0, 1, 0);
+    }
+    served.read(1, 0, 1, 0);
+    assert_eq!(node.figure("refused_full"), 0);
+    assert!(node.figure("ended_late") > 0);
+    drop(silent);
+}
+
+/// A byte now and then is nothing said.
+#[test]
+fn who_drips_gives_way_as_the_silent_do() {
+    let settings = Settings {
+        connections_max: 2,
+        silence_max: Duration::from_millis(300),
+        ..Settings::default()
+    };
+    let disk = FakeDisk::new("a", BYTES, Mood::Prompt);
+    let node = Node::start_as(vec![disk], settings, None);
+    let drips: Vec<_> = (0..2).map(|_| node.connect()).collect();
+    std::thread::scope(|scope| {
+        scope.spawn(|| node.go("a").read(1, 0, 1, 0));
+        for byte in [0, 0, 0, 3, b'I', b'H'] {
+            for drip in &drips {
+                let _ = (&drip.0).write_all(&[byte]);
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    });
+    assert_eq!(node.figure("ended_late"), 1);
+}
+
 /// A backing hangs, and its disk's clients come and go: they take no places for ever.
 #[test]
 fn who_is_gone_gives_up_its_place_though_the_disk_has_what_it_asked() {

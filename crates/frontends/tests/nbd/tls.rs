@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
@@ -126,6 +127,30 @@ fn who_has_a_certificate_reads_and_writes_in_tls() {
     assert_eq!(client.answer().expect("an answer"), (0, 3));
     client.read(4, 1 << 20, 20 << 20, 6);
     assert_eq!(node.figure("tls_sessions"), 1);
+}
+
+/// Without its certificate a client has said nothing, whether it asked for TLS or not.
+#[test]
+fn who_shows_its_certificate_comes_in_where_others_show_none() {
+    let papers = Papers::new();
+    let disk = FakeDisk::new("a", 64 << 20, Mood::Prompt);
+    let settings = Settings {
+        connections_max: 4,
+        silence_max: Duration::from_millis(300),
+        ..Settings::default()
+    };
+    let node = Node::start_as(vec![disk], settings, Some(papers.tls()));
+    let mut others: Vec<_> = (0..4).map(|_| node.connect()).collect();
+    for other in &mut others[..2] {
+        other.option(5, b"");
+        assert_eq!(other.reply().0, 1);
+    }
+    for _ in 0..3 {
+        let mut client = veil(node.connect(), papers.config(Some("client")));
+        client.go("a");
+        client.read(1, 0, 1, 0);
+    }
+    assert_eq!(node.figure("refused_full"), 0);
 }
 
 #[test]

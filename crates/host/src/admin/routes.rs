@@ -1,21 +1,24 @@
 //! What can be asked, and what is answered. `docs/admin.md` describes it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::Router;
-use axum::body::Bytes;
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::rejection::{BytesRejection, QueryRejection};
-use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
+use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
+use axum::{Extension, Router};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sublet_client::messages::{
     AddTenant, ChangePolicy, ChangeTenant, REQUEST_BYTES_MAX, Refusal, ReleaseRequest, RemoveTenant,
 };
+use sublet_frontends::doors::Place;
 use sublet_types::TenantName;
+use tokio::time::timeout;
 
 use super::file_calls::with_files;
 use super::{disks, saves};
@@ -55,12 +58,39 @@ pub(super) fn admin(daemon: Arc<Daemon>) -> Router {
         .route("/metrics", get(scrape))
         .fallback(nothing_there)
         .method_not_allowed_fallback(wrong_method)
-        .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
         .layer(middleware::from_fn_with_state(
             Arc::clone(&daemon),
             only_look,
         ))
+        .layer(middleware::from_fn(whole))
         .with_state(daemon)
+}
+
+/// How long a caller may take for a request's body.
+const BODY_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Runs a request once it is whole: from then on its caller gives way to nobody.
+async fn whole(Extension(place): Extension<Arc<Place>>, request: Request, next: Next) -> Response {
+    let (head, body) = request.into_parts();
+    match timeout(BODY_TIME_MAX, to_bytes(body, REQUEST_BYTES_MAX)).await {
+        Ok(Ok(body)) => {
+            place.speak();
+            next.run(Request::from_parts(head, Body::from(body))).await
+        }
+        // Or its caller has gone, and hears nothing.
+        Ok(Err(_)) => No::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "the body is too long",
+            format!("at most {REQUEST_BYTES_MAX} bytes"),
+        )
+        .into_response(),
+        Err(_) => No::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "the body did not come",
+            format!("send all of it within {} seconds", BODY_TIME_MAX.as_secs()),
+        )
+        .into_response(),
+    }
 }
 
 /// A daemon that ends is looked at, and changed no more.
@@ -104,6 +134,7 @@ pub(super) fn metrics_only(daemon: Arc<Daemon>) -> Router {
         .route("/metrics", get(scrape))
         .fallback(nothing_there)
         .method_not_allowed_fallback(wrong_method)
+        .layer(middleware::from_fn(whole))
         .with_state(daemon)
 }
 

@@ -2,18 +2,20 @@
 
 use std::future::Future;
 use std::io;
+use std::os::fd::AsFd;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::process::geteuid;
+use sublet_frontends::doors::{Lobby, Place, SILENCE_MAX};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
@@ -28,6 +30,8 @@ const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long a connection may last: an ordered release of a whole large host fits in. What may take longer, such as a
 /// save, has as long as it takes.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(900);
+/// How often it is looked for a place while there is none.
+const ROOM_INTERVAL: Duration = Duration::from_millis(50);
 /// How long accepting rests when there is no descriptor for one more.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -55,12 +59,12 @@ async fn admin(socket: UnixDoor, routes: Router) {
     let listener = socket.listener.try_clone().and_then(UnixListener::from_std);
     let Ok(listener) = listener else { return };
     let admit = || async { listener.accept().await.map(|(stream, _)| stream) };
-    serve(admit, |stream: UnixStream| {
+    serve(admit, |stream: UnixStream, place| {
         let routes = match is_owner(&stream) {
             true => routes.clone(),
             false => routes::for_strangers(),
         };
-        speak(stream, routes)
+        speak(stream, routes, place)
     })
     .await;
 }
@@ -79,11 +83,11 @@ async fn over_tls(door: Option<TlsDoor>, daemon: Arc<Daemon>) {
     };
     let routes = routes::admin_with_token(daemon, token);
     let admit = || async { listener.accept().await.map(|(stream, _)| stream) };
-    serve(admit, |stream| {
+    serve(admit, |stream, place| {
         let (routes, acceptor): (Router, TlsAcceptor) = (routes.clone(), acceptor.clone());
         async move {
             match timeout(HEAD_TIME_MAX, acceptor.accept(stream)).await {
-                Ok(Ok(stream)) => speak(stream, routes).await,
+                Ok(Ok(stream)) => speak(stream, routes, place).await,
                 Ok(Err(error)) => complain(BAD_TLS, &error),
                 Err(_) => {}
             }
@@ -101,21 +105,29 @@ async fn read_only(door: Option<MetricsDoor>, routes: Router) {
                 return;
             };
             let admit = || async { listener.accept().await.map(|(stream, _)| stream) };
-            serve(admit, |stream| speak(stream, routes.clone())).await;
+            serve(admit, |stream, place| speak(stream, routes.clone(), place)).await;
         }
     }
 }
 
-/// Lets callers in, never more than there is room for.
-async fn serve<S, A, T>(admit: impl Fn() -> A, talk: impl Fn(S) -> T)
+/// Lets callers in, never more than there is room for. One waits for a place here, others in the kernel's queue.
+async fn serve<S, A, T>(admit: impl Fn() -> A, talk: impl Fn(S, Arc<Place>) -> T)
 where
+    S: AsFd,
     A: Future<Output = io::Result<S>>,
     T: Future<Output = ()> + Send + 'static,
 {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
-        match admit().await {
-            Ok(stream) => drop(tokio::spawn(stay(talk(stream), permit))),
+    let lobby = Lobby::new(CONNECTIONS_MAX, SILENCE_MAX);
+    loop {
+        let seated = async {
+            let stream = admit().await?;
+            let place = seat(&lobby, &stream).await?;
+            io::Result::Ok((stream, place))
+        };
+        match seated.await {
+            Ok((stream, place)) => {
+                drop(tokio::spawn(stay(talk(stream, Arc::clone(&place)), place)))
+            }
             Err(error) => {
                 complain(NOT_ACCEPTED, &error);
                 sleep(ACCEPT_PAUSE).await;
@@ -124,15 +136,26 @@ where
     }
 }
 
-async fn stay(talk: impl Future<Output = ()>, _permit: OwnedSemaphorePermit) {
+/// A place for a caller, once there is one.
+async fn seat(lobby: &Arc<Lobby>, stream: &impl AsFd) -> io::Result<Arc<Place>> {
+    let socket = Arc::new(stream.as_fd().try_clone_to_owned()?);
+    loop {
+        match lobby.enter(&socket, Instant::now()) {
+            Ok((place, _)) => return Ok(Arc::new(place)),
+            Err(_) => sleep(ROOM_INTERVAL).await,
+        }
+    }
+}
+
+async fn stay(talk: impl Future<Output = ()>, _place: Arc<Place>) {
     talk.await;
 }
 
-async fn speak<S>(stream: S, routes: Router)
+async fn speak<S>(stream: S, routes: Router, place: Arc<Place>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    speak_for(CONNECTION_TIME_MAX, stream, routes).await;
+    speak_for(CONNECTION_TIME_MAX, stream, routes.layer(Extension(place))).await;
 }
 
 /// Answers a caller for so long, or until a long call that is under way then has its answer, looked at as seldom.

@@ -20,7 +20,7 @@ use super::inbox::Job;
 use super::ranges::Ranges;
 use super::rooms::Rooms;
 use super::swap::Swap;
-use super::work::Answer;
+use super::work::{Answer, EXTENTS_MAX};
 
 /// Requests of one disk that are worked on side by side.
 const HANDS: usize = 64;
@@ -184,7 +184,9 @@ impl Floor {
                 lasting,
             } => self.zero(at, len, buffer, hole, fast, lasting).await,
             Verb::Prefetch => self.prefetch(at, len, buffer),
-            Verb::Extents => self.extents(at, len, buffer),
+            Verb::Extents { one } => {
+                self.extents(at, len, buffer, if one { 1 } else { EXTENTS_MAX })
+            }
         }
     }
 }

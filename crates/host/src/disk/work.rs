@@ -32,7 +32,7 @@ const STAGED_ZEROES_MAX: u64 = 256;
 const ZERO_PAGE: [u8; PAGE] = [0; PAGE];
 
 /// Extents that one question is answered with, at the most.
-const EXTENTS_MAX: usize = 128;
+pub(super) const EXTENTS_MAX: usize = 128;
 
 /// What comes back to who asked.
 pub(super) struct Answer {
@@ -539,12 +539,13 @@ impl Floor {
         }
     }
 
-    pub(super) fn extents(&self, at: u64, len: u64, buffer: Buffer) -> Answer {
+    /// Holes and bytes from `at` on, `most` at the most.
+    pub(super) fn extents(&self, at: u64, len: u64, buffer: Buffer, most: usize) -> Answer {
         let staged = self.disk.swap.is_some();
         let extents = match staged {
             // What has yet to be written is not in the file.
             true => vec![Extent { len, hole: false }],
-            false => self.disk.backing.extents(at..at + len, EXTENTS_MAX),
+            false => self.disk.backing.extents(at..at + len, most),
         };
         Answer {
             result: Ok(()),

@@ -223,6 +223,54 @@ fn connections_above_the_limit_are_told_so() {
     assert!(started.connect().ask("version").starts_with("VERSION"));
 }
 
+/// Who is refused is hung up on, perhaps before it has asked.
+fn is_served(started: &Started) -> bool {
+    let mut socket = started.connect().stream.into_inner();
+    let _ = socket.write_all(b"version\r\nquit\r\n");
+    let mut answer = String::new();
+    let _ = socket.read_to_string(&mut answer);
+    answer.starts_with("VERSION")
+}
+
+/// Who has asked for something stays, however long ago; who never did gives way where places are short, and only there.
+#[test]
+fn who_never_said_anything_gives_way_where_places_are_short() {
+    let started = start(&["-c", "4"]);
+    let mut asked = started.connect();
+    assert!(asked.ask("version").starts_with("VERSION"));
+    let mut silent: Vec<_> = (0..3).map(|_| started.connect()).collect();
+    wait_for("the oldest to give way", || is_served(&started));
+    assert!(silent.remove(0).is_closed());
+    for other in std::iter::once(&mut asked).chain(&mut silent) {
+        assert!(other.ask("version").starts_with("VERSION"), "it stays");
+    }
+}
+
+/// Where there is a password, words without it are no more than silence.
+#[test]
+fn who_has_not_logged_in_gives_way_whatever_it_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let users = folder.path().join("users");
+    std::fs::write(&users, "ann:secret\n").expect("written");
+    let started = start(&["-c", "2", "-Y", users.to_str().expect("a plain path")]);
+    let mut talks = started.connect();
+    assert!(talks.ask("get a").starts_with("CLIENT_ERROR"));
+    let mut known = started.connect();
+    let login = "set a 0 0 10\r\nann secret";
+    assert_eq!(known.ask(login), "STORED");
+    let mut newcomer = None;
+    wait_for("who has not logged in to give way", || {
+        let mut socket = started.connect().stream.into_inner();
+        let _ = socket.write_all(format!("{login}\r\n").as_bytes());
+        let mut answer = [0; 8];
+        let is_in = socket.read_exact(&mut answer).is_ok() && &answer == b"STORED\r\n";
+        newcomer = is_in.then_some(socket);
+        is_in
+    });
+    assert!(talks.is_closed());
+    assert_eq!(known.ask("get b"), "END");
+}
+
 #[test]
 fn idle_connections_are_closed_and_counted() {
     let started = start(&["-o", "idle_timeout=1"]);

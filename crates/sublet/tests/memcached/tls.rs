@@ -15,7 +15,7 @@ use rustls::{
     SupportedProtocolVersion,
 };
 
-use crate::started::{Client, PATIENCE, Started, start_as};
+use crate::started::{Client, PATIENCE, Started, start_as, wait_for};
 
 /// An authority and what it signed, in a folder.
 struct Papers {
@@ -136,6 +136,24 @@ fn values_of_every_size_pass_through_tls() {
             assert!(client.get("k").as_deref() == Some(&value[..]), "{size}");
         }
     }
+}
+
+#[test]
+fn who_never_begins_tls_gives_way_where_places_are_short() {
+    let papers = Papers::new();
+    let started = papers.start(&["-l", "127.0.0.1", "-c", "2"], "");
+    let caller = Caller {
+        papers: &papers,
+        certificate: None,
+        version: &TLS13,
+    };
+    let mut stays = caller.connect(started.ports[0]).expect("it may come in");
+    let mut silent = Client::tcp(started.ports[0]);
+    wait_for("the silent one to give way", || {
+        caller.connect(started.ports[0]).is_ok()
+    });
+    assert!(silent.is_closed());
+    stays.set("k", b"v");
 }
 
 #[test]

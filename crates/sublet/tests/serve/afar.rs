@@ -21,7 +21,7 @@ token_file = \"FOLDER/token\"
 listen = [\"tcp:127.0.0.1:0\"]
 ";
 
-fn config(folder: &Folder) -> String {
+pub(crate) fn config(folder: &Folder) -> String {
     let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
     folder.write("crt", &pair.cert.pem());
     folder.write("key", &pair.signing_key.serialize_pem());
@@ -34,7 +34,7 @@ fn write_token(folder: &Folder, name: &str, token: &str) {
     std::fs::set_permissions(path, Permissions::from_mode(0o600)).expect("set");
 }
 
-fn port(daemon: &Daemon) -> u16 {
+pub(crate) fn port(daemon: &Daemon) -> u16 {
     let line = daemon
         .greeting
         .lines()
@@ -48,7 +48,7 @@ fn port(daemon: &Daemon) -> u16 {
         .expect("a port")
 }
 
-fn admin(folder: &Folder, port: u16, ca: &str, token: &str) -> Admin {
+pub(crate) fn admin(folder: &Folder, port: u16, ca: &str, token: &str) -> Admin {
     let door = Door::Tcp {
         host: "localhost".to_owned(),
         port,

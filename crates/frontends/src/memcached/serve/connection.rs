@@ -77,7 +77,7 @@ enum Flow {
 
 /// One connection.
 pub(super) struct Connection {
-    socket: OwnedFd,
+    socket: Arc<OwnedFd>,
     veil: Option<Box<Veil>>,
     session: Session,
     seat: Seat,
@@ -101,7 +101,7 @@ pub(super) struct Connection {
 
 impl Connection {
     pub(super) fn new(
-        socket: OwnedFd,
+        socket: Arc<OwnedFd>,
         veil: Option<Veil>,
         seat: Seat,
         tenant: TenantId,
@@ -351,6 +351,9 @@ impl Connection {
         });
         self.outbox.finish(desk, 0);
         self.next = advance.next;
+        if advance.consumed > 0 && self.session.is_known() {
+            self.seat.keep();
+        }
         advance.consumed
     }
 

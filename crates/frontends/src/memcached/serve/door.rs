@@ -68,7 +68,8 @@ impl Door for GroupDoor {
         let listener = self.listener.address().to_owned();
         let address = name_of(from, &listener);
         let (face, now) = (&self.group.face, self.clock.now());
-        let Some(seat) = Seat::take(face, socket.as_raw_fd(), address, listener, now) else {
+        let socket = Arc::new(socket);
+        let Some(seat) = Seat::take(face, &socket, address, listener, now) else {
             let _ = socket::send(&socket, TOO_MANY);
             return;
         };

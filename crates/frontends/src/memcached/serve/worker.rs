@@ -41,7 +41,7 @@ const POST: Token = Token(usize::MAX);
 
 /// A connection on its way from the acceptor to its worker.
 pub(super) struct Newcomer {
-    pub(super) socket: OwnedFd,
+    pub(super) socket: Arc<OwnedFd>,
     pub(super) group: Arc<Group>,
     pub(super) transport: Transport,
     pub(super) seat: Seat,

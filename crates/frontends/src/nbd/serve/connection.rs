@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::Group;
 use crate::block::Outcome;
-use crate::doors::{Transport, Veil, socket};
+use crate::doors::{Place, Transport, Veil, socket};
 use crate::nbd::flights::{DiskId, Flight, Whose};
 use crate::nbd::lent::Lent;
 use crate::nbd::negotiate::Tls;
@@ -37,25 +37,32 @@ const LARGE_READ: u64 = 64 << 10;
 const LENT_MAX: usize = 16;
 
 /// One of the connections that a listener takes; free again when dropped.
-pub(super) struct Seat(Arc<Group>);
+pub(super) struct Seat {
+    group: Arc<Group>,
+    place: Place,
+}
 
 impl Seat {
     /// A seat; none where all are taken.
-    pub(super) fn take(group: &Arc<Group>) -> Option<Seat> {
+    pub(super) fn take(group: &Arc<Group>, socket: &Arc<OwnedFd>) -> Option<Seat> {
         let figures = &group.figures;
-        let seat = Seat(Arc::clone(group));
-        if figures.connections.bump() >= u64::from(group.settings.connections_max) {
+        let Ok((place, gave_way)) = group.lobby.enter(socket, Instant::now()) else {
             figures.refused_full.bump();
             return None;
+        };
+        if gave_way.is_some() {
+            figures.ended_late.bump();
         }
+        figures.connections.bump();
         figures.connections_made.bump();
-        Some(seat)
+        let group = Arc::clone(group);
+        Some(Seat { group, place })
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.0.figures.connections.drop_one();
+        self.group.figures.connections.drop_one();
     }
 }
 
@@ -104,7 +111,7 @@ enum Flow {
 
 /// One connection.
 pub(super) struct Connection {
-    socket: OwnedFd,
+    socket: Arc<OwnedFd>,
     is_local: bool,
     veil: Option<Box<Veil>>,
     session: Session,
@@ -128,8 +135,8 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(socket: OwnedFd, seat: Seat, whose: Whose, now: Instant) -> Connection {
-        let tls = match seat.0.tls {
+    pub(super) fn new(socket: Arc<OwnedFd>, seat: Seat, whose: Whose, now: Instant) -> Connection {
+        let tls = match seat.group.tls {
             Some(_) => Tls::Required,
             None => Tls::Absent,
         };
@@ -161,7 +168,7 @@ impl Connection {
     }
 
     pub(super) fn group(&self) -> &Arc<Group> {
-        &self.seat.0
+        &self.seat.group
     }
 
     pub(super) fn serial(&self) -> u64 {
@@ -254,12 +261,15 @@ impl Connection {
             self.outbox = workplace.queue();
         }
         let turn = self.serve(read, workplace, now).unwrap_or(Turn::Over);
+        if !self.is_haggling() {
+            self.seat.place.speak();
+        }
         let tally = std::mem::take(&mut self.session.tally);
         self.reads_small = tally.reads > 0 && tally.bytes_read <= tally.reads * SMALL_READ;
         if tally.reads > 0 && tally.bytes_read >= tally.reads * LARGE_READ {
             self.begin_to_lend(workplace);
         }
-        self.seat.0.figures.count(tally);
+        self.seat.group.figures.count(tally);
         if turn == Turn::Over {
             self.hear_last_words(read);
         }
@@ -309,7 +319,7 @@ impl Connection {
             };
             match self.next {
                 Next::Garbage => {
-                    self.seat.0.figures.ended_garbage.bump();
+                    self.seat.group.figures.ended_garbage.bump();
                     return Ok(Turn::Over);
                 }
                 Next::Close if flow == Flow::Open && self.session.in_flight() == 0 => {
@@ -339,7 +349,7 @@ impl Connection {
 
     /// What was said in the open beyond the request for TLS would be believed as if it had come through it.
     fn begin_tls(&mut self) -> Result<(), Gone> {
-        let tls = self.seat.0.tls.as_ref().ok_or(Gone)?;
+        let tls = self.seat.group.tls.as_ref().ok_or(Gone)?;
         if !self.inbox.is_empty() {
             return Err(Gone);
         }
@@ -412,11 +422,11 @@ impl Connection {
         let wanted = apart.len();
         let (count, most) = match &mut self.veil {
             Some(veil) if wanted > 0 => (
-                veil.read(&self.socket, apart, &self.seat.0.figures)?,
+                veil.read(&self.socket, apart, &self.seat.group.figures)?,
                 wanted,
             ),
             Some(veil) => (
-                veil.read(&self.socket, space, &self.seat.0.figures)?,
+                veil.read(&self.socket, space, &self.seat.group.figures)?,
                 space.len(),
             ),
             None if wanted > 0 => {
@@ -457,7 +467,7 @@ impl Connection {
     }
 
     fn advance(&mut self, input: &[u8], workplace: &mut Workplace) -> usize {
-        let exports = &self.seat.0.exports;
+        let exports = &self.seat.group.exports;
         let Advance { consumed, next } =
             self.session
                 .advance(input, exports, &mut self.outbox, workplace);

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rustix::net::SocketAddrAny;
@@ -21,7 +21,7 @@ use self::post::{Message, Newcomer, Parting, Post};
 use self::worker::{PARTING_MAX, Worker};
 use super::metrics::Figures;
 use super::{Exports, Settings};
-use crate::doors::{Acceptor, Bell, Door, Rota, Tls};
+use crate::doors::{Acceptor, Bell, Door, Lobby, Rota, Tls};
 pub use crate::doors::{Endpoint, ListenError, Listener};
 use crate::memcached::serve::Premises;
 use crate::tenancy::Doorman;
@@ -43,12 +43,14 @@ pub struct Group {
     pub tls: Option<Arc<Tls>>,
     /// What they count.
     pub figures: Figures,
+    lobby: Arc<Lobby>,
 }
 
 impl Group {
     /// Connections to these disks, none yet.
     pub fn new(exports: Arc<Exports>, settings: Settings, tls: Option<Arc<Tls>>) -> Group {
         Group {
+            lobby: Lobby::new(settings.connections_max as usize, settings.silence_max),
             exports,
             settings,
             tls,
@@ -83,12 +85,17 @@ impl Door for NbdDoor {
         &self.listener
     }
 
-    /// Who finds no seat is hung up on: before a greeting there is nothing that it could be told by.
+    /// Who finds no seat, nor anybody who gives way, is hung up on: before a greeting there is nothing that it could be told by.
     fn welcome(&mut self, socket: OwnedFd, _from: Option<SocketAddrAny>) {
-        if let Some(seat) = Seat::take(&self.group) {
+        let socket = Arc::new(socket);
+        if let Some(seat) = Seat::take(&self.group, &socket) {
             let newcomer = Newcomer { socket, seat };
             self.workers.next().send(Message::Newcomer(newcomer));
         }
+    }
+
+    fn is_full_for_now(&self, now: Instant) -> bool {
+        self.group.lobby.is_full_for_now(now)
     }
 }
 

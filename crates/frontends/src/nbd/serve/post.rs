@@ -15,7 +15,7 @@ use crate::block::{Outcome, Outcomes};
 
 /// A connection on its way from the acceptor to its worker.
 pub(super) struct Newcomer {
-    pub(super) socket: OwnedFd,
+    pub(super) socket: Arc<OwnedFd>,
     pub(super) seat: Seat,
 }
 

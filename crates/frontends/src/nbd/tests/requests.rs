@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::fake_disk::{CHUNK_BYTES, FakeDisk, Mood};
 use super::line::{Line, contexts, option, request, wish};
-use crate::block::{Disk, REQUEST_BYTES_MAX, Shape};
+use crate::block::{Disk, REQUEST_BYTES_MAX, Shape, Verb};
 use crate::nbd::negotiate::Tls;
 use crate::nbd::session::Next;
+use crate::nbd::wire::requests::Ask;
 use crate::nbd::{Exports, HELD_MAX};
 
 const BYTES: u64 = 40 << 20;
@@ -158,6 +159,14 @@ fn faults_of_the_backing_are_told() {
     assert_eq!(chunk_errno(&mut chunks, 4, 0, 0, u32::MAX), OVERFLOW);
     assert_eq!(chunk_errno(&mut chunks, 0, 0, 0, u32::MAX), INVAL);
     assert_eq!(errno(&mut chunks, 0, 1, BAD, 1), IO);
+}
+
+#[test]
+fn a_disk_looks_for_one_extent_where_only_one_is_wanted() {
+    for one in [true, false] {
+        let verb = Ask::Extents { one }.verb();
+        assert_eq!(verb, Some(Verb::Extents { one }));
+    }
 }
 
 #[test]

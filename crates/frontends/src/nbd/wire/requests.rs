@@ -210,7 +210,7 @@ impl Ask {
                 lasting,
             },
             Ask::Prefetch => block::Verb::Prefetch,
-            Ask::Extents { .. } => block::Verb::Extents,
+            Ask::Extents { one } => block::Verb::Extents { one },
         })
     }
 

@@ -13,33 +13,38 @@ use sublet_client::ring::hello::{self, HELLO_BYTES, Hello};
 use sublet_client::ring::{DaemonEnd, Farewell, Rejection};
 
 use super::Group;
+use crate::doors;
 use crate::ring::pages::Pages;
 use crate::ring::session::{Place, Session, Turn};
 
 /// One of the connections that a listener takes; free again when dropped.
-pub(super) struct Seat(Arc<Group>);
+pub(super) struct Seat {
+    group: Arc<Group>,
+    place: doors::Place,
+}
 
 impl Seat {
     /// A seat; none where all are taken.
-    pub(super) fn take(group: &Arc<Group>) -> Option<Seat> {
+    pub(super) fn take(group: &Arc<Group>, socket: &Arc<OwnedFd>) -> Option<Seat> {
         let figures = &group.figures;
-        let seat = Seat(Arc::clone(group));
-        if figures.connections.bump() >= u64::from(group.settings.connections_max) {
+        let Ok((place, _)) = group.lobby.enter(socket, Instant::now()) else {
             figures.refused_full.bump();
             return None;
-        }
+        };
+        figures.connections.bump();
         figures.connections_made.bump();
-        Some(seat)
+        let group = Arc::clone(group);
+        Some(Seat { group, place })
     }
 
     pub(super) fn group(&self) -> &Arc<Group> {
-        &self.0
+        &self.group
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.0.figures.connections.drop_one();
+        self.group.figures.connections.drop_one();
     }
 }
 
@@ -77,7 +82,7 @@ struct Ring<R> {
 /// One connection, which acts through a tenancy of its worker.
 pub(super) struct Connection<P: Pages> {
     stage: Stage<P::Removal>,
-    socket: OwnedFd,
+    socket: Arc<OwnedFd>,
     seat: Seat,
     pages: Rc<P>,
     pub(super) since: Instant,
@@ -89,7 +94,12 @@ pub(super) struct Connection<P: Pages> {
 }
 
 impl<P: Pages> Connection<P> {
-    pub(super) fn new(socket: OwnedFd, seat: Seat, pages: Rc<P>, now: Instant) -> Connection<P> {
+    pub(super) fn new(
+        socket: Arc<OwnedFd>,
+        seat: Seat,
+        pages: Rc<P>,
+        now: Instant,
+    ) -> Connection<P> {
         Connection {
             stage: Stage::Greeting {
                 bytes: [0; HELLO_BYTES],
@@ -144,6 +154,7 @@ impl<P: Pages> Connection<P> {
         match self.make_ring(hello) {
             Ok(ring) => {
                 self.stage = Stage::Serving(Box::new(ring));
+                self.seat.place.speak();
                 Ok(Greeting::Over)
             }
             Err(error) if is_gone(&error) => Err(End::Silent),

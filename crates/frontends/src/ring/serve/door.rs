@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 use rustix::net::SocketAddrAny;
 use sublet_client::ring::{Rejection, hello};
@@ -24,6 +25,7 @@ impl Door for RingDoor {
     }
 
     fn welcome(&mut self, socket: OwnedFd, _from: Option<SocketAddrAny>) {
+        let socket = Arc::new(socket);
         match admit(&self.group, &socket) {
             Ok(seat) => {
                 let newcomer = Newcomer { socket, seat };
@@ -34,10 +36,14 @@ impl Door for RingDoor {
             }
         }
     }
+
+    fn is_full_for_now(&self, now: Instant) -> bool {
+        self.group.lobby.is_full_for_now(now)
+    }
 }
 
 /// A seat for whom the kernel says is at the other end.
-fn admit(group: &Arc<Group>, socket: &OwnedFd) -> Result<Seat, Rejection> {
+fn admit(group: &Arc<Group>, socket: &Arc<OwnedFd>) -> Result<Seat, Rejection> {
     let peer = rustix::net::sockopt::socket_peercred(socket);
     let uid = peer.map(|peer| peer.uid.as_raw());
     let allowed = uid.is_ok_and(|uid| group.settings.allow_uids.contains(&uid));
@@ -45,5 +51,5 @@ fn admit(group: &Arc<Group>, socket: &OwnedFd) -> Result<Seat, Rejection> {
         group.figures.refused_uid.bump();
         return Err(Rejection::NotAllowed);
     }
-    Seat::take(group).ok_or(Rejection::TooMany)
+    Seat::take(group, socket).ok_or(Rejection::TooMany)
 }

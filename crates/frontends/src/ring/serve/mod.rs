@@ -19,7 +19,7 @@ use self::worker::{Message, Post, Worker};
 use super::metrics::Figures;
 use super::pages::Desk;
 use super::{Names, Restored, Settings};
-use crate::doors::{self, Acceptor, Bell, Endpoint, Rota};
+use crate::doors::{self, Acceptor, Bell, Endpoint, Lobby, Rota};
 pub use crate::doors::{ListenError, Listener};
 use crate::memcached::serve::Premises;
 use crate::tenancy::Doorman;
@@ -37,12 +37,14 @@ pub struct Group {
     pub names: Names,
     /// Pools from a save file that wait for their program.
     pub restored: Restored,
+    lobby: Arc<Lobby>,
 }
 
 impl Group {
     /// Connections that act for `tenant`, none yet.
     pub fn new(tenant: TenantId, settings: Settings) -> Group {
         Group {
+            lobby: Lobby::new(settings.connections_max as usize, settings.silence_max),
             tenant,
             settings,
             figures: Figures::default(),

@@ -29,14 +29,11 @@ const UNASKED_MAX: Duration = Duration::from_micros(100);
 /// Looks at a ring in vain after which it is not looked at any more until it rings, though others keep the worker busy.
 const LOOKS_IN_VAIN_MAX: u32 = 1024;
 
-/// How long a client may take for its greeting.
-const GREETING_TIME_MAX: Duration = Duration::from_secs(5);
-
 const POST: Token = Token(usize::MAX);
 
 /// A connection on its way from the acceptor to its worker.
 pub(super) struct Newcomer {
-    pub(super) socket: OwnedFd,
+    pub(super) socket: Arc<OwnedFd>,
     pub(super) seat: Seat,
 }
 
@@ -288,7 +285,7 @@ impl<D: Desk> Worker<D> {
 
     fn admit(&mut self, newcomer: Newcomer) {
         let Newcomer { socket, seat } = newcomer;
-        let tenant = seat.group().tenant;
+        let (tenant, silence_max) = (seat.group().tenant, seat.group().settings.silence_max);
         let opened = self.tenancies.entry(tenant);
         let pages = Rc::clone(opened.or_insert_with(|| Rc::new(self.desk.open(tenant))));
         let connection = Connection::new(socket, seat, pages, self.now);
@@ -302,7 +299,8 @@ impl<D: Desk> Worker<D> {
             return;
         }
         slot.insert(connection);
-        self.sweep_at.get_or_insert(self.now + GREETING_TIME_MAX);
+        let due = self.now + silence_max;
+        self.sweep_at = Some(self.sweep_at.map_or(due, |at| at.min(due)));
         self.hear(place);
     }
 
@@ -347,7 +345,7 @@ impl<D: Desk> Worker<D> {
             if connection.ring().is_some() {
                 continue;
             }
-            match connection.since + GREETING_TIME_MAX {
+            match connection.since + connection.group().settings.silence_max {
                 due if due <= self.now => late.push(place),
                 due => next = Some(next.map_or(due, |next| next.min(due))),
             }

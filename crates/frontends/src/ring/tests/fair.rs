@@ -1,6 +1,7 @@
 //! Clients that play fair.
 
 use std::collections::HashMap;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -261,6 +262,21 @@ fn who_may_not_come_in_hears_why() {
     assert!(matches!(third, ConnectError::Rejected(Rejection::TooMany)));
     drop(first);
     soon("a place is free", || Client::connect(daemon.path()).is_ok());
+}
+
+#[test]
+fn a_newcomer_is_served_where_silent_ones_take_every_place() {
+    let settings = Settings {
+        connections_max: 2,
+        silence_max: Duration::from_millis(300),
+        ..Settings::default()
+    };
+    let daemon = Daemon::start(settings, 1);
+    let silent = [(); 2].map(|()| UnixStream::connect(daemon.path()).expect("let in"));
+    let client = Client::connect(daemon.path());
+    client.expect("the oldest gives way");
+    assert_eq!(daemon.group.figures.refused_full.get(), 0);
+    drop(silent);
 }
 
 #[test]

@@ -21,6 +21,7 @@ use super::device::Caching;
 use super::metrics::Figures;
 use super::{QUEUE_SIZE_MAX, QUEUES_MAX};
 use crate::block::Disk;
+use crate::doors::SILENCE_MAX;
 use crate::memcached::serve::Premises;
 use crate::tenancy::Doorman;
 
@@ -37,6 +38,8 @@ pub struct Settings {
     /// The guest may turn write caching off (CONFIG_WCE). A daemon that was started anew does not know whether it did,
     /// and until the guest sends a flush it lets every write last. A guest's swap is never flushed: leave it out there.
     pub config_wce: bool,
+    /// How long a VMM that has said nothing keeps others waiting.
+    pub silence_max: Duration,
 }
 
 impl Default for Settings {
@@ -47,6 +50,7 @@ impl Default for Settings {
             queues: processors.min(4) as u16,
             queue_size: QUEUE_SIZE_MAX,
             config_wce: true,
+            silence_max: SILENCE_MAX,
         }
     }
 }
@@ -204,7 +208,10 @@ fn make_worker(socket: &Arc<Socket>, premises: &Premises) -> io::Result<(Worker,
 fn listen(door: &Door, socket: &Arc<Socket>, posts: &[Arc<Post>]) {
     while !door.is_shut() {
         match door.accept() {
-            Ok(stream) => tell(socket, &serve(stream, socket, posts)),
+            Ok(stream) => match door.hears(&stream, socket.settings.silence_max) {
+                Ok(()) => tell(socket, &serve(stream, socket, posts)),
+                Err(error) => tracing::debug!(disk = socket.disk.name(), %error, "a VMM left"),
+            },
             Err(_) if door.is_shut() => return,
             Err(error) => {
                 tracing::warn!(disk = socket.disk.name(), %error, "accepting a VMM failed");

@@ -514,10 +514,9 @@ impl Backing {
     /// Where what is at a place ends, and whether it is a hole.
     fn next_change(&self, at: u64) -> Option<(u64, bool)> {
         let seek = |whence| rustix::fs::seek(&*self.plain, whence);
-        let end = self.bytes().ok()?;
         let begins = match seek(rustix::fs::SeekFrom::Data(at)) {
             Ok(begins) => begins,
-            Err(rustix::io::Errno::NXIO) => return Some((end, true)), // nothing but a hole
+            Err(rustix::io::Errno::NXIO) => return Some((u64::MAX, true)), // nothing but a hole
             Err(_) => return None,
         };
         match begins > at {
@@ -566,6 +565,8 @@ fn direct(plain: &File, path: &Path, read_only: bool) -> io::Result<(File, bool)
 #[cfg(test)]
 mod tests {
     use rustix::fs::{Mode, mkfifoat};
+
+    use std::os::unix::fs::FileExt;
 
     use super::*;
 
@@ -679,5 +680,36 @@ mod tests {
         assert_eq!(all, 4 << 20);
         assert!(!extents[0].hole);
         assert_eq!(backing.extents(4096..8192, 10).len(), 1);
+    }
+
+    /// Every page of a file against a list of which were written, asked from every page on, for one extent and for all.
+    #[test]
+    fn extents_are_those_of_the_file_from_wherever_they_are_asked() {
+        const PAGES: usize = 96;
+        const PAGE: u64 = 4096;
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("disk");
+        let file = std::fs::File::create(&path).expect("made");
+        file.set_len(PAGES as u64 * PAGE).expect("grown");
+        let is_hole: Vec<bool> = (0..PAGES).map(|page| page * page % 7 != 2).collect();
+        for page in (0..PAGES).filter(|page| !is_hole[*page]) {
+            file.write_all_at(&[7; PAGE as usize], page as u64 * PAGE)
+                .expect("written");
+        }
+        let backing = Backing::open(&path, true).expect("opened");
+        for from in 0..PAGES {
+            let range = from as u64 * PAGE..PAGES as u64 * PAGE;
+            let runs: Vec<(u64, bool)> = is_hole[from..]
+                .chunk_by(|a, b| a == b)
+                .map(|run| (run.len() as u64 * PAGE, run[0]))
+                .collect();
+            let found = |most| {
+                let found = backing.extents(range.clone(), most);
+                let pairs = found.iter().map(|extent| (extent.len, extent.hole));
+                pairs.collect::<Vec<_>>()
+            };
+            assert_eq!(found(PAGES), runs, "from {from}");
+            assert_eq!(found(1), runs[..1], "from {from}");
+        }
     }
 }

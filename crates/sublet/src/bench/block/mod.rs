@@ -1,8 +1,9 @@
 //! `sublet bench block`: reads of cached pages, beside nbdkit's memory over NBD and qemu-storage-daemon's over
-//! vhost-user-blk; and what a cache in front of a slow disk is worth.
+//! vhost-user-blk; finding a disk's holes, beside qemu-nbd; and what a cache in front of a slow disk is worth.
 
 mod drive;
 mod fio;
+mod holes;
 pub(super) mod mounted;
 mod program;
 mod served;
@@ -32,7 +33,7 @@ pub(super) struct Args {
     #[arg(long, default_value = "256MiB")]
     size: Bytes,
     /// What is measured, with commas between.
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [What::Nbd, What::VhostUser, What::Slow])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [What::Nbd, What::Holes, What::VhostUser, What::Slow])]
     what: Vec<What>,
     #[command(flatten)]
     slow: slow::Options,
@@ -43,7 +44,9 @@ pub(super) struct Args {
 enum What {
     /// Reads of cached pages over NBD.
     Nbd,
-    /// The same over vhost-user-blk.
+    /// `qemu-img` over NBD, of a disk with many holes.
+    Holes,
+    /// Reads of cached pages over vhost-user-blk.
     VhostUser,
     /// What memory before a slow disk is worth.
     Slow,
@@ -97,13 +100,17 @@ pub(super) fn run(args: &Args, progress: &Progress) -> Result<Report, BenchError
     let nbd = fio::NBD.len() * usize::from(chosen(What::Nbd));
     let vhost = drive::DEPTHS.len() * usize::from(chosen(What::VhostUser));
     let slow = args.slow.steps() * usize::from(chosen(What::Slow));
-    progress.expect(nbd + vhost + slow);
+    let holes = holes::STEPS * usize::from(chosen(What::Holes));
+    progress.expect(nbd + holes + vhost + slow);
     let cores = Cores::deal(1);
     if nbd + vhost > 0 {
         report.notes.push(cores.note().to_owned());
     }
     if chosen(What::Nbd) {
         report.rows.extend(over_nbd(args, &cores, progress)?);
+    }
+    if chosen(What::Holes) {
+        report.rows.extend(holes::run(args.rounds, progress)?);
     }
     if chosen(What::VhostUser) {
         report.rows.extend(over_vhost_user(args, &cores, progress)?);

@@ -159,6 +159,18 @@ impl Served {
         Served::start("nbdkit", "nbdkit", command, Some(nbd), None, "")
     }
 
+    /// qemu-nbd on a file, which others may serve besides: nobody writes.
+    pub(super) fn qemu_nbd(folder: &Folder, image: &Path) -> Result<Served, BlockError> {
+        let nbd = folder.join("qemu-nbd.sock");
+        let mut command = Command::new("qemu-nbd");
+        command.arg("-r").arg("-t").arg("-k").arg(&nbd);
+        command.arg("--image-opts").arg(format!(
+            "driver=raw,file.driver=file,file.locking=off,file.filename={}",
+            image.display()
+        ));
+        Served::start("qemu-nbd", "qemu-utils", command, Some(nbd), None, "")
+    }
+
     /// qemu-storage-daemon on a file in memory.
     pub(super) fn qemu(folder: &Folder, size: Bytes) -> Result<Served, BlockError> {
         let image = folder.image("qemu.img", size)?;
