@@ -263,7 +263,7 @@ impl Admin {
         self.call::<(), _>(Method::GET, "/v1/health", None)
     }
 
-    /// The metrics, as Prometheus reads them.
+    /// The metrics, in OpenMetrics form.
     pub fn metrics(&self) -> Result<String, CallError> {
         let body = self.fetch(Method::GET, "/metrics", Body::new(), Patience::Limited)?;
         String::from_utf8(body.to_vec()).map_err(|_| CallError::Garbled(self.door.clone()))
@@ -359,7 +359,11 @@ impl Admin {
             .method(method)
             .uri(path)
             .header(header::HOST, "sublet")
-            .header(header::CONTENT_TYPE, "application/json");
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(
+                header::ACCEPT,
+                "application/json, application/openmetrics-text",
+            );
         if let Some(token) = token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }

@@ -24,7 +24,7 @@ use super::file_calls::with_files;
 use super::{disks, saves};
 use crate::disk::{BackingError, DiskError};
 use crate::headroom::OrderError;
-use crate::observe::metrics;
+use crate::observe::metrics::{self, Format};
 use crate::run::{Daemon, Declined};
 
 pub(super) type Shared = State<Arc<Daemon>>;
@@ -427,10 +427,13 @@ pub(super) async fn apart<T: Serialize + Send + 'static>(
     Ok(Json(done?))
 }
 
-async fn scrape(State(daemon): Shared) -> Result<impl IntoResponse, No> {
+async fn scrape(State(daemon): Shared, headers: HeaderMap) -> Result<impl IntoResponse, No> {
     let unwritten = |e| No::new(StatusCode::INTERNAL_SERVER_ERROR, e, "");
-    let page = metrics::page(daemon.status()).map_err(unwritten)?;
-    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], page))
+    let accept = headers.get_all(header::ACCEPT).iter();
+    let accept: Vec<&str> = accept.filter_map(|value| value.to_str().ok()).collect();
+    let format = Format::accepted(&accept.join(","));
+    let page = metrics::page(daemon.status(), format).map_err(unwritten)?;
+    Ok(([(header::CONTENT_TYPE, format.content_type())], page))
 }
 
 async fn nothing_there() -> No {

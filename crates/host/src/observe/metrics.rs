@@ -1,4 +1,4 @@
-//! Metrics in OpenMetrics form, made anew from a status at each scrape.
+//! Metrics in OpenMetrics form or Prometheus's own, made anew from a status at each scrape.
 
 use std::fmt;
 
@@ -14,16 +14,87 @@ use sublet_client::messages::{
 };
 use sublet_types::TenantName;
 
-/// What such a page is called on the wire.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+use super::process::ProcessFigures;
+
+/// How a page is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+    /// Prometheus's text format, version 0.0.4.
+    Text,
+}
+
+impl Format {
+    /// What it is called on the wire.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Format::Text => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+
+    /// What an `Accept` header asks for first; without a word of either, text, which every tool reads.
+    pub fn accepted(accept: &str) -> Format {
+        let weight_of = |format: &str| {
+            let named = accept.split(',').map(str::trim);
+            let named = named.filter(|range| {
+                range
+                    .split(';')
+                    .next()
+                    .is_some_and(|kind| kind.trim() == format)
+            });
+            named.map(weight).fold(0.0, f32::max)
+        };
+        let open = weight_of("application/openmetrics-text");
+        match open > 0.0 && open >= weight_of("text/plain") {
+            true => Format::OpenMetrics,
+            false => Format::Text,
+        }
+    }
+}
+
+/// The `q` of a media range.
+fn weight(range: &str) -> f32 {
+    let mut said = range.split(';').skip(1);
+    let weight = said.find_map(|said| said.trim().strip_prefix("q=")?.parse().ok());
+    weight.unwrap_or(1.0)
+}
 
 /// The page.
-pub fn page(status: Status) -> Result<String, fmt::Error> {
+pub fn page(status: Status, format: Format) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Scrape(status)));
+    registry.register_collector(Box::new(Scrape(status, ProcessFigures::read())));
     let mut page = String::new();
     encode(&mut page, &registry)?;
-    Ok(page)
+    Ok(match format {
+        Format::OpenMetrics => page,
+        Format::Text => as_text(&page),
+    })
+}
+
+/// Prometheus's text format: a counter's family is called as its samples are, and there are no units and no end mark.
+fn as_text(page: &str) -> String {
+    let mut text = String::with_capacity(page.len() + page.len() / 8);
+    let mut help = None;
+    for line in page.lines() {
+        if let Some(said) = line.strip_prefix("# HELP ") {
+            help = said.split_once(' ').map(|(_, help)| help);
+        } else if let Some((family, kind)) = line
+            .strip_prefix("# TYPE ")
+            .and_then(|said| said.split_once(' '))
+        {
+            let suffix = if kind == "counter" { "_total" } else { "" };
+            if let Some(help) = help.take() {
+                text.push_str(&format!("# HELP {family}{suffix} {help}\n"));
+            }
+            text.push_str(&format!("# TYPE {family}{suffix} {kind}\n"));
+        } else if !line.starts_with('#') {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    text
 }
 
 #[derive(Clone, Copy)]
@@ -198,6 +269,49 @@ const DAEMON: &[Figure<Status>] = &[
         "Time that releases took",
         |s| Some(s.headroom.release_micros as f64 / 1e6),
     ),
+];
+
+/// What Prometheus's libraries say of any process, by their names.
+const PROCESS: &[Figure<ProcessFigures>] = &[
+    counter(
+        "process_cpu",
+        SECONDS,
+        "Processor time of the process, user and system",
+        |p| p.cpu_secs,
+    ),
+    gauge(
+        "process_resident_memory",
+        BYTES,
+        "Memory of the process that is in RAM",
+        |p| p.resident.map(|bytes| bytes.0 as f64),
+    ),
+    gauge(
+        "process_virtual_memory",
+        BYTES,
+        "Address space of the process, the whole reservation of the arena included",
+        |p| p.address_space.map(|bytes| bytes.0 as f64),
+    ),
+    gauge(
+        "process_start_time",
+        SECONDS,
+        "When the process began, in Unix time",
+        |p| p.start_unix_secs,
+    ),
+    gauge(
+        "process_open_fds",
+        None,
+        "Descriptors that the process has open",
+        |p| p.descriptors.map(|count| count as f64),
+    ),
+    gauge(
+        "process_max_fds",
+        None,
+        "Descriptors that the process may have open",
+        |p| p.descriptors_max.map(|count| count as f64),
+    ),
+    gauge("process_threads", None, "Threads of the process", |p| {
+        p.threads.map(|count| count as f64)
+    }),
 ];
 
 const TENANT: &[Figure<TenantStatus>] = &[
@@ -469,13 +583,17 @@ const DISK: &[Figure<DiskStatus>] = &[
 ];
 
 #[derive(Debug)]
-struct Scrape(Status);
+struct Scrape(Status, ProcessFigures);
 
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Scrape(status) = self;
+        let Scrape(status, process) = self;
+        encode_build(&mut encoder, &status.daemon.release)?;
         for figure in DAEMON {
             figure.encode(&mut encoder, status)?;
+        }
+        for figure in PROCESS {
+            figure.encode(&mut encoder, process)?;
         }
         for figure in TENANT {
             figure.encode_each(&mut encoder, &status.tenants)?;
@@ -585,6 +703,13 @@ impl<S: Labelled> Figure<S> {
     }
 }
 
+/// `sublet_build_info{version="0.1.0"} 1`.
+fn encode_build(encoder: &mut DescriptorEncoder<'_>, release: &str) -> fmt::Result {
+    let (name, help) = ("sublet_build_info", "Which release this is; always 1");
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    ConstGauge::new(1_u64).encode(family.encode_family(&[("version", release)])?)
+}
+
 /// Who was not let in, by reason.
 fn encode_refused(encoder: &mut DescriptorEncoder<'_>, all: &[Ringing]) -> fmt::Result {
     if all.is_empty() {
@@ -649,4 +774,38 @@ fn encode_counters(encoder: &mut DescriptorEncoder<'_>, tenants: &[TenantStatus]
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_written_as_the_caller_would_like_it_best() {
+        let asked = [
+            ("", Format::Text),
+            ("*/*", Format::Text),
+            ("text/plain; version=0.0.4", Format::Text),
+            ("application/openmetrics-text", Format::OpenMetrics),
+            (
+                "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+                Format::OpenMetrics,
+            ),
+            (
+                "text/plain, application/openmetrics-text; q=0.5",
+                Format::Text,
+            ),
+            ("application/openmetrics-text;q=0", Format::Text),
+        ];
+        for (accept, format) in asked {
+            assert_eq!(Format::accepted(accept), format, "{accept}");
+        }
+    }
+
+    #[test]
+    fn in_text_a_counter_is_announced_by_the_name_of_its_samples() {
+        let page = "# HELP a Help.\n# TYPE a counter\n# UNIT a seconds\na_total 1\n# HELP b B.\n# TYPE b gauge\nb 2\n# EOF\n";
+        let text = "# HELP a_total Help.\n# TYPE a_total counter\na_total 1\n# HELP b B.\n# TYPE b gauge\nb 2\n";
+        assert_eq!(as_text(page), text);
+    }
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 
 use rustix::param::{clock_ticks_per_second, page_size};
+use rustix::process::{Resource, getrlimit};
 use sublet_frontends::memcached::face::CpuTime;
 use sublet_types::Bytes;
 
@@ -19,6 +20,63 @@ pub fn resident() -> io::Result<Bytes> {
         .ok_or(io::ErrorKind::InvalidData.into())
 }
 
+/// What monitors ask of any process. What cannot be read is left out.
+#[derive(Debug, Default)]
+pub struct ProcessFigures {
+    /// Processor time, user and system.
+    pub cpu_secs: Option<f64>,
+    /// Memory that is in RAM.
+    pub resident: Option<Bytes>,
+    /// Address space.
+    pub address_space: Option<Bytes>,
+    /// When it began.
+    pub start_unix_secs: Option<f64>,
+    /// Open descriptors.
+    pub descriptors: Option<u64>,
+    /// How many of these it may have.
+    pub descriptors_max: Option<u64>,
+    /// Threads.
+    pub threads: Option<u64>,
+}
+
+impl ProcessFigures {
+    /// They, now.
+    pub fn read() -> ProcessFigures {
+        let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        let host = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let cpu = ticks(&stat).map(|time| time.user_micros + time.system_micros);
+        let descriptors = fs::read_dir("/proc/self/fd").map(Iterator::count);
+        ProcessFigures {
+            cpu_secs: cpu.map(|micros| micros as f64 / 1e6),
+            resident: resident().ok(),
+            address_space: field(&stat, 23).map(Bytes),
+            start_unix_secs: started(&stat, &host),
+            // One of them was the list itself.
+            descriptors: descriptors.ok().map(|count| count.saturating_sub(1) as u64),
+            descriptors_max: getrlimit(Resource::Nofile).current,
+            threads: field(&stat, 20),
+        }
+    }
+}
+
+/// Field 22 is in ticks since the host's start.
+fn started(stat: &str, host: &str) -> Option<f64> {
+    let mut lines = host.lines();
+    let host: u64 = lines.find_map(|line| line.strip_prefix("btime ")?.parse().ok())?;
+    let since = field(stat, 22)? as f64 / clock_ticks_per_second() as f64;
+    Some(host as f64 + since)
+}
+
+/// A field of `stat` by its number, from the third on.
+fn field(stat: &str, number: usize) -> Option<u64> {
+    let (_, after_name) = stat.rsplit_once(')')?;
+    after_name
+        .split_ascii_whitespace()
+        .nth(number - 3)?
+        .parse()
+        .ok()
+}
+
 /// Processor time of this process so far.
 pub fn cpu_time() -> io::Result<CpuTime> {
     let text = fs::read_to_string("/proc/self/stat")?;
@@ -27,15 +85,10 @@ pub fn cpu_time() -> io::Result<CpuTime> {
 
 /// Fields 14 and 15; the second field, a name in parentheses, may hold anything.
 fn ticks(stat: &str) -> Option<CpuTime> {
-    let (_, after_name) = stat.rsplit_once(')')?;
-    let mut fields = after_name.split_ascii_whitespace().skip(11);
-    let mut micros = || {
-        let ticks: u64 = fields.next()?.parse().ok()?;
-        Some(ticks * 1_000_000 / clock_ticks_per_second())
-    };
+    let micros = |ticks: u64| ticks * 1_000_000 / clock_ticks_per_second();
     Some(CpuTime {
-        user_micros: micros()?,
-        system_micros: micros()?,
+        user_micros: field(stat, 14).map(micros)?,
+        system_micros: field(stat, 15).map(micros)?,
     })
 }
 
@@ -46,6 +99,22 @@ mod tests {
     #[test]
     fn this_process_has_memory() {
         assert!(resident().expect("readable") > Bytes::kib(100));
+    }
+
+    #[test]
+    fn this_process_began_before_now_and_has_threads_and_descriptors() {
+        let figures = ProcessFigures::read();
+        let now = std::time::UNIX_EPOCH
+            .elapsed()
+            .expect("a clock")
+            .as_secs_f64();
+        let begun = figures.start_unix_secs.expect("readable");
+        assert!(
+            begun > now - 86_400.0 && begun <= now + 2.0,
+            "{begun} of {now}"
+        );
+        assert!(figures.threads >= Some(1) && figures.descriptors >= Some(3));
+        assert!(figures.address_space > figures.resident && figures.cpu_secs.is_some());
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! The metrics page, against the rules of OpenMetrics 1.0.
 
 use std::collections::BTreeMap;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 use sublet_client::ring::{Client, Key};
+use sublet_client::{Admin, Door};
 use sublet_types::{ObjectId, PageIndex, PoolFlags, PoolId};
 
-use crate::daemon::{Folder, http};
+use crate::daemon::{Folder, http, text};
 
 const CONFIG: &str = "\
 [metrics]
@@ -22,11 +25,8 @@ fn the_page_is_open_metrics_and_says_what_status_says() {
     let folder = Folder::new();
     let place = folder.path("metrics.sock");
     let _daemon = folder.serve_config(&CONFIG.replace("METRICS", place.to_str().expect("text")));
-    let (head, page) = http(&place, "GET /metrics", "");
-    assert!(
-        head.contains("content-type: application/openmetrics-text; version=1.0.0"),
-        "{head}"
-    );
+    let admin = Admin::at(Door::Unix(place.clone())).expect("a handle");
+    let page = admin.metrics().expect("a page");
     let samples = check(&page);
     assert_eq!(samples["sublet_arena_limit_bytes"], (64u64 << 20) as f64);
     assert_eq!(samples["sublet_tenant_weight{tenant=\"wiki\"}"], 100.0);
@@ -41,6 +41,97 @@ fn the_page_is_open_metrics_and_says_what_status_says() {
     let (head, _) = http(&place, "GET /v1/status", "");
     assert!(head.starts_with("HTTP/1.1 404"), "metrics only: {head}");
     check(&folder.admin().metrics().expect("on the admin socket too"));
+}
+
+/// What `promtool check metrics` complains of: a family without help, a counter that is not called `_total`, anything else that
+/// is, a unit that is no base unit, a name with an abbreviated unit or with its type in it.
+fn lint(page: &str) {
+    const UNITS: [&str; 16] = [
+        "milliseconds",
+        "microseconds",
+        "nanoseconds",
+        "minutes",
+        "hours",
+        "days",
+        "kilobytes",
+        "megabytes",
+        "gigabytes",
+        "bits",
+        "percent",
+        "kib",
+        "mib",
+        "ms",
+        "us",
+        "ns",
+    ];
+    const TYPES: [&str; 5] = ["gauge", "counter", "summary", "histogram", "metric"];
+    let mut helped = "";
+    let mut family = ("", "");
+    for line in page.lines() {
+        if let Some(said) = line.strip_prefix("# HELP ") {
+            helped = said.split_once(' ').expect("a help").0;
+        } else if let Some(said) = line.strip_prefix("# TYPE ") {
+            family = said.split_once(' ').expect("a type");
+            let (name, kind) = family;
+            assert_eq!(name, helped, "it has no help");
+            assert_eq!(name.ends_with("_total"), kind == "counter", "{line}");
+            let wrong = |word: &str| UNITS.contains(&word) || TYPES.contains(&word);
+            assert!(!name.split('_').any(wrong), "{line}");
+            assert!(
+                !name.chars().any(|c| c == ':' || c.is_uppercase()),
+                "{line}"
+            );
+        } else {
+            let name = line.split(['{', ' ']).next().expect("a name");
+            assert_eq!(name, family.0, "{line}");
+        }
+    }
+}
+
+#[test]
+fn without_a_word_for_open_metrics_the_page_is_prometheus_own_text_and_clean() {
+    let folder = Folder::new();
+    let (place, ring) = (folder.path("metrics.sock"), folder.path("ring"));
+    let config = CONFIG.replace("METRICS", place.to_str().expect("text"));
+    let rings = format!("[tenants.rings]\nlisten = [\"ring:{}\"]\n", ring.display());
+    let _daemon = folder.serve_config(&format!("{config}{rings}"));
+    let (head, page) = http(&place, "GET /metrics", "");
+    assert!(
+        head.contains("content-type: text/plain; version=0.0.4"),
+        "{head}"
+    );
+    lint(&page);
+    let version = env!("CARGO_PKG_VERSION");
+    for sample in [
+        format!("sublet_build_info{{version=\"{version}\"}} 1\n"),
+        "sublet_tenant_get_hits_total{tenant=\"web\"} 0\n".to_owned(),
+        "\nprocess_cpu_seconds_total ".to_owned(),
+        "\nprocess_resident_memory_bytes ".to_owned(),
+        "\nprocess_start_time_seconds ".to_owned(),
+        "\nprocess_open_fds ".to_owned(),
+    ] {
+        assert!(page.contains(&sample), "{sample} in {page}");
+    }
+    if let Ok(said) = promtool(&page) {
+        assert_eq!(said, "", "promtool check metrics");
+    }
+}
+
+/// What promtool says of a page, where it is installed.
+fn promtool(page: &str) -> std::io::Result<String> {
+    let mut promtool = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    promtool
+        .stdin
+        .take()
+        .expect("piped")
+        .write_all(page.as_bytes())?;
+    let output = promtool.wait_with_output()?;
+    Ok(text(&output.stdout) + &text(&output.stderr))
 }
 
 fn key(pool: PoolId, index: u32) -> Key {
