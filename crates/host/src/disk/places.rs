@@ -172,6 +172,17 @@ impl Places {
         }
     }
 
+    /// Certificates of all places, with their files.
+    pub(super) fn certificates(&self) -> Vec<(Vec<String>, Arc<Tls>)> {
+        let each = self.open.values().filter_map(|place| {
+            let (said, tls) = place.tls.as_ref().zip(place.group.tls.as_ref())?;
+            let mut files = vec![said.cert.clone(), said.key.clone()];
+            files.extend(said.client_ca.clone());
+            Some((files, Arc::clone(tls)))
+        });
+        each.collect()
+    }
+
     /// Who counts the clients of a disk.
     pub(super) fn callers(&self, name: &str) -> Vec<Callers> {
         let its = self

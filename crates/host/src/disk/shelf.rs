@@ -10,6 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use sublet_client::messages::{Deserted, DiskState, DiskStatus, LeftBehind};
 use sublet_frontends::block::Disk;
+use sublet_frontends::doors::TlsError;
 use sublet_frontends::memcached::serve::Premises;
 use sublet_store::TenantError;
 use sublet_types::{
@@ -478,6 +479,18 @@ impl Disks {
         self.callers.lock().remove(name);
         let mut places = self.places.lock();
         places.as_mut().map(|places| places.leave(name.as_str()))
+    }
+
+    /// Reads the certificates of NBD listeners anew. What cannot be used changes nothing.
+    pub fn reread_certificates(&self) -> Vec<(Vec<String>, Result<(), TlsError>)> {
+        let places = self.places.lock();
+        let all = places
+            .as_ref()
+            .map(Places::certificates)
+            .unwrap_or_default();
+        drop(places);
+        let each = all.into_iter();
+        each.map(|(files, tls)| (files, tls.reload())).collect()
     }
 
     /// All of them, in order of names.

@@ -18,8 +18,9 @@ use sublet_types::{Bytes, Pages, TenantId, TenantName, TenantSettings, Weight};
 
 use super::changes::{Changes, Turn};
 use super::disks::Shelf;
+use super::reread::Rereading;
 use super::saves::{CopyDesk, SaveError};
-use super::service::{self, Service};
+use super::service::Service;
 use crate::config::{Config, DISKS_MAX, Faults, KeepError, Live, Loaded, TenantChange, WEIGHT_MAX};
 use crate::disk::DiskError;
 use crate::headroom::{Headroom, Order, OrderError};
@@ -31,6 +32,7 @@ use crate::observe::process;
 pub struct Daemon {
     pub(super) premises: Premises,
     pub(super) services: Vec<Service>,
+    pub(super) rereading: Rereading,
     pub(super) headroom: Headroom,
     pub(super) manager: Manager,
     pub(super) shelf: Shelf,
@@ -38,7 +40,7 @@ pub struct Daemon {
     pub(super) fixed: Bytes,
     pub(super) config: Config,
     pub(super) written: Config,
-    file: Option<PathBuf>,
+    pub(super) file: Option<PathBuf>,
     pub(super) live: Changes,
     is_ending: AtomicBool,
     pub(super) copying: CopyDesk,
@@ -136,6 +138,7 @@ impl Daemon {
         Daemon {
             premises,
             services,
+            rereading: Rereading::default(),
             headroom,
             manager,
             shelf,
@@ -270,22 +273,6 @@ impl Daemon {
         match together > arena {
             true => Err(Declined::Floors { together, arena }),
             false => Ok(()),
-        }
-    }
-
-    /// Reads passwords and certificates anew.
-    pub(super) fn reread(&self) {
-        let tenants = self.config.tenants.iter().zip(&self.services);
-        let users = service::users(
-            tenants
-                .clone()
-                .map(|(tenant, service)| (tenant, service.id)),
-        );
-        let unread = tenants
-            .filter(|(tenant, service)| !service.reread(tenant, &users))
-            .count();
-        if unread == 0 {
-            tracing::info!("passwords and certificates were read anew");
         }
     }
 

@@ -10,6 +10,7 @@ mod greeting;
 mod images;
 mod owner;
 mod removal;
+mod reread;
 mod rings;
 mod rule;
 mod saves;
@@ -115,7 +116,7 @@ pub enum RunError {
     System(#[from] io::Error),
 }
 
-/// Serves until SIGTERM, SIGINT or SIGXCPU. SIGHUP has it read passwords and certificates anew.
+/// Serves until SIGTERM, SIGINT or SIGXCPU. SIGHUP has it read passwords and certificates anew, and nothing else.
 pub fn run(loaded: Loaded) -> Result<(), RunError> {
     heap::bound();
     log::start(&loaded.config.log, loaded.config.log_format)?;
@@ -156,11 +157,10 @@ pub fn run(loaded: Loaded) -> Result<(), RunError> {
     greeting::print(&daemon.status(), &config, &granted);
 
     let signal = signals.forever().find(|signal| {
-        let rereads = *signal == SIGHUP;
-        if rereads {
-            daemon.reread();
+        if *signal == SIGHUP {
+            daemon.begin_reread();
         }
-        !rereads
+        *signal != SIGHUP
     });
     impatience.store(true, Ordering::Relaxed);
     tracing::info!(signal, "ending");
@@ -169,6 +169,7 @@ pub fn run(loaded: Loaded) -> Result<(), RunError> {
     // For as long as the backings go on taking it.
     daemon.shelf.drain();
     let finale = Finale::begin(finale::exit);
+    finale.step("files that are read anew", STEP_MAX, || daemon.end_reread());
     finale.step("disks and their clients", DISKS_END_MAX, || {
         daemon.shelf.end()
     });

@@ -17,6 +17,7 @@ use sublet_store::{PoolError, Store, TenantError};
 use sublet_types::{EvictionKind, Second, TenantId, TenantName};
 
 use super::owner::{Allowed, Owner};
+use super::reread::Reread;
 use super::rings;
 use crate::config::{self, Config, Listen, TenantConfig};
 
@@ -208,20 +209,21 @@ impl Service {
         })
     }
 
-    /// Reads its passwords and certificates anew. What cannot be used changes nothing; says whether all could.
-    pub(super) fn reread(&self, tenant: &TenantConfig, users: &Users) -> bool {
-        let passwords = match tenant.auth_file.is_some() {
-            true => passwords(tenant, users).map(|read| self.face.set_passwords(read)),
-            false => Ok(()),
-        };
-        if let Err(error) = &passwords {
-            tracing::warn!(%error, "the old passwords stay");
+    /// Reads its passwords and certificates anew. What cannot be used changes nothing.
+    pub(super) fn reread(&self, tenant: &TenantConfig, users: &Users, outcome: &mut Reread) {
+        if let Some(file) = &tenant.auth_file {
+            let read = passwords(tenant, users).map(|read| self.face.set_passwords(read));
+            outcome.note(&[file], read);
         }
-        let certificates = self.tls.as_ref().map_or(Ok(()), |tls| tls.reload());
-        if let Err(error) = &certificates {
-            tracing::warn!(tenant = %self.name, %error, "the old certificates stay");
+        if let (Some(tls), Some(said)) = (&self.tls, &tenant.tls) {
+            let mut files = vec![&said.cert, &said.key];
+            files.extend(&said.ca);
+            let named = |source| ServiceError::Tls {
+                name: self.name.clone(),
+                source,
+            };
+            outcome.note(&files, tls.reload().map_err(named));
         }
-        passwords.is_ok() && certificates.is_ok()
     }
 
     /// What the loop needs of it.

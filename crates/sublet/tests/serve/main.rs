@@ -23,6 +23,7 @@ mod notes;
 mod packaging;
 mod papers;
 mod policy;
+mod reread;
 mod saves;
 mod sharing;
 mod stuck;

@@ -1,0 +1,108 @@
+//! SIGHUP: passwords and certificates are read anew, each by itself, away from the thread that hears of the end.
+
+use std::fmt::Display;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+
+use parking_lot::Mutex;
+
+use super::daemon::Daemon;
+use super::service;
+
+/// Who reads files anew, if anybody does.
+#[derive(Default)]
+pub(super) struct Rereading {
+    /// How often that was asked for since the thread began.
+    asked: AtomicU64,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What became of each file.
+#[derive(Default)]
+pub(super) struct Reread {
+    read: Vec<String>,
+    refused: Vec<String>,
+}
+
+impl Reread {
+    /// Notes files that belong together. Where they are refused, what was read of them before holds.
+    pub(super) fn note(
+        &mut self,
+        files: &[&(impl AsRef<Path> + ?Sized)],
+        read: Result<(), impl Display>,
+    ) {
+        let names = files.iter().map(|file| file.as_ref().display().to_string());
+        match read {
+            Ok(()) => self.read.extend(names),
+            Err(error) => {
+                let names: Vec<String> = names.collect();
+                tracing::warn!(files = names.join(", "), %error, "SIGHUP: refused, and what was read before holds");
+                self.refused.extend(names);
+            }
+        }
+    }
+}
+
+impl Daemon {
+    /// Has passwords and certificates read anew; once more, where that is under way.
+    pub(super) fn begin_reread(self: &Arc<Daemon>) {
+        if self.rereading.asked.fetch_add(1, Ordering::AcqRel) > 0 {
+            return;
+        }
+        let daemon = Arc::clone(self);
+        let reread = move || {
+            let asked = &daemon.rereading.asked;
+            let mut heard = asked.load(Ordering::Acquire);
+            loop {
+                daemon.reread();
+                match asked.compare_exchange(heard, 0, Ordering::AcqRel, Ordering::Acquire) {
+                    Ok(_) => return,
+                    Err(more) => heard = more,
+                }
+            }
+        };
+        match thread::Builder::new()
+            .name("reread".to_owned())
+            .spawn(reread)
+        {
+            Ok(thread) => *self.rereading.thread.lock() = Some(thread),
+            Err(error) => {
+                self.rereading.asked.store(0, Ordering::Release);
+                tracing::warn!(%error, "SIGHUP: nothing is read anew");
+            }
+        }
+    }
+
+    /// Returns when nobody reads anything anew.
+    pub(super) fn end_reread(&self) {
+        let thread = self.rereading.thread.lock().take();
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+
+    fn reread(&self) {
+        let tenants = self.config.tenants.iter().zip(&self.services);
+        let ids = tenants
+            .clone()
+            .map(|(tenant, service)| (tenant, service.id));
+        let users = service::users(ids);
+        let mut outcome = Reread::default();
+        for (tenant, service) in tenants {
+            service.reread(tenant, &users, &mut outcome);
+        }
+        for (files, read) in self.shelf.disks.reread_certificates() {
+            let files: Vec<&str> = files.iter().map(String::as_str).collect();
+            outcome.note(&files, read);
+        }
+        let config = self.file.as_ref().map(|file| file.display().to_string());
+        tracing::info!(
+            read = outcome.read.join(", "),
+            refused = outcome.refused.join(", "),
+            config = config.unwrap_or_default(),
+            "SIGHUP: passwords and certificates were read anew; the config was not, nor the certificate and token of the admin interface: they hold until a restart"
+        );
+    }
+}
