@@ -376,12 +376,16 @@ pub(super) const FLAGS: &[Flag] = &[
         "options parted by commas:",
         Valued(suboptions::set),
     ),
-    ignored(
-        'e',
-        "memory-file",
-        Some("file"),
-        "items do not survive a restart",
-    ),
+    Flag {
+        short: 'e',
+        long: Some("memory-file"),
+        value: Some("file"),
+        help: None,
+        set: Valued(|w, _| {
+            w.warn("-e", "items do not survive a restart");
+            Ok(())
+        }),
+    },
     ignored(
         'N',
         "napi_ids",

@@ -31,7 +31,7 @@ use sublet_types::Bytes;
 use self::detach::Says;
 use self::process::{PidFile, ProcessError};
 use self::surroundings::Surroundings;
-use self::written::{Plan, Request};
+use self::written::{Plan, Request, Said};
 use crate::exit::say;
 
 /// memcached's exit status when the system refuses something.
@@ -153,10 +153,11 @@ fn serve(plan: &Plan) -> Result<(), Failure> {
 }
 
 fn say_notes(plan: &Plan) {
-    if plan.settings.verbosity == 0 {
-        return;
-    }
+    let asked = plan.settings.verbosity > 0;
     for note in &plan.notes {
+        if note.said == Said::Verbosely && !asked {
+            continue;
+        }
         say(format_args!(
             "{}: without effect: {}",
             note.option, note.why

@@ -62,7 +62,7 @@ const fn offered(name: &'static str, help: &'static str, takes: Takes) -> Subopt
 pub(super) const SUBOPTIONS: &[Suboption] = &[
     offered(
         "idle_timeout",
-        "seconds after which an idle connection is closed (default: 0, never)",
+        "seconds after which an idle connection is closed, TCP or Unix (default: 0, never)",
         Valued(|w, v| {
             w.settings.idle_timeout = idle_timeout(seconds("idle_timeout", v)?);
             Ok(())

@@ -50,7 +50,7 @@ fn help() -> String {
             row(&mut out, &format!("   - {}:", option.name), help);
         }
     }
-    out.push_str("Other options of memcached are taken without effect; -v says which and why.\n");
+    out.push_str("Other options of memcached are taken without effect; -v says which and why. That -e keeps\nnothing over a restart is always said.\n");
     out
 }
 

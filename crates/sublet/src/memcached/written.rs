@@ -111,6 +111,16 @@ pub(super) enum Shown {
 pub(super) struct Note {
     pub(super) option: String,
     pub(super) why: &'static str,
+    pub(super) said: Said,
+}
+
+/// When it is said that an option has no effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    /// Always: who wrote it counts on what it does.
+    Always,
+    /// With `-v`: it is done here in another way.
+    Verbosely,
 }
 
 /// The `ssl_…` options as they were written.
@@ -194,10 +204,18 @@ impl Written {
         }
     }
 
-    /// Notes an option that has no effect here.
+    /// Notes an option that has no effect here, and whose purpose is met in another way.
     pub(super) fn note(&mut self, option: impl Into<String>, why: &'static str) {
-        let option = option.into();
-        self.notes.push(Note { option, why });
+        self.push_note(option.into(), why, Said::Verbosely);
+    }
+
+    /// Notes an option that promises what is not kept.
+    pub(super) fn warn(&mut self, option: impl Into<String>, why: &'static str) {
+        self.push_note(option.into(), why, Said::Always);
+    }
+
+    fn push_note(&mut self, option: String, why: &'static str, said: Said) {
+        self.notes.push(Note { option, why, said });
     }
 
     pub(super) fn note_if(&mut self, good: bool, option: &str, why: &'static str) -> Option<()> {
@@ -498,6 +516,27 @@ mod tests {
         let plan = plan("-m 2").expect("taken");
         assert_eq!(plan.memory, Bytes::mib(16));
         assert_eq!(plan.notes[0].option, "-m");
+    }
+
+    #[test]
+    fn what_would_be_counted_on_is_said_unasked() {
+        let plan = plan("-e /tmp/x -N 4").expect("taken");
+        let said = |note: &Note| (note.option.clone(), note.said);
+        let said: Vec<_> = plan.notes.iter().map(said).collect();
+        let expected = [("-e", Said::Always), ("-N", Said::Verbosely)];
+        assert_eq!(
+            said,
+            expected.map(|(option, said)| (option.to_owned(), said))
+        );
+    }
+
+    #[test]
+    fn an_idle_time_out_is_taken_and_0_is_none() {
+        let idle = |line| plan(line).expect(line).settings.idle_timeout;
+        assert_eq!(idle("-o idle_timeout=3"), Some(Duration::from_secs(3)));
+        assert_eq!(idle("-o idle_timeout=0"), None);
+        assert_eq!(wrong("-o idle_timeout").1, 1);
+        assert_eq!(wrong("-o idle_timeout=x").1, 64);
     }
 
     #[test]
