@@ -27,7 +27,11 @@ fn beside_busy_loops_a_flush_takes_effect_at_its_moment() {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..BUSY_LOOPS {
-            scope.spawn(|| while !over.load(Ordering::Relaxed) {});
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
         }
         let _end = Ends(&over);
         let (mut asker, mut client) = (started.connect(), started.connect());

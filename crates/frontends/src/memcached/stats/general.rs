@@ -44,6 +44,7 @@ pub(super) fn write(turn: Turn<'_>, rows: &mut dyn Rows) {
     memory(turn, rows);
     watchers(turn, rows);
     write_all(rows, "", &NOT_HERE.map(|name| (name, 0)));
+    put(rows, "slab_reassign_last_busy_status", "none");
     if turn.face.settings.tls.is_some() {
         tls(turn, rows);
     }
