@@ -127,7 +127,7 @@ def test_every_key_can_be_dumped(node, text):
     keys = {f"key-{n}" for n in range(500)}
     text.set_many({key: b"x" for key in keys})
     with node.wire() as wire:
-        wire.send(b"lru_crawler metadump all\r\n")
+        assert wire.ask(b"lru_crawler metadump all\r\n") == b"OK"
         lines = wire.lines_to(b"END")
     found = {re.match(rb"key=(\S+) exp=-1 la=\d+ cas=\d+ fetch=(?:yes|no) ", line)[1].decode() for line in lines}
     assert found == keys

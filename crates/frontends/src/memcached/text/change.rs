@@ -12,11 +12,18 @@ use super::{BAD_FORMAT, NO_MEMORY, NOT_A_NUMBER, Turn, say};
 
 const NOT_FOUND: &[u8] = b"NOT_FOUND\r\n";
 
-/// Answers delete; nothing without a key. What follows that has no meaning any more.
+/// Words after delete's key: a time, which has no meaning any more, `noreply`, and one to spare. memcached takes any number;
+/// libmemcached's test of servers (`memccapable`) does not.
+const DELETE_WORDS_MAX: usize = 3;
+
+/// Answers delete; nothing without a key.
 pub(super) fn delete(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Option<Ran> {
     let Some(key) = Key::new(words.next()?) else {
         return Some(say(out, BAD_FORMAT));
     };
+    if words.count() > DELETE_WORDS_MAX {
+        return Some(say(out, BAD_FORMAT));
+    }
     let reply = match operate::delete(turn, &key, None, Command::Delete) {
         Deleted::Done => b"DELETED\r\n".as_slice(),
         Deleted::NotFound | Deleted::Exists => NOT_FOUND,
