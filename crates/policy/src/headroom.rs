@@ -8,7 +8,7 @@
 //! *Idle* is free memory, and old file pages that nobody reads again. The arena may hold what is idle
 //! but the reserve. Free memory it takes at once; file pages only in a [`Files::Squeezed`] phase,
 //! which ends as soon as one of them is missed. A fall of the idle memory is followed in one step, a
-//! rise slowly and only while no [`Signal`] moves.
+//! rise slowly and, once little is left ([`PLENTY`]), only while no [`Signal`] moves.
 
 use std::time::Duration;
 
@@ -51,6 +51,11 @@ pub const GROWTH_SHARE: u64 = 96;
 /// How long growth rests after a signal: ten windows of [`signal::WINDOW`]. Memtrade's harvester
 /// cools down for minutes, but it takes memory from the very program that it watches.
 pub const BRAKE: Duration = Duration::from_secs(1);
+
+/// With more than a tenth of the memory idle, and this beside the reserve, no signal brakes: whoever misses memory then
+/// has come to a limit of its own, as a container has that reads more files than it may keep.
+pub const PLENTY: Bytes = Bytes::gib(1);
+const PLENTY_SHARE: u64 = 10;
 
 /// Falls smaller than this, or than a 16th of the reserve, are left to the reserve: the figures are a few
 /// MiB out of step with each other, and each step costs evictions. MOM, too, leaves small changes be.
@@ -314,7 +319,8 @@ impl<'a> View<'a> {
             let small = target + self.dead_band() >= old;
             return (if small { old } else { target }, bound);
         }
-        if let Some(signal) = self.signals.moved_within(BRAKE, self.host.at) {
+        let signal = self.signals.moved_within(BRAKE, self.host.at);
+        if let Some(signal) = signal.filter(|_| !self.is_plentiful()) {
             let held_back = if old < target {
                 Bound::Braked(signal)
             } else {
@@ -357,6 +363,15 @@ impl<'a> View<'a> {
             || self
                 .sides()
                 .any(|(left, reserve)| left * 2 < reserve - waived)
+    }
+
+    /// So much is idle that no signal can be of a want of memory on the host, or in this process's cgroup.
+    fn is_plentiful(&self) -> bool {
+        let memory = [Some(self.host.memory), self.host.cgroup.map(|it| it.limit)];
+        let memory = memory.into_iter().flatten();
+        memory.zip(self.sides()).all(|(memory, (idle, reserve))| {
+            idle > Bytes(memory.0 / PLENTY_SHARE) && idle > reserve + PLENTY
+        })
     }
 
     /// What is left of the host and of the cgroup, each with its own reserve.
