@@ -77,6 +77,34 @@ impl Bytes {
     pub const fn blocks(self) -> u64 {
         self.0 / BLOCK_BYTES
     }
+
+    /// Itself, unless it is less than a block: memory moves in blocks, so that less than one is nothing.
+    pub const fn of_a_block_or_more(self) -> Result<Bytes, BelowBlock> {
+        match self.blocks() {
+            0 => Err(BelowBlock(self)),
+            _ => Ok(self),
+        }
+    }
+}
+
+/// An amount of less than a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct BelowBlock(pub Bytes);
+
+/// The largest number that is taken for gibibytes whose unit was forgotten; larger ones are taken for mebibytes.
+const FORGOTTEN_GIB_MAX: u64 = 4096;
+
+/// Says what was probably meant: `10 B is less than a block, 2.00 MiB; did you mean 10GiB?`
+impl fmt::Display for BelowBlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let number = self.0.0;
+        write!(f, "{} is less than a block, {}", self.0, Bytes(BLOCK_BYTES))?;
+        match number {
+            0 => Ok(()),
+            1..=FORGOTTEN_GIB_MAX => write!(f, "; did you mean {number}GiB?"),
+            _ => write!(f, "; did you mean {number}MiB?"),
+        }
+    }
 }
 
 impl Add for Bytes {
@@ -209,6 +237,17 @@ impl<'de> Deserialize<'de> for Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_forgotten_unit_is_guessed() {
+        let said = |bytes| Bytes(bytes).of_a_block_or_more().map_err(|e| e.to_string());
+        let gib = "10 B is less than a block, 2.00 MiB; did you mean 10GiB?";
+        let mib = "15.6 KiB is less than a block, 2.00 MiB; did you mean 16000MiB?";
+        assert_eq!(said(10), Err(gib.into()));
+        assert_eq!(said(16_000), Err(mib.into()));
+        assert_eq!(said(0), Err("0 B is less than a block, 2.00 MiB".into()));
+        assert_eq!(said(BLOCK_BYTES), Ok(Bytes(BLOCK_BYTES)));
+    }
 
     #[test]
     fn amounts_read_as_people_write_them() {

@@ -11,7 +11,7 @@ mod snapshot;
 mod tenant;
 mod time;
 
-pub use amount::{BLOCK_BYTES, Bytes, PAGE_BYTES, Pages, ParseBytesError};
+pub use amount::{BLOCK_BYTES, BelowBlock, Bytes, PAGE_BYTES, Pages, ParseBytesError};
 pub use disk::{
     DiskKind, DiskListen, DiskListenError, DiskName, DiskNameError, DiskSettings, DiskTls,
     Durability, Fill, Slow, SlowError, Windows,

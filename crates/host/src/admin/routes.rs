@@ -189,6 +189,7 @@ impl From<Declined> for No {
             | Declined::Floor { .. }
             | Declined::Floors { .. }
             | Declined::Weight
+            | Declined::BelowBlock { .. }
             | Declined::Hold
             | Declined::NoAmount => (StatusCode::UNPROCESSABLE_ENTITY, nothing_changed),
             Declined::Policy(_) => (

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use sublet_store::{ARENA_MIN, SHARERS_MAX, TENANTS_MAX};
-use sublet_types::{Bytes, DiskName, DiskNameError, TenantNameError};
+use sublet_types::{BelowBlock, Bytes, DiskName, DiskNameError, TenantNameError};
 
 use super::disks::DISKS_MAX;
 use super::said::Unfit;
@@ -167,6 +167,14 @@ pub enum Wrong {
     /// An arena in which nothing could be kept.
     #[error("`{0}` is less than the smallest arena, {ARENA_MIN}")]
     TooSmall(String),
+    /// An amount that is nothing, for memory moves in blocks.
+    #[error("`{key}`: {source}")]
+    BelowBlock {
+        /// The key.
+        key: String,
+        /// What it was given.
+        source: BelowBlock,
+    },
     /// Floors that cannot all hold.
     #[error("the tenants' floors are {0} together, more than `arena.ceiling`")]
     FloorsAbove(Bytes),

@@ -322,6 +322,15 @@ impl Written {
                     high: "ceiling",
                 }));
             }
+            let floor = tenant.floor.filter(|floor| *floor > Bytes::ZERO);
+            for (limit, amount) in [("floor", floor), ("ceiling", tenant.ceiling)] {
+                // What was once granted live keeps no daemon from starting.
+                if let Some(Err(source)) = amount.map(Bytes::of_a_block_or_more)
+                    && !self.is_changed
+                {
+                    faults.push(self.fault(&key(limit), |key| Wrong::BelowBlock { key, source }));
+                }
+            }
             if tenant.sasl && tenant.auth_file.is_none() {
                 faults.push(self.fault(&key("sasl"), |key| Wrong::Needs {
                     key,

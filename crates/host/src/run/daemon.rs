@@ -14,7 +14,7 @@ use sublet_frontends::memcached::serve::Premises;
 use sublet_frontends::nbd::lent_bytes;
 use sublet_policy::headroom::{Bound, Decision};
 use sublet_store::{TenantError, TenantFigures};
-use sublet_types::{Bytes, Pages, TenantId, TenantName, TenantSettings, Weight};
+use sublet_types::{BelowBlock, Bytes, Pages, TenantId, TenantName, TenantSettings, Weight};
 
 use super::changes::{Changes, Turn};
 use super::disks::Shelf;
@@ -71,6 +71,16 @@ pub enum Declined {
     /// A weight that a config could not have.
     #[error("a weight is 1 to {WEIGHT_MAX}")]
     Weight,
+    /// A limit that is nothing, for memory moves in blocks.
+    #[error("tenant {name}: its {limit} of {source}")]
+    BelowBlock {
+        /// Which tenant.
+        name: TenantName,
+        /// Floor or ceiling.
+        limit: &'static str,
+        /// What it was to be.
+        source: BelowBlock,
+    },
     /// More than there can ever be.
     #[error("the floor is above the arena's ceiling, {arena}")]
     Floor {
@@ -258,6 +268,15 @@ impl Daemon {
     pub(super) fn check_grants(&self, granted: &TenantSettings) -> Result<(), Declined> {
         if !(1..=WEIGHT_MAX).contains(&granted.weight.0) {
             return Err(Declined::Weight);
+        }
+        let floor = granted.floor.filter(|floor| *floor > Bytes::ZERO);
+        for (limit, amount) in [("floor", floor), ("ceiling", granted.ceiling)] {
+            let amount = amount.map_or(Ok(Bytes::ZERO), Bytes::of_a_block_or_more);
+            amount.map_err(|source| Declined::BelowBlock {
+                name: granted.name.clone(),
+                limit,
+                source,
+            })?;
         }
         let arena = self.config.arena.ceiling.unwrap_or(Bytes(u64::MAX));
         let Some(floor) = granted.floor else {

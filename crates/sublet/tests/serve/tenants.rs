@@ -53,7 +53,7 @@ fn a_tenant_that_is_in_use_stays_and_one_is_not_added_twice() {
         &place,
     ]);
     folder.ask(&["tenants", "set", "vm", "--floor", "40MiB"]);
-    let refused: [(&[&str], &str); 7] = [
+    let refused: [(&[&str], &str); 9] = [
         (&["tenants", "remove", "vm"], "it has disks: s"),
         (&["tenants", "remove", "default"], "it listens at unix:"),
         (
@@ -61,6 +61,14 @@ fn a_tenant_that_is_in_use_stays_and_one_is_not_added_twice() {
             "no tenant is called nobody",
         ),
         (&["tenants", "add", "vm"], "exists already"),
+        (
+            &["tenants", "set", "vm", "--ceiling", "10"],
+            "its ceiling of 10 B is less than a block, 2.00 MiB; did you mean 10GiB?",
+        ),
+        (
+            &["tenants", "add", "x", "--floor", "512KiB"],
+            "its floor of 512 KiB is less than a block",
+        ),
         (
             &["tenants", "add", "x", "--floor", "2GiB"],
             "above the arena's ceiling",

@@ -217,6 +217,10 @@ fn what_contradicts_itself_is_named() {
             "t.toml:2: the tenants' floors are 2.00 GiB together, more than `arena.ceiling`".into(),
         ),
         (
+            &format!("{WEB}ceiling = 10"),
+            "t.toml:3: `tenants.web.ceiling`: 10 B is less than a block, 2.00 MiB; did you mean 10GiB?".into(),
+        ),
+        (
             "[tenants.web]\nweight = 3",
             "t.toml:1: tenant `web` listens nowhere; give it `listen = [\"tcp:127.0.0.1:11211\"]`"
                 .into(),
@@ -230,7 +234,7 @@ fn what_contradicts_itself_is_named() {
             "t.toml:3: `tenants.web.tls_key` needs `tls_cert` beside it".into(),
         ),
         (
-            &format!("{WEB}floor = 2\nceiling = 1"),
+            &format!("{WEB}floor = \"4MiB\"\nceiling = \"2MiB\""),
             "t.toml:3: `tenants.web.floor` is above `ceiling`".into(),
         ),
         (
