@@ -187,4 +187,9 @@ pub trait Desk {
 
     /// Whether all that was answered lasts already.
     fn flush(&self) -> bool;
+
+    /// What is at a place, for up to `len` bytes, as [`Verb::Extents`] would say; if that is known.
+    fn extent(&self, _at: u64, _len: u64) -> Option<Extent> {
+        None
+    }
 }

@@ -443,11 +443,20 @@ impl Asking<'_> {
                 self.tally.prefetches += 1;
                 self.depart_unless_empty(head, ask);
             }
-            Ask::Extents { .. } => {
-                self.tally.block_statuses += 1;
-                self.depart(head, ask, Buffer::default());
-            }
+            Ask::Extents { one } => self.tell_extents(head, one),
             Ask::Write { .. } | Ask::Disconnect => {}
+        }
+    }
+
+    fn tell_extents(&mut self, head: &Head, one: bool) {
+        self.tally.block_statuses += 1;
+        let known = || self.serving.desk.extent(head.at, u64::from(head.len));
+        match one.then(known).flatten() {
+            Some(extent) => {
+                self.tally.at_once += 1;
+                replies::extents(self.out, head.cookie, head.len, one, &[extent]);
+            }
+            None => self.depart(head, Ask::Extents { one }, Buffer::default()),
         }
     }
 

@@ -15,6 +15,7 @@ use super::bell::Bell;
 use super::cover::{Cover, OBJECT_PAGES, PAGE, by_object, key};
 use super::desk::DiskDesk;
 use super::figures::Tallies;
+use super::holes::Holes;
 use super::inbox::Inbox;
 use super::reading::Reading;
 use super::swap::Swap;
@@ -32,6 +33,7 @@ pub(super) struct Backed {
     pub(super) slow: Option<Slow>,
     pub(super) swap: Option<Swap>,
     pub(super) reading: Reading,
+    pub(super) holes: Holes,
     pub(super) tallies: Tallies,
     pub(super) bytes: AtomicU64,
     /// By what it does with its backing.
@@ -225,7 +227,14 @@ impl block::Disk for Backed {
     fn start(&self, request: Request) {
         let changed = self.swap.as_ref().filter(|_| request.verb.changes());
         changed.iter().for_each(|swap| swap.begin_change());
+        let changes = request.verb.changes();
+        if changes {
+            self.holes.begin_change();
+        }
         if !self.inbox.ask(request) {
+            if changes {
+                self.holes.end_change();
+            }
             changed.iter().for_each(|swap| swap.end_change());
         }
     }

@@ -1,8 +1,9 @@
 //! What memory answers at once, on the thread of whoever asks.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use sublet_frontends::block::Desk;
+use sublet_frontends::block::{Desk, Extent};
 use sublet_frontends::tenancy::{Doorman, Tenancy};
 use sublet_types::Fill;
 
@@ -110,6 +111,14 @@ impl Desk for DiskDesk {
         self.disk.forget(&self.tenancy, whole);
         self.tally.trims.add(1);
         true
+    }
+
+    fn extent(&self, at: u64, len: u64) -> Option<Extent> {
+        match self.disk.swap {
+            // What has yet to be written is not in the file.
+            Some(_) => Some(Extent { len, hole: false }),
+            None => self.disk.holes.at(at, len, Instant::now()),
+        }
     }
 
     fn flush(&self) -> bool {

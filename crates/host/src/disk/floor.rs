@@ -20,7 +20,7 @@ use super::inbox::Job;
 use super::ranges::Ranges;
 use super::rooms::Rooms;
 use super::swap::Swap;
-use super::work::{Answer, EXTENTS_MAX};
+use super::work::Answer;
 
 /// Requests of one disk that are worked on side by side.
 const HANDS: usize = 64;
@@ -151,6 +151,7 @@ impl Floor {
             self.tally.faults.add(1);
         }
         if request.verb.changes() {
+            self.disk.holes.end_change();
             self.disk.swap.iter().for_each(Swap::end_change);
         }
         request.to.done(Outcome {
@@ -184,9 +185,8 @@ impl Floor {
                 lasting,
             } => self.zero(at, len, buffer, hole, fast, lasting).await,
             Verb::Prefetch => self.prefetch(at, len, buffer),
-            Verb::Extents { one } => {
-                self.extents(at, len, buffer, if one { 1 } else { EXTENTS_MAX })
-            }
+            Verb::Extents { one: true } => self.extent(at, len, buffer),
+            Verb::Extents { one: false } => self.extents(at, len, buffer),
         }
     }
 }

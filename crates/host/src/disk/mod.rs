@@ -13,6 +13,7 @@ mod desk;
 mod engine;
 mod figures;
 mod floor;
+mod holes;
 mod inbox;
 mod leaving;
 mod notes;

@@ -21,6 +21,7 @@ use super::bell::Bell;
 use super::engine::Engine;
 use super::figures::Tallies;
 use super::floor::Floor;
+use super::holes::Holes;
 use super::inbox::Inbox;
 use super::reading::Reading;
 use super::stage::Stage;
@@ -157,6 +158,7 @@ pub(super) fn assemble(
             RandomState::new().hash_one(&settings.name),
         ),
         settings,
+        holes: Holes::default(),
         tallies: Tallies::default(),
         bytes: AtomicU64::new(bytes),
         ailments: Default::default(),

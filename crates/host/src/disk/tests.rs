@@ -9,8 +9,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use rustix::fs::{MemfdFlags, memfd_create};
-use sublet_frontends::block::{Buffer, Desk, Disk, Fault, Outcome, Outcomes, Request, Verb};
+use rustix::fs::{MemfdFlags, SeekFrom, memfd_create};
+use sublet_frontends::block::{
+    Buffer, Desk, Disk, Extent, Fault, Outcome, Outcomes, Request, Verb,
+};
 use sublet_frontends::memcached::serve::Premises;
 use sublet_frontends::tenancy::{Clock, Doorman, Ledger};
 use sublet_store::{PageSettings, Release, Store, StoreSettings};
@@ -294,6 +296,64 @@ fn a_disk_that_drops_what_is_read_is_an_array() {
     a_disk_is_an_array(DiskKind::Disk, |settings| {
         settings.fill = Some(Fill::DropOnRead);
     });
+}
+
+/// What a file has at a place, as the kernel tells.
+fn first_extent(file: &std::fs::File, at: u64) -> Extent {
+    let data = rustix::fs::seek(file, SeekFrom::Data(at)).unwrap_or(DISK_BYTES);
+    let hole = data > at;
+    let end = match hole {
+        true => data,
+        false => rustix::fs::seek(file, SeekFrom::Hole(at)).expect("an end"),
+    };
+    let len = end - at;
+    Extent { len, hole }
+}
+
+/// Writes, zeroes and trims between questions for one extent, which go through the disk in order or begin anywhere: each
+/// answer is what the file has at that moment, and bytes are never called a hole.
+#[test]
+fn one_extent_is_what_the_file_has_whatever_was_changed_before() {
+    let rig = Rig::new(DiskKind::Disk, |_| {});
+    let desk = rig.desk();
+    let path = rig.settings.backing.as_ref().expect("a path");
+    let file = std::fs::File::open(path).expect("opened");
+    let (mut state, mut at, mut at_once) = (7_u64, 0, 0);
+    let mut next = |below: u64| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) % below
+    };
+    for step in 0..4000 {
+        let page = next(DISK_BYTES / 4096) * 4096;
+        let hole = Verb::Zero {
+            hole: true,
+            fast: false,
+            lasting: false,
+        };
+        match next(16) {
+            0 => rig.write(&*desk, page, &[1; 4096]),
+            1 => {
+                let len = (8 * 4096).min(DISK_BYTES - page);
+                let outcome = rig.ask(hole, page, len, Buffer::default());
+                assert_eq!(outcome.result, Ok(()));
+            }
+            2 => at = page,
+            _ => {
+                let len = DISK_BYTES - at;
+                let known = desk.extent(at, len);
+                at_once += u32::from(known.is_some());
+                let extent = known.unwrap_or_else(|| {
+                    let one = Verb::Extents { one: true };
+                    rig.ask(one, at, len, Buffer::default()).extents[0]
+                });
+                assert_eq!(extent, first_extent(&file, at), "at {at}, step {step}");
+                at = (at + extent.len) % DISK_BYTES;
+            }
+        }
+    }
+    assert!(at_once > 500, "{at_once} of them were known");
 }
 
 /// Who reads in order finds the next pages in memory.

@@ -32,7 +32,7 @@ const STAGED_ZEROES_MAX: u64 = 256;
 const ZERO_PAGE: [u8; PAGE] = [0; PAGE];
 
 /// Extents that one question is answered with, at the most.
-pub(super) const EXTENTS_MAX: usize = 128;
+const EXTENTS_MAX: usize = 128;
 
 /// What comes back to who asked.
 pub(super) struct Answer {
@@ -539,13 +539,39 @@ impl Floor {
         }
     }
 
-    /// Holes and bytes from `at` on, `most` at the most.
-    pub(super) fn extents(&self, at: u64, len: u64, buffer: Buffer, most: usize) -> Answer {
+    /// The first extent. Who asked from where the last one ended will want those that follow.
+    pub(super) fn extent(&self, at: u64, len: u64, buffer: Buffer) -> Answer {
+        if self.disk.swap.is_some() {
+            return self.extents(at, len, buffer);
+        }
+        let (holes, backing) = (&self.disk.holes, &self.disk.backing);
+        let range = at..self.disk.size().0.max(at + len);
+        let found = match holes.calm() {
+            None => backing.extents(range, 1),
+            Some(calm) => {
+                let found = backing.extents(range, holes.worth(at));
+                holes.keep(calm, at, &found, Instant::now());
+                found
+            }
+        };
+        let first = found.first().map(|first| Extent {
+            len: first.len.min(len),
+            hole: first.hole,
+        });
+        Answer {
+            result: Ok(()),
+            buffer,
+            extents: first.into_iter().collect(),
+        }
+    }
+
+    /// Holes and bytes from `at` on, as far as one answer goes.
+    pub(super) fn extents(&self, at: u64, len: u64, buffer: Buffer) -> Answer {
         let staged = self.disk.swap.is_some();
         let extents = match staged {
             // What has yet to be written is not in the file.
             true => vec![Extent { len, hole: false }],
-            false => self.disk.backing.extents(at..at + len, most),
+            false => self.disk.backing.extents(at..at + len, EXTENTS_MAX),
         };
         Answer {
             result: Ok(()),
