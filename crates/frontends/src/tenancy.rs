@@ -208,10 +208,23 @@ impl Ledger {
     /// Keeps what was counted, and lets the page itself go: disks come and go, each with tenancies of its own.
     fn close(&self, tenant: TenantId, counters: &Arc<Counters>) {
         let mut pages = self.0.lock();
-        pages
+        let place = pages
             .threads
-            .retain(|(_, open)| !Arc::ptr_eq(open, counters));
-        pages.past.entry(tenant).or_default().add(counters);
+            .iter()
+            .position(|(_, open)| Arc::ptr_eq(open, counters));
+        // A tenant that was forgotten meanwhile is nobody's past.
+        if let Some(place) = place {
+            pages.threads.swap_remove(place);
+            pages.past.entry(tenant).or_default().add(counters);
+        }
+    }
+
+    /// A tenant is no more: who has its number next counts from the start.
+    pub fn forget(&self, tenant: TenantId) {
+        let mut pages = self.0.lock();
+        pages.threads.retain(|(whose, _)| *whose != tenant);
+        pages.past.remove(&tenant);
+        pages.zeros.remove(&tenant);
     }
 
     /// The sum of all threads' counters for a tenant, since the start.
@@ -541,5 +554,23 @@ mod tests {
         assert_eq!(ledger.total(other).cmd_get.get(), 1000);
         ledger.reset(other);
         assert_eq!(ledger.since_reset(other).cmd_get.get(), 0);
+    }
+
+    #[test]
+    fn who_has_a_number_after_another_counts_from_the_start() {
+        let ledger = Ledger::default();
+        let (gone, stays) = (TenantId(1), TenantId(2));
+        let [late, early, others] = [gone, gone, stays].map(|whose| ledger.open(whose));
+        for counters in [&late, &early, &others] {
+            counters.cmd_get.bump();
+        }
+        ledger.close(gone, &early);
+        ledger.reset(gone);
+        ledger.forget(gone);
+        late.cmd_get.bump();
+        ledger.close(gone, &late);
+        assert_eq!(ledger.total(gone).cmd_get.get(), 0);
+        assert_eq!(ledger.since_reset(gone).cmd_get.get(), 0);
+        assert_eq!(ledger.total(stays).cmd_get.get(), 1);
     }
 }

@@ -88,7 +88,7 @@ impl Store {
     /// Adds a tenant.
     pub fn add_tenant(&self, settings: TenantSettings) -> Result<TenantId, TenantError> {
         let id = self.items.tenants.add(settings)?;
-        // One that comes back has its old number, and nothing else of what it was.
+        // Who has a number that somebody had before has nothing else of what that one was.
         if let Some(tenant) = self.items.tenants.get(id) {
             self.pages.begin_anew(tenant);
             tenant.deferred.cancel();
@@ -102,8 +102,8 @@ impl Store {
         Ok(id)
     }
 
-    /// Removes a tenant. It is found by its name no more, and what it holds goes back; one of that name that is added
-    /// later has its number. Its pools have to be ended before, and nobody may act for it any more.
+    /// Removes a tenant. It is found by its name no more, and what it holds goes back; one that is added later, of that name
+    /// or another, may have its number. Its pools have to be ended before, and nobody may act for it any more.
     pub fn remove_tenant(&self, id: TenantId) {
         if let Some(tenant) = self.items.tenants.get(id) {
             tenant.go();

@@ -4,7 +4,7 @@ use std::collections::BinaryHeap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use sublet_types::{Bytes, TenantId, TenantName, TenantSettings, Weight};
 
 use crate::api::TenantError;
@@ -16,20 +16,21 @@ use crate::pages::Holdings;
 /// write past them, costs more than it brings.
 const BEYOND_CACHES: u32 = if cfg!(test) { 1 } else { 32 };
 
-/// The most tenants of a daemon.
+/// The most tenants at a time.
 pub const TENANTS_MAX: usize = 1024;
 
 /// All tenants, by number.
 pub(crate) struct Tenants {
     places: Box<[OnceLock<Tenant>]>,
     count: AtomicUsize,
-    adding: Mutex<()>,
+    /// Held while one is added: the place that is used again next.
+    next_again: Mutex<usize>,
 }
 
 /// One tenant and what it holds.
 pub(crate) struct Tenant {
     pub(crate) id: TenantId,
-    name: TenantName,
+    name: RwLock<TenantName>,
     weight: AtomicU32,
     /// In bytes; 0 for none.
     floor: AtomicU64,
@@ -39,7 +40,7 @@ pub(crate) struct Tenant {
     target: AtomicU64,
     /// Blocks it owns.
     held: AtomicU32,
-    /// It was removed; what it still holds goes, and its place waits for one of its name.
+    /// It was removed; what it still holds goes. Then its place is for one of its name, or for another.
     is_gone: AtomicBool,
     pub(crate) pages: OnceLock<Holdings>,
     pub(crate) segments: Segments,
@@ -53,14 +54,14 @@ impl Tenants {
         Tenants {
             places: (0..TENANTS_MAX).map(|_| OnceLock::new()).collect(),
             count: AtomicUsize::new(0),
-            adding: Mutex::new(()),
+            next_again: Mutex::new(0),
         }
     }
 
     pub(crate) fn add(&self, settings: TenantSettings) -> Result<TenantId, TenantError> {
         check(&settings)?;
-        let _adding = self.adding.lock();
-        let same = self.iter().find(|tenant| tenant.name == settings.name);
+        let mut next_again = self.next_again.lock();
+        let same = self.iter().find(|tenant| tenant.is_called(&settings.name));
         if let Some(tenant) = same {
             return match tenant.is_gone() {
                 true => Ok(tenant.come_back(&settings)),
@@ -68,14 +69,34 @@ impl Tenants {
             };
         }
         let place = self.count.load(Ordering::Acquire);
-        let free = self
-            .places
-            .get(place)
-            .ok_or(TenantError::TooMany(TENANTS_MAX))?;
+        let Some(free) = self.places.get(place) else {
+            return self.use_again(&settings, &mut next_again);
+        };
         let id = TenantId(place as u16);
         free.get_or_init(|| Tenant::new(id, settings));
         self.count.store(place + 1, Ordering::Release);
         Ok(id)
+    }
+
+    /// Gives a tenant the place of one that was removed and holds nothing any more. Places are used again in turn, so that
+    /// each stays empty for as long as it can.
+    fn use_again(
+        &self,
+        settings: &TenantSettings,
+        next: &mut usize,
+    ) -> Result<TenantId, TenantError> {
+        let in_turn = (0..TENANTS_MAX).map(|n| (*next + n) % TENANTS_MAX);
+        let is_empty = |place: &usize| {
+            let tenant = self.places[*place].get();
+            tenant.is_some_and(|tenant| tenant.is_gone() && tenant.held() == 0)
+        };
+        let place = in_turn.into_iter().find(is_empty);
+        let place = place.ok_or(TenantError::TooMany(TENANTS_MAX))?;
+        *next = place + 1;
+        let tenant = self.places[place].get();
+        tenant
+            .map(|tenant| tenant.come_back(settings))
+            .ok_or(TenantError::Unknown)
     }
 
     pub(crate) fn get(&self, id: TenantId) -> Option<&Tenant> {
@@ -83,7 +104,7 @@ impl Tenants {
     }
 
     pub(crate) fn by_name(&self, name: &TenantName) -> Option<&Tenant> {
-        self.present().find(|tenant| tenant.name == *name)
+        self.present().find(|tenant| tenant.is_called(name))
     }
 
     /// Those that were not removed.
@@ -202,7 +223,7 @@ impl Tenant {
     fn new(id: TenantId, settings: TenantSettings) -> Tenant {
         let tenant = Tenant {
             id,
-            name: settings.name.clone(),
+            name: RwLock::new(settings.name.clone()),
             weight: AtomicU32::new(0),
             floor: AtomicU64::new(0),
             ceiling: AtomicU64::new(0),
@@ -228,7 +249,13 @@ impl Tenant {
         self.is_gone.store(true, Ordering::Release);
     }
 
+    fn is_called(&self, name: &TenantName) -> bool {
+        *self.name.read() == *name
+    }
+
     fn come_back(&self, settings: &TenantSettings) -> TenantId {
+        self.name.write().clone_from(&settings.name);
+        self.tally.reset();
         self.grant(settings);
         self.set_target(None);
         self.is_gone.store(false, Ordering::Release);
@@ -245,9 +272,12 @@ impl Tenant {
         );
     }
 
-    /// Takes over weight, floor and ceiling. The name stays.
+    /// Takes over weight, floor and ceiling. Whoever means one that was here before has the wrong name.
     pub(crate) fn set(&self, settings: &TenantSettings) -> Result<(), TenantError> {
         check(settings)?;
+        if !self.is_called(&settings.name) {
+            return Err(TenantError::Unknown);
+        }
         self.grant(settings);
         Ok(())
     }
@@ -255,7 +285,7 @@ impl Tenant {
     pub(crate) fn settings(&self) -> TenantSettings {
         let ceiling = self.ceiling.load(Ordering::Relaxed);
         TenantSettings {
-            name: self.name.clone(),
+            name: self.name.read().clone(),
             weight: self.weight(),
             floor: self.floor(),
             ceiling: (ceiling != u64::MAX).then_some(Bytes(ceiling)),

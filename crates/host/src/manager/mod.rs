@@ -159,7 +159,7 @@ impl Manager {
         self.seat.decide();
     }
 
-    /// Decides at once: a tenant came.
+    /// Decides at once: a tenant came or went. What was decided about who went holds no more when this returns.
     pub fn look(&self) {
         self.seat.decide();
     }

@@ -45,12 +45,9 @@ impl Observer {
         let tenants = store.tenants();
         let total = figures.limit - figures.index - figures.reserve;
         let held: Bytes = tenants.iter().map(|tenant| tenant.held).sum();
-        // Who is gone took its curve along; of who comes back under its name the counts go on.
-        for (id, seen) in &mut self.tenants {
-            if !tenants.iter().any(|tenant| tenant.id == *id) {
-                seen.shadow = None;
-            }
-        }
+        // Another tenant may have the number of one that is gone.
+        self.tenants
+            .retain(|id, _| tenants.iter().any(|tenant| tenant.id == *id));
         let snapshots = tenants
             .iter()
             .map(|tenant| self.tenant(premises, tenant, Pages::of(total), now));

@@ -432,7 +432,7 @@ impl Daemon {
             let store = &self.premises.store;
             // A disk that could not be ended has a pool still.
             if let Some(tenant) = made.filter(|tenant| store.pools(*tenant).is_empty()) {
-                store.remove_tenant(tenant);
+                self.forget_tenant(tenant);
             }
             return Err(declined);
         }

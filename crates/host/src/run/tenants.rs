@@ -35,7 +35,7 @@ impl Daemon {
             let next = |live: &Live| live.with_tenant(name.clone(), Some(change));
             let kept = self.live.keep(next);
             if let Err(error) = kept {
-                store.remove_tenant(id);
+                self.forget_tenant(id);
                 return Err(error.into());
             }
         }
@@ -56,9 +56,16 @@ impl Daemon {
             self.live
                 .keep(|live| live.with_tenant(name.clone(), None))?;
         }
-        self.premises.store.remove_tenant(id);
+        self.forget_tenant(id);
         tracing::info!(tenant = %name, "tenant removed by its owner");
         Ok(self.tenants())
+    }
+
+    /// Ends a tenant. Whoever followed it by its number has forgotten it when somebody else is given that.
+    pub(super) fn forget_tenant(&self, id: TenantId) {
+        self.premises.store.remove_tenant(id);
+        self.manager.look();
+        self.premises.ledger.forget(id);
     }
 
     /// Who or what has a tenant, if anybody does.

@@ -20,6 +20,19 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    /// Counts anew: another tenant is counted now.
+    pub(crate) fn reset(&self) {
+        let all = [
+            &self.evictions,
+            &self.displaced,
+            &self.evicted_unfetched,
+            &self.reclaimed,
+            &self.expired_unfetched,
+        ];
+        all.iter()
+            .for_each(|count| count.0.store(0, Ordering::Relaxed));
+    }
+
     /// Counts so many expired or flushed items whose memory was taken back from `slot`.
     pub(crate) fn reclaim(&self, items: u32, slot: Slot) {
         let items = u64::from(items);

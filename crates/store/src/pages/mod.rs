@@ -179,6 +179,8 @@ impl Pages {
         if let Some(holdings) = tenant.pages.get() {
             holdings.freeze(false);
             holdings.set_eviction(EvictionKind::default(), &self.frames, Second::default());
+            let shards = holdings.shards().iter();
+            shards.for_each(|shard| shard.lock().tally = PageTally::default());
         }
     }
 

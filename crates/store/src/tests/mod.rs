@@ -12,6 +12,7 @@ use sublet_types::{Bytes, Expiry, Nanos, Second, Shrinking, TenantId, TenantSett
 use crate::api::*;
 use crate::arena::fake::{Heap, Levers};
 use crate::store::{Store, Worker};
+use crate::tenants::TENANTS_MAX;
 
 /// Blocks of tests: small, so that much happens in little memory.
 const BLOCK: usize = 64 << 10;
@@ -128,6 +129,56 @@ fn a_tenant_that_comes_back_has_nothing_of_what_it_was() {
     assert_eq!(get(&worker, ann, b"key", NOW), None);
     put(&worker, ann, b"key", b"another", NOW).expect("room");
     assert_eq!(get(&worker, ann, b"key", NOW), Some(b"another".to_vec()));
+}
+
+/// So many at a time, and any number in a daemon's life.
+#[test]
+fn a_place_is_used_again_by_another_who_finds_nothing_there() {
+    let (store, _) = store(16, true);
+    let worker = store.worker().expect("a worker");
+    let named = |n: usize| tenant(&store, &format!("t{n}"), 100);
+    let first = named(0);
+    put(&worker, first, b"key", b"value", NOW).expect("room");
+    let others: Vec<TenantId> = (1..TENANTS_MAX).map(named).collect();
+    let settings = |name: &str| TenantSettings {
+        name: name.parse().expect("a name"),
+        weight: Weight(7),
+        floor: None,
+        ceiling: None,
+    };
+    let full = store.add_tenant(settings("more"));
+    assert_eq!(full, Err(TenantError::TooMany(TENANTS_MAX)));
+    store.remove_tenant(first);
+    let held = store.add_tenant(settings("more"));
+    assert_eq!(
+        held,
+        Err(TenantError::TooMany(TENANTS_MAX)),
+        "its blocks are on their way"
+    );
+    while worker.upkeep(NOW) {}
+
+    assert_eq!(store.add_tenant(settings("more")), Ok(first));
+    assert_eq!(get(&worker, first, b"key", NOW), None);
+    let figures = store.tenant_figures(first);
+    assert_eq!(figures.settings, settings("more"));
+    assert_eq!(
+        (figures.evictions, figures.reclaimed, figures.items),
+        (0, 0, 0)
+    );
+    assert_eq!(store.tenant(&settings("t0").name), None);
+    let stale = store.set_tenant(first, settings("t0"));
+    assert_eq!(stale, Err(TenantError::Unknown), "who means the one before");
+    assert_eq!(store.tenant(&settings("more").name), Some(first));
+
+    // In turn: none is used again while another was empty for longer.
+    for id in &others[..3] {
+        store.remove_tenant(*id);
+    }
+    let again: Vec<_> = ["a", "b", "c"]
+        .map(|name| store.add_tenant(settings(name)))
+        .into();
+    let in_turn: Vec<_> = others[..3].iter().map(|id| Ok(*id)).collect();
+    assert_eq!(again, in_turn);
 }
 
 #[test]

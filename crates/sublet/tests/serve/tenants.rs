@@ -1,5 +1,7 @@
 //! Tenants, as their owner adds and removes them.
 
+use sublet_client::messages::Lasts;
+
 use crate::daemon::{Folder, text};
 
 fn names(folder: &Folder) -> Vec<String> {
@@ -40,6 +42,28 @@ fn a_tenant_that_was_added_is_there_after_a_restart_until_it_is_removed() {
 
     let _last = folder.serve();
     assert_eq!(names(&folder), ["default"]);
+}
+
+/// 1,024 at a time, and any number in a daemon's life.
+#[test]
+fn names_that_are_gone_leave_room_for_others() {
+    let folder = Folder::new();
+    let _daemon = folder.serve();
+    let admin = folder.admin();
+    for n in 0..1030 {
+        let body = format!("{{\"name\": \"t{n}\", \"lasts\": \"until-restart\"}}");
+        let (head, said) = folder.http("POST /v1/tenants", &body);
+        assert!(head.starts_with("HTTP/1.1 200"), "{n}: {said}");
+        if n < 1028 {
+            let name = format!("t{n}").parse().expect("a name");
+            admin
+                .remove_tenant(&name, Lasts::UntilRestart)
+                .expect("removed");
+        }
+    }
+    let mut left = names(&folder);
+    left.sort_unstable();
+    assert_eq!(left, ["default", "t1028", "t1029"]);
 }
 
 #[test]
