@@ -2,7 +2,7 @@
 
 use sublet_client::messages::Lasts;
 
-use crate::daemon::{Folder, text};
+use crate::daemon::{Daemon, Folder, text};
 
 fn names(folder: &Folder) -> Vec<String> {
     let all = folder.admin().tenants().expect("answered").tenants;
@@ -48,7 +48,9 @@ fn a_tenant_that_was_added_is_there_after_a_restart_until_it_is_removed() {
 #[test]
 fn names_that_are_gone_leave_room_for_others() {
     let folder = Folder::new();
-    let _daemon = folder.serve();
+    // Nobody reads its log.
+    let listen = format!("unix:{}", folder.path("default.sock").display());
+    let _daemon = Daemon::start(folder.command(&["--listen", &listen, "--log", "error"]));
     let admin = folder.admin();
     for n in 0..1030 {
         let body = format!("{{\"name\": \"t{n}\", \"lasts\": \"until-restart\"}}");

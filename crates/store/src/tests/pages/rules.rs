@@ -196,6 +196,7 @@ fn a_tenant_that_comes_back_is_as_new() {
         bytes
     };
     let fresh = saved(&client);
+    client.put(1, 1, 5);
     store.freeze(ann, true);
     store.set_eviction(ann, EvictionKind::Sieve, NOW);
     client.worker.destroy_pool(ann, client.pool, NOW);
@@ -203,6 +204,7 @@ fn a_tenant_that_comes_back_is_as_new() {
     assert_eq!(store.add_tenant(settings), Ok(ann));
     let again = Client::new(&store, ann, PERSISTENT);
     assert_eq!(again.put(1, 1, 5), Put::Stored);
+    assert_eq!(store.tenant_figures(ann).pages.tally.puts, 1);
     assert!(again.flush(1, 1));
     assert_eq!(saved(&again), fresh, "frozen, eviction, pools");
 }
