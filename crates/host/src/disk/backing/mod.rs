@@ -1,10 +1,12 @@
 //! What is behind a disk: a raw file or a block device, opened for direct I/O and locked as QEMU locks its images.
 
+mod at_path;
+mod fault;
 mod format;
 mod lock;
 
-use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, ErrorKind, Seek, SeekFrom};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -13,172 +15,15 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use rustix::fs::{OFlags, XattrFlags, fcntl_setfl};
-use rustix::process::geteuid;
 use sublet_frontends::block::{Buffer, Extent, SECTOR_BYTES};
-use sublet_types::{Bytes, DiskName, PAGE_BYTES};
+use sublet_types::{Bytes, PAGE_BYTES};
 use xxhash_rust::xxh3::xxh3_64;
 
+use self::at_path::identity;
+pub(in crate::disk) use self::at_path::{Astray, AtPath};
+pub use self::fault::BackingError;
 use super::engine::{Deed, Engine, Haste};
 use crate::reserve::reserve;
-use crate::stuck::Stuck;
-
-/// Why a backing cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum BackingError {
-    /// It cannot be opened or measured.
-    #[error("cannot open the backing {path}: {source}")]
-    Open {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// There is none, and none can be made.
-    #[error("cannot make the backing {path}: {source}")]
-    Make {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The daemon may not.
-    #[error(
-        "cannot open the backing {path}: {source}; the daemon runs as uid {uid}, which has to read it and, unless it is `--read-only`, to write it (docs/disks.md: \"Under systemd\")"
-    )]
-    Denied {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-        /// Who the daemon is.
-        uid: u32,
-    },
-    /// It is neither a file nor a block device.
-    #[error("the backing {0} is neither a file nor a block device")]
-    Kind(PathBuf),
-    /// It is an image in a format of its own.
-    #[error(
-        "the backing {path} is a {format} image; only raw ones can be served: `qemu-img convert -O raw {path} …` makes one"
-    )]
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// What it is.
-        format: &'static str,
-    },
-    /// Somebody else uses it.
-    #[error(
-        "the backing {0} is in use by another process (QEMU, or another sublet): stop that first, or give both `--read-only`"
-    )]
-    InUse(PathBuf),
-    /// A daemon uses it that was killed and cannot end.
-    #[error("the backing {path} is in use: {stuck}")]
-    Stuck {
-        /// The file.
-        path: PathBuf,
-        /// Who has it.
-        stuck: Stuck,
-    },
-    /// Another disk of this daemon has it.
-    #[error(
-        "the backing {path} is that of disk {disk} already: two disks share a backing only if both are `--read-only`"
-    )]
-    Shared {
-        /// The file.
-        path: PathBuf,
-        /// Whose it is.
-        disk: DiskName,
-    },
-    /// Its size is none that a disk has.
-    #[error("the backing {path} has {bytes} bytes; a disk has at least one page of 4096")]
-    Size {
-        /// The file.
-        path: PathBuf,
-        /// Its size.
-        bytes: u64,
-    },
-    /// It has another size than was said.
-    #[error(
-        "the backing {path} has {has} ({} bytes), and the size that was said is {said} ({} bytes): leave the size away to serve all of it, or give both the same",
-        has.0, said.0
-    )]
-    OtherSize {
-        /// The file.
-        path: PathBuf,
-        /// What it has.
-        has: Bytes,
-        /// What was said.
-        said: Bytes,
-    },
-}
-
-impl BackingError {
-    /// Why making one failed.
-    pub(crate) fn making(path: &Path, source: io::Error) -> BackingError {
-        match BackingError::opening(path, source) {
-            BackingError::Open { path, source } => BackingError::Make { path, source },
-            denied => denied,
-        }
-    }
-
-    /// Why opening one failed.
-    fn opening(path: &Path, source: io::Error) -> BackingError {
-        let path = path.to_owned();
-        match source.kind() {
-            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-                let uid = geteuid().as_raw();
-                BackingError::Denied { path, source, uid }
-            }
-            _ => BackingError::Open { path, source },
-        }
-    }
-}
-
-/// A path, and the file or device that it led to when that was opened.
-#[derive(Clone, Debug)]
-pub(super) struct AtPath {
-    path: PathBuf,
-    identity: [u64; 2],
-}
-
-/// What became of a path that leads to its backing no more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Astray {
-    #[error(
-        "its backing was deleted or moved away: it is served from the open file, which no later start finds"
-    )]
-    Gone,
-    #[error(
-        "another file is at its backing's path: it is served from the one that was opened, which no later start finds"
-    )]
-    Replaced,
-}
-
-impl AtPath {
-    /// A path, with what it leads to now.
-    #[cfg(test)]
-    pub(super) fn of(path: &Path) -> io::Result<AtPath> {
-        Ok(AtPath {
-            path: path.to_owned(),
-            identity: identity(&std::fs::metadata(path)?),
-        })
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// What became of it. Asks the path's file system, which may hang.
-    pub(super) fn look(&self) -> Option<Astray> {
-        match std::fs::metadata(&self.path) {
-            Ok(facts) => (identity(&facts) != self.identity).then_some(Astray::Replaced),
-            Err(error) => {
-                let gone = [ErrorKind::NotFound, ErrorKind::NotADirectory];
-                gone.contains(&error.kind()).then_some(Astray::Gone)
-            }
-        }
-    }
-}
 
 /// An open backing.
 #[derive(Debug)]
@@ -529,14 +374,6 @@ impl Backing {
 /// So much of a size as is whole sectors, which is what a guest can address.
 pub(super) fn whole_sectors(bytes: u64) -> u64 {
     bytes - bytes % SECTOR_BYTES
-}
-
-/// Which file or device it is, among those that are there now.
-fn identity(facts: &Metadata) -> [u64; 2] {
-    match facts.file_type().is_block_device() {
-        true => [u64::MAX, facts.rdev()],
-        false => [facts.dev(), facts.ino()],
-    }
 }
 
 fn options(read_only: bool) -> OpenOptions {
