@@ -91,7 +91,9 @@ impl Judge<'_> {
 
     fn a_root_signed(&self, certificate: &X509Certificate<'_>) -> bool {
         let mut roots = self.authorities.certificates.iter().flat_map(parsed);
-        roots.any(|root| !limits_names(&root) && self.has_signed(&root, certificate))
+        roots.any(|root| {
+            is_no_leaf(&root) && !limits_names(&root) && self.has_signed(&root, certificate)
+        })
     }
 
     /// Whether a certificate that came with the leaf may sign others, with so many authorities below it.
@@ -163,6 +165,15 @@ impl Judge<'_> {
                 Purpose::Client => usage.client_auth,
                 Purpose::Server => usage.server_auth,
             }
+    }
+}
+
+/// Whether a root does not say that it is no authority: one of version 1 says nothing.
+fn is_no_leaf(root: &X509Certificate<'_>) -> bool {
+    match root.basic_constraints() {
+        Ok(Some(found)) => found.value.ca,
+        Ok(None) => true,
+        Err(_) => false,
     }
 }
 

@@ -136,6 +136,20 @@ fn sign_by(folder: &Folder, name: &str, issuer: &str) {
     rewrite(folder, &certificate, |text| text + &theirs);
 }
 
+/// Trusts, beside the authority, one who says that he is none.
+fn pin(folder: &Folder, name: &str) {
+    make_key(folder, name, P_256);
+    ask(folder, name, name);
+    folder.write("pinned.ext", "basicConstraints=critical,CA:FALSE\n");
+    let (request, key) = (format!("{name}.csr"), format!("{name}-key.pem"));
+    let certificate = format!("{name}-cert.pem");
+    let own = ["x509", "-req", "-in", &request, "-signkey", &key];
+    let with = ["-extfile", "pinned.ext", "-out", &certificate];
+    make(folder, &[&own[..], &with[..]].concat());
+    let pinned = fs::read_to_string(folder.path(&certificate)).expect("read");
+    rewrite(folder, "ca-cert.pem", |text| text + &pinned);
+}
+
 /// A folder with an authority, a server and a client.
 fn papers(algorithm: &[&str], version: X509) -> Folder {
     let folder = Folder::new();
@@ -430,12 +444,21 @@ fn x509_v1_is_believed_of_whom_an_authority_lets_sign() {
         ask(&folder, &leaf, "client.test");
         sign_by(&folder, &leaf, between);
     }
+    pin(&folder, "pinned");
+    sign(&folder, "of-pinned", P_256, "client.test", X509::V1);
+    sign_by(&folder, "of-pinned", "pinned");
     let _daemon = serve(&folder);
     let status = folder.admin().status().expect("answered");
     let memcached = port(&status.tenants[0].listen[0]);
     let says = |client| memcached_says(&folder, memcached, client, "-tls1_3");
     assert_eq!(says("of-good"), "MN\r\n");
-    for client in ["of-plain", "of-useless", "of-servers", "of-named"] {
+    for client in [
+        "of-plain",
+        "of-useless",
+        "of-servers",
+        "of-named",
+        "of-pinned",
+    ] {
         assert_eq!(says(client), "", "{client}");
     }
 }
