@@ -334,12 +334,13 @@ fn one_extent_is_what_the_file_has_whatever_was_changed_before() {
         };
         match next(16) {
             0 => rig.write(&*desk, page, &[1; 4096]),
-            1 => {
+            way @ (1 | 2) => {
                 let len = (8 * 4096).min(DISK_BYTES - page);
-                let outcome = rig.ask(hole, page, len, Buffer::default());
+                let verb = if way == 1 { hole } else { Verb::Trim };
+                let outcome = rig.ask(verb, page, len, Buffer::default());
                 assert_eq!(outcome.result, Ok(()));
             }
-            2 => at = page,
+            3 => at = page,
             _ => {
                 let len = DISK_BYTES - at;
                 let known = desk.extent(at, len);
