@@ -8,7 +8,7 @@ use crate::machine::disk::DiskSpeed;
 use crate::machine::guest::{AfterSwapIn, Costs};
 use crate::scenario::{Engine, Host, PolicySpec, Scenario, Sizing, Start, TierSpec, VmSpec};
 use crate::table::Table;
-use crate::traces::{EXTENT_PAGES, Space, Trace, TraceError};
+use crate::traces::{Access, EXTENT_PAGES, Space, TraceError};
 use crate::virtual_time::Nanos;
 use crate::workload::{WorkloadSpec, spec};
 
@@ -80,7 +80,9 @@ fn each<T>(
 /// # Errors
 ///
 /// The trace's own.
-pub fn footprint(trace: Trace) -> Result<Pages, TraceError> {
+pub fn footprint(
+    trace: impl Iterator<Item = Result<Access, TraceError>>,
+) -> Result<Pages, TraceError> {
     let mut seen: Table<(u64, u64), ()> = Table::default();
     for access in trace {
         let access = access?;
@@ -157,7 +159,7 @@ const GUEST_MIN: Bytes = Bytes::kib(256);
 mod tests {
     use super::*;
     use crate::scenario::Shipped;
-    use crate::traces::{Access, Op, TracePage};
+    use crate::traces::{Op, Trace, TracePage};
     use crate::virtual_time::Moment;
 
     #[test]

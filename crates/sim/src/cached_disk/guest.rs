@@ -43,25 +43,6 @@ pub(super) struct PageCache {
     events: Vec<Event>,
 }
 
-/// What the disk of a guest of so much memory hears of while the guest does these requests.
-pub fn events(accesses: &[Access], memory: Pages) -> Vec<Event> {
-    let mut guest = PageCache {
-        memory: Recency::default(),
-        most: (memory.0 as usize).max(GUEST_MIN),
-        events: Vec::new(),
-    };
-    for access in accesses {
-        let (first, pages) = (first_of(access), u64::from(access.count));
-        for (first, pages) in in_extents(first, pages) {
-            match access.op {
-                Op::Read => guest.read(first, pages),
-                Op::Write => guest.write(first, pages),
-            }
-        }
-    }
-    guest.events
-}
-
 /// A guest of 64 pages at least, as `compare` has it.
 const GUEST_MIN: usize = 64;
 
@@ -86,6 +67,27 @@ fn in_extents(first: u64, pages: u64) -> impl Iterator<Item = (u64, u32)> {
 }
 
 impl PageCache {
+    /// Of a guest of so much memory, empty.
+    pub(super) fn of(memory: Pages) -> PageCache {
+        PageCache {
+            memory: Recency::default(),
+            most: (memory.0 as usize).max(GUEST_MIN),
+            events: Vec::new(),
+        }
+    }
+
+    /// What the disk hears of while the guest does this request.
+    pub(super) fn request(&mut self, access: &Access) -> impl Iterator<Item = Event> {
+        let (first, pages) = (first_of(access), u64::from(access.count));
+        for (first, pages) in in_extents(first, pages) {
+            match access.op {
+                Op::Read => self.read(first, pages),
+                Op::Write => self.write(first, pages),
+            }
+        }
+        self.events.drain(..)
+    }
+
     fn read(&mut self, first: u64, pages: u32) {
         let end = first + u64::from(pages);
         for page in first..end {
@@ -145,6 +147,14 @@ mod tests {
             count,
             op,
         }
+    }
+
+    fn events(accesses: &[Access], memory: Pages) -> Vec<Event> {
+        let mut guest = PageCache::of(memory);
+        let heard = accesses.iter();
+        heard
+            .flat_map(|access| guest.request(access).collect::<Vec<_>>())
+            .collect()
     }
 
     #[test]

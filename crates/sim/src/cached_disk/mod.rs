@@ -13,6 +13,7 @@ mod made;
 mod questions;
 
 use std::fmt;
+use std::io;
 
 use serde::Serialize;
 use sublet_store::disk::{STREAMS, Window};
@@ -23,7 +24,8 @@ use crate::machine::tier_store::StoreTierError;
 use crate::traces::{Access, Trace, TraceError};
 pub use comparison::{Comparison, ComparisonRow};
 use disk::{CachedDisk, Sizes};
-pub use guest::{Event, events};
+pub use guest::Event;
+use guest::PageCache;
 pub use made::made;
 pub use questions::{Figure, Question, questions};
 
@@ -192,11 +194,25 @@ pub struct DiskCounts {
     pub pages_wrong: u64,
 }
 
-/// A trace, ready to be done again and again.
-#[derive(Clone, Debug)]
+/// Why a trace was not done to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum PlayError {
+    /// Something is wrong with the trace.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// It was there before.
+    #[error("the trace cannot be read again: {0}")]
+    Gone(io::Error),
+    /// This machine has no memory for the store.
+    #[error(transparent)]
+    Store(#[from] StoreTierError),
+}
+
+type Open = Box<dyn Fn() -> Result<Trace, PlayError> + Send + Sync>;
+
+/// A trace that can be done again and again. It is read anew each time, for it may be longer than memory is large.
 pub struct Recording {
-    /// Its requests.
-    pub accesses: Vec<Access>,
+    open: Open,
     /// Different pages in it.
     pub footprint: Pages,
     /// Pages of the device that it could be of.
@@ -204,44 +220,41 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Reads a trace to its end.
+    /// Reads a trace to its end, to know how large it is.
     ///
     /// # Errors
     ///
     /// The trace's own.
-    pub fn of(trace: Trace) -> Result<Recording, TraceError> {
-        let accesses = trace.collect::<Result<Vec<Access>, TraceError>>()?;
+    pub fn of(
+        open: impl Fn() -> Result<Trace, PlayError> + Send + Sync + 'static,
+    ) -> Result<Recording, PlayError> {
         let end = |access: &Access| guest::first_of(access).saturating_add(access.count.into());
+        let mut device = 0;
+        let seen = open()?.inspect(|access| {
+            device = device.max(access.as_ref().map_or(0, end));
+        });
         Ok(Recording {
-            footprint: footprint(Trace::of(accesses.clone()))?,
-            device: accesses.iter().map(end).max().unwrap_or(0),
-            accesses,
+            footprint: footprint(seen)?,
+            device,
+            open: Box::new(open),
         })
     }
 
-    /// What a guest whose memory is this share of the footprint leaves to its disk.
-    pub fn events(&self, shares: Shares) -> Vec<Event> {
-        events(&self.accesses, part(self.footprint, shares.guest))
-    }
-
-    /// Has a disk do these events, with memory of a share of the footprint.
+    /// Has the disk of a guest, each with memory of a share of the footprint, do the trace.
     ///
     /// # Errors
     ///
-    /// This machine has no memory for the store.
-    pub fn play(
-        &self,
-        events: &[Event],
-        shares: Shares,
-        setup: Setup,
-        seed: u64,
-    ) -> Result<DiskCounts, StoreTierError> {
+    /// The trace's own; this machine has no memory for the store.
+    pub fn play(&self, shares: Shares, setup: Setup, seed: u64) -> Result<DiskCounts, PlayError> {
         let sizes = Sizes {
             device: self.device,
             tier: part(self.footprint, shares.tier),
         };
+        let mut guest = PageCache::of(part(self.footprint, shares.guest));
         let mut disk = CachedDisk::of(setup, sizes, seed)?;
-        events.iter().for_each(|event| disk.hear(*event));
+        for access in (self.open)()? {
+            guest.request(&access?).for_each(|event| disk.hear(event));
+        }
         Ok(disk.counts())
     }
 }

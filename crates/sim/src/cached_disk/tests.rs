@@ -1,3 +1,6 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::*;
 use crate::chance::mixed;
 use crate::traces::{Op, Space, TracePage};
@@ -9,7 +12,7 @@ const SHARES: Shares = Shares {
 };
 
 fn recording(accesses: Vec<Access>) -> Recording {
-    Recording::of(Trace::of(accesses)).expect("no file")
+    Recording::of(move || Ok(Trace::of(accesses.clone()))).expect("no file")
 }
 
 fn reads(pages: impl Iterator<Item = u64>) -> Recording {
@@ -24,9 +27,33 @@ fn reads(pages: impl Iterator<Item = u64>) -> Recording {
 }
 
 fn counts(recording: &Recording, shares: Shares, setup: Setup) -> DiskCounts {
-    let events = recording.events(shares);
-    let counts = recording.play(&events, shares, setup, 0);
+    let counts = recording.play(shares, setup, 0);
     counts.expect("memory for a test")
+}
+
+/// A trace may be longer than memory is large: whoever does it reads it anew, and nobody keeps it.
+#[test]
+fn a_trace_is_read_anew_each_time_it_is_done() {
+    let opened = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&opened);
+    let read = |page: u64| Access {
+        at: Moment::START,
+        page: TracePage::of_device(page % 500),
+        space: Space::Device,
+        count: 1,
+        op: Op::Read,
+    };
+    let open = move || {
+        count.fetch_add(1, Ordering::Relaxed);
+        Ok(Trace::of((0..20_000).map(read)))
+    };
+    let recording = Recording::of(open).expect("no file");
+    assert_eq!(recording.footprint, Pages(500));
+    let setups = Comparison::default().setups;
+    for (n, setup) in setups.iter().enumerate() {
+        counts(&recording, SHARES, *setup);
+        assert_eq!(opened.load(Ordering::Relaxed), n + 2);
+    }
 }
 
 #[test]
@@ -138,8 +165,7 @@ fn windows_that_leave_whole_are_seldom_half_a_hit() {
 fn each_question_has_its_table() {
     let mut comparison = Comparison::default();
     let recording = recording(made(1).into_iter().take(1_000).collect());
-    let events = recording.events(SHARES);
-    let play = |setup: &Setup| recording.play(&events, SHARES, *setup, 0);
+    let play = |setup: &Setup| recording.play(SHARES, *setup, 0);
     let counts: Result<Vec<DiskCounts>, _> = comparison.setups.iter().map(play).collect();
     comparison.add("made", SHARES, counts.expect("memory for a test"));
     comparison.notes.push("Skipped: nothing.".to_owned());

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use sublet_sim::cached_disk::{Comparison, DiskCounts, Event, Recording, made};
+use sublet_sim::cached_disk::{Comparison, DiskCounts, PlayError, Recording, made};
 use sublet_sim::compare::Shares;
 use sublet_sim::scenario::format_of;
 use sublet_sim::traces::Trace;
@@ -43,7 +43,7 @@ pub(super) fn run(args: &Args, how: &How) -> Result<Exit, SimError> {
     let mut comparison = Comparison::default();
     if args.traces.is_empty() {
         let accesses = made(how.seed());
-        let recording = Recording::of(Trace::of(accesses))?;
+        let recording = Recording::of(move || Ok(Trace::of(accesses.clone())))?;
         play("made", &recording, args, how, &progress, &mut comparison)?;
     }
     for file in &args.traces {
@@ -73,11 +73,14 @@ fn record(file: &str, format: Option<String>) -> Result<Option<Recording>, SimEr
         cause,
     })?;
     match traces::opened(file) {
-        Ok(bytes) => Ok(Some(Recording::of(Trace::open(
-            file,
-            Some(format),
-            bytes,
-        )?)?)),
+        Ok(_) => {
+            let name = file.to_owned();
+            let open = move || {
+                let bytes = traces::opened(&name).map_err(PlayError::Gone)?;
+                Ok(Trace::open(&name, Some(format.clone()), bytes)?)
+            };
+            Ok(Some(Recording::of(open)?))
+        }
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(cause) => Err(SimError::NoTrace {
             file: file.to_owned(),
@@ -100,8 +103,7 @@ fn play(
             guest: client.share(),
             tier: args.tier.share(),
         };
-        let events = recording.events(shares);
-        let counts = play_all(name, recording, &events, shares, how, progress, comparison)?;
+        let counts = play_all(name, recording, shares, how, progress, comparison)?;
         comparison.add(name, shares, counts);
     }
     Ok(())
@@ -110,7 +112,6 @@ fn play(
 fn play_all(
     name: &str,
     recording: &Recording,
-    events: &[Event],
     shares: Shares,
     how: &How,
     progress: &Progress,
@@ -121,7 +122,7 @@ fn play_all(
     let counts = side_by_side(setups.len(), |number| {
         let setup = setups[number];
         progress.say(format!("{name}: {setup}"));
-        let counts = recording.play(events, shares, setup, how.seed());
+        let counts = recording.play(shares, setup, how.seed());
         progress.end();
         counts
     });

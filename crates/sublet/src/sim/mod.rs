@@ -16,6 +16,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use sublet_sim::cached_disk::PlayError;
 use sublet_sim::machine::tier_store::StoreTierError;
 use sublet_sim::outcome::Outcome;
 use sublet_sim::papers::Experiment;
@@ -133,6 +134,9 @@ pub(crate) enum SimError {
     /// This machine has no memory for a simulated store.
     #[error(transparent)]
     Store(#[from] StoreTierError),
+    /// A trace could not be done to its end.
+    #[error(transparent)]
+    Play(#[from] PlayError),
     /// The plot could not be made.
     #[error(transparent)]
     Plot(#[from] PlotError),
@@ -164,6 +168,7 @@ impl SimError {
             | SimError::Trace(_)
             | SimError::Run { .. }
             | SimError::Store(_)
+            | SimError::Play(_)
             | SimError::Plot(_)
             | SimError::Unwritable { .. } => Exit::failed(self),
         }
