@@ -23,7 +23,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::headroom;
 use crate::ofd::{self, Hold};
 use crate::patience::through_lacks;
-use crate::reserve::reserve;
+use crate::reserve::reserve_beside;
 
 /// A tenant's folder for spill files.
 #[derive(Debug)]
@@ -31,18 +31,36 @@ pub struct SpillFolder {
     folder: PathBuf,
     /// Bytes of each file.
     size: Bytes,
+    /// Bytes of all of them together.
+    size_max: Bytes,
+    taken: Arc<Mutex<Bytes>>,
 }
+
+/// Pools of a tenant whose files there is room for, unless its config says how many bytes.
+const POOLS_AUTO: u64 = 16;
+
+/// Of its file system so much stays free for others: a hundredth, and this at least.
+const KEPT_MIN: Bytes = Bytes::mib(64);
+const KEPT_SHARE: u64 = 100;
+
+fn kept_free(all: Bytes) -> Bytes {
+    Bytes(all.0 / KEPT_SHARE).max(KEPT_MIN)
+}
+
+/// Two files that are made at once do not count the same room. Whoever waits for it waits for a disk, as he who has it.
+static MAKING: Mutex<()> = Mutex::new(());
 
 /// Files that this process made, in any folder.
 static MADE: AtomicU64 = AtomicU64::new(0);
 
 impl SpillFolder {
-    /// A folder whose files have `size` each. Files that a daemon left behind which is no more are removed.
+    /// A folder whose files have `size` each, and `size_max` together; as much as a dozen and some have where `None`. Files
+    /// that a daemon left behind which is no more are removed.
     ///
     /// # Errors
     ///
     /// The folder cannot be made or written to.
-    pub fn open(folder: &Path, size: Bytes) -> io::Result<SpillFolder> {
+    pub fn open(folder: &Path, size: Bytes, size_max: Option<Bytes>) -> io::Result<SpillFolder> {
         fs::create_dir_all(folder)?;
         let system = rustix::fs::statvfs(folder)?;
         let free = Bytes(system.f_bavail * system.f_frsize);
@@ -58,6 +76,8 @@ impl SpillFolder {
         Ok(SpillFolder {
             folder: folder.to_owned(),
             size,
+            size_max: size_max.unwrap_or(size * POOLS_AUTO),
+            taken: Arc::default(),
         })
     }
 }
@@ -100,12 +120,13 @@ impl SpillFolder {
     fn new_file(&self) -> io::Result<Arc<dyn Spill>> {
         // Its pool's pages are lost with the daemon.
         headroom::stay_alive();
+        let share = Share::take(&self.taken, self.size, self.size_max)?;
         let (file, path) = self.new_name()?;
         let slots = slots(self.size);
         let spill = SpillFile {
             file,
             path,
-            size: self.size,
+            share,
             sums: Mutex::new(Sums {
                 of_slot: vec![0; slots as usize],
                 under_way: Vec::new(),
@@ -114,7 +135,8 @@ impl SpillFolder {
         if !lock(&spill.file)? {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
-        reserve(&spill.file, self.size.0)?;
+        let _alone = MAKING.lock();
+        reserve_beside(&spill.file, self.size.0, kept_free)?;
         Ok(Arc::new(spill))
     }
 
@@ -147,8 +169,37 @@ fn slots(size: Bytes) -> u32 {
 struct SpillFile {
     file: File,
     path: PathBuf,
-    size: Bytes,
+    share: Share,
     sums: Mutex<Sums>,
+}
+
+/// What a file takes of what its tenant may have; given back when it goes.
+#[derive(Debug)]
+struct Share {
+    size: Bytes,
+    taken: Arc<Mutex<Bytes>>,
+}
+
+impl Share {
+    fn take(taken: &Arc<Mutex<Bytes>>, size: Bytes, most: Bytes) -> io::Result<Share> {
+        let mut all = taken.lock();
+        if *all + size > most {
+            let what = format!("the tenant's spill files have {all} of {most} (`spill_total`)");
+            return Err(io::Error::new(io::ErrorKind::QuotaExceeded, what));
+        }
+        *all += size;
+        Ok(Share {
+            size,
+            taken: Arc::clone(taken),
+        })
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut all = self.taken.lock();
+        *all = *all - self.size;
+    }
 }
 
 /// What is to be in a spill file.
@@ -180,7 +231,7 @@ impl Sums {
 
 impl Spill for SpillFile {
     fn slots(&self) -> u32 {
-        slots(self.size)
+        slots(self.share.size)
     }
 
     fn write(&self, slot: u32, page: &[u8]) -> io::Result<()> {
@@ -240,7 +291,7 @@ mod tests {
     #[test]
     fn a_file_holds_pages_and_goes_with_its_pool() {
         let folder = tempfile::tempdir().expect("a folder");
-        let spills = SpillFolder::open(folder.path(), Bytes::mib(1)).expect("opened");
+        let spills = SpillFolder::open(folder.path(), Bytes::mib(1), None).expect("opened");
         let spill = spills.make().expect("made");
         assert_eq!(spill.slots(), 256);
         spill.write(255, &[7; 4096]).expect("written");
@@ -259,6 +310,46 @@ mod tests {
     }
 
     #[test]
+    fn a_tenants_files_have_a_total_and_give_their_part_back() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let total = Some(Bytes::mib(3));
+        let spills = SpillFolder::open(folder.path(), Bytes::mib(1), total).expect("opened");
+        let mut made: Vec<_> = (0..3).map(|_| spills.make().expect("made")).collect();
+        let refused = spills.make().err().expect("the fourth");
+        assert_eq!(refused.kind(), io::ErrorKind::QuotaExceeded);
+        assert!(
+            refused.to_string().contains("3.00 MiB of 3.00 MiB"),
+            "{refused}"
+        );
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 3);
+        made.pop();
+        spills.make().expect("made");
+        let many = SpillFolder::open(folder.path(), Bytes::mib(1), None).expect("opened");
+        let made: Vec<_> = (0..17).map(|_| many.make()).collect();
+        assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 16);
+    }
+
+    /// One that has room for the file, and not for what stays free beside it.
+    #[test]
+    fn some_of_the_file_system_stays_free() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let system = rustix::fs::statvfs(folder.path()).expect("facts");
+        let free = system.f_bavail * system.f_frsize;
+        let nearly_all = Bytes(free - KEPT_MIN.0 / 2);
+        let total = Some(nearly_all);
+        let spills = SpillFolder::open(folder.path(), nearly_all, total).expect("opened");
+        let refused = spills.make().err().expect("too much");
+        assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
+        assert!(
+            refused.to_string().contains("stay free for others"),
+            "{refused}"
+        );
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
+        assert_eq!(kept_free(Bytes::gib(1)), Bytes::mib(64));
+        assert_eq!(kept_free(Bytes::gib(100)), Bytes::gib(1));
+    }
+
+    #[test]
     fn a_folder_in_memory_is_known() {
         assert!(is_memory(Path::new("/dev/shm")).expect("there"));
         assert!(!is_memory(Path::new("/proc")).expect("there"));
@@ -268,7 +359,7 @@ mod tests {
     #[test]
     fn what_a_disk_has_lost_is_an_error() {
         let folder = tempfile::tempdir().expect("a folder");
-        let spills = SpillFolder::open(folder.path(), Bytes::mib(1)).expect("opened");
+        let spills = SpillFolder::open(folder.path(), Bytes::mib(1), None).expect("opened");
         let spill = spills.make().expect("made");
         spill.write(3, &[7; 4096]).expect("written");
         spill.write(4, &[8; 4096]).expect("written");
@@ -294,7 +385,7 @@ mod tests {
     #[test]
     fn a_name_that_is_taken_is_passed_over() {
         let folder = tempfile::tempdir().expect("a folder");
-        let spills = SpillFolder::open(folder.path(), Bytes::mib(1)).expect("opened");
+        let spills = SpillFolder::open(folder.path(), Bytes::mib(1), None).expect("opened");
         let next = MADE.load(Ordering::Relaxed);
         for number in next..next + 100 {
             let name = format!("{}-{number}.{SUFFIX}", std::process::id());
@@ -307,9 +398,9 @@ mod tests {
     #[test]
     fn a_file_in_use_stays() {
         let folder = tempfile::tempdir().expect("a folder");
-        let first = SpillFolder::open(folder.path(), Bytes::mib(1)).expect("opened");
+        let first = SpillFolder::open(folder.path(), Bytes::mib(1), None).expect("opened");
         let spill = first.make().expect("made");
-        SpillFolder::open(folder.path(), Bytes::mib(1)).expect("opened");
+        SpillFolder::open(folder.path(), Bytes::mib(1), None).expect("opened");
         let files = || fs::read_dir(folder.path()).expect("a folder").count();
         assert_eq!(files(), 1);
         drop(spill);
@@ -321,7 +412,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("1-0.spill"), b"left").expect("written");
         fs::write(folder.path().join("notes.txt"), b"mine").expect("written");
-        SpillFolder::open(folder.path(), Bytes::mib(1)).expect("opened");
+        SpillFolder::open(folder.path(), Bytes::mib(1), None).expect("opened");
         let left: Vec<_> = fs::read_dir(folder.path())
             .expect("a folder")
             .flatten()

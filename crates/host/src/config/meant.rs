@@ -119,6 +119,8 @@ pub struct TenantConfig {
     pub spill: Option<PathBuf>,
     /// Bytes of a spill file.
     pub spill_size: Bytes,
+    /// Bytes of all its spill files together; as many as some pools have where `None`.
+    pub spill_total: Option<Bytes>,
     /// A pool that others share and that it is charged for.
     pub shared: Option<SharedConfig>,
     /// Which of its pages goes first.
@@ -304,6 +306,37 @@ impl Written {
         }
     }
 
+    /// What is wrong with how much a tenant may have.
+    fn limit_faults(&self, name: &TenantName, tenant: &WrittenTenant, faults: &mut Vec<Fault>) {
+        let key = |key: &str| format!("tenants.{name}.{key}");
+        if tenant
+            .ceiling
+            .zip(tenant.floor)
+            .is_some_and(|(ceiling, floor)| ceiling < floor)
+        {
+            faults.push(self.fault(&key("floor"), |low| Wrong::Above {
+                low,
+                high: "ceiling",
+            }));
+        }
+        let floor = tenant.floor.filter(|floor| *floor > Bytes::ZERO);
+        for (limit, amount) in [("floor", floor), ("ceiling", tenant.ceiling)] {
+            // What was once granted live keeps no daemon from starting.
+            if let Some(Err(source)) = amount.map(Bytes::of_a_block_or_more)
+                && !self.is_changed
+            {
+                faults.push(self.fault(&key(limit), |key| Wrong::BelowBlock { key, source }));
+            }
+        }
+        let fits = |total: Bytes| total >= tenant.spill_size;
+        if !tenant.spill_total.is_none_or(fits) {
+            faults.push(self.fault(&key("spill_size"), |low| Wrong::Above {
+                low,
+                high: "spill_total",
+            }));
+        }
+    }
+
     fn name_faults(&self, faults: &mut Vec<Fault>) {
         self.sum_faults(faults);
         self.sharing_faults(faults);
@@ -312,25 +345,7 @@ impl Written {
         let of_disks = self.disk_tenants();
         for (name, tenant) in &self.tenants {
             let key = |key: &str| format!("tenants.{name}.{key}");
-            if tenant
-                .ceiling
-                .zip(tenant.floor)
-                .is_some_and(|(ceiling, floor)| ceiling < floor)
-            {
-                faults.push(self.fault(&key("floor"), |low| Wrong::Above {
-                    low,
-                    high: "ceiling",
-                }));
-            }
-            let floor = tenant.floor.filter(|floor| *floor > Bytes::ZERO);
-            for (limit, amount) in [("floor", floor), ("ceiling", tenant.ceiling)] {
-                // What was once granted live keeps no daemon from starting.
-                if let Some(Err(source)) = amount.map(Bytes::of_a_block_or_more)
-                    && !self.is_changed
-                {
-                    faults.push(self.fault(&key(limit), |key| Wrong::BelowBlock { key, source }));
-                }
-            }
+            self.limit_faults(name, tenant, faults);
             if tenant.sasl && tenant.auth_file.is_none() {
                 faults.push(self.fault(&key("sasl"), |key| Wrong::Needs {
                     key,
@@ -422,6 +437,7 @@ impl WrittenTenant {
             allow_uids: self.allow_uids,
             spill: self.spill,
             spill_size: self.spill_size,
+            spill_total: self.spill_total,
             shared: self.shared.map(|name| SharedConfig {
                 name,
                 sharers: self.sharers,

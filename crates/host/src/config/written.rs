@@ -59,6 +59,7 @@ pub struct WrittenTenant {
     pub(super) allow_uids: Vec<u32>,
     pub(super) spill: Option<PathBuf>,
     pub(super) spill_size: Bytes,
+    pub(super) spill_total: Option<Bytes>,
     pub(super) shared: Option<SharedName>,
     pub(super) sharers: Vec<String>,
     pub(super) eviction: EvictionKind,
@@ -184,7 +185,8 @@ impl Written {
         })
     }
 
-    /// `--listen` means the tenant `default`, or the only one there is.
+    /// `--listen` means the tenant `default`, or the only one there is. It takes the place of what the file says; said
+    /// again, it adds a place.
     fn take_listen(&mut self, said: &Said) -> Result<Result<(), Unfit>, Faults> {
         let place = Place::Flag("listen");
         if self.tenants.len() > 1 {
@@ -196,10 +198,15 @@ impl Written {
             .next()
             .cloned()
             .unwrap_or_else(default_name);
-        self.places.insert(format!("tenants.{name}.listen"), place);
-        let listen = said
-            .listeners()
-            .map(|places| self.tenant(name).listen = places);
+        let key = format!("tenants.{name}.listen");
+        let was_said = matches!(self.places.insert(key, place), Some(Place::Flag(_)));
+        let listen = said.listeners().map(|places| {
+            let tenant = self.tenant(name);
+            if !was_said {
+                tenant.listen.clear();
+            }
+            tenant.listen.extend(places);
+        });
         Ok(listen)
     }
 

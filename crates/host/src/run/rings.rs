@@ -83,7 +83,7 @@ pub(super) fn group(tenant: &TenantConfig, id: TenantId) -> Result<Arc<Group>, R
 }
 
 fn spill(tenant: &TenantConfig, folder: &Path) -> Result<Arc<dyn Spills>, RingsError> {
-    let opened = SpillFolder::open(folder, tenant.spill_size);
+    let opened = SpillFolder::open(folder, tenant.spill_size, tenant.spill_total);
     let opened = opened.map_err(|source| RingsError::Spill {
         name: tenant.settings.name.clone(),
         folder: folder.to_owned(),

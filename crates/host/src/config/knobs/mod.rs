@@ -402,6 +402,17 @@ pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
     },
     Knob {
         room: "tenants.NAME",
+        name: "spill_total",
+        unit: "an amount, or auto",
+        default: Some("\"auto\""),
+        sample: "\"64GiB\"",
+        why: "auto is room for sixteen pools: one program cannot fill the disk; a hundredth of it, and 64 MiB, stay free in any case",
+        help: "The most that all spill files of the tenant take together",
+        flag: None,
+        set: |w, said| said.amount_or("auto").map(|amount| w.spill_total = amount),
+    },
+    Knob {
+        room: "tenants.NAME",
         name: "shared",
         unit: "a UUID",
         default: None,
