@@ -46,6 +46,14 @@ pub enum CallError {
         /// Why.
         source: io::Error,
     },
+    /// Somebody answers, whose certificate nobody vouches for.
+    #[error("what answers at {door} cannot be trusted: {source}")]
+    Untrusted {
+        /// Where.
+        door: Door,
+        /// What is wrong with its certificate.
+        source: rustls::Error,
+    },
     /// Certificate or token files are of no use.
     #[error("{0}")]
     Credentials(#[from] CredentialsError),
@@ -329,7 +337,7 @@ impl Admin {
                     let stream = stream.await.map_err(|e| self.unreachable(e))?;
                     let (connector, name) = (connector(ca)?, server_name(host)?);
                     let stream = in_time(CONNECT_TIME_MAX, connector.connect(name, stream)).await;
-                    let stream = stream.map_err(|e| self.unreachable(e))?;
+                    let stream = stream.map_err(|e| self.no_tls(e))?;
                     self.exchange(
                         stream,
                         self.request(method, path, body, Some(&token)),
@@ -345,6 +353,18 @@ impl Admin {
         CallError::Unreachable {
             door: self.door.clone(),
             source,
+        }
+    }
+
+    /// Why TLS did not come about.
+    fn no_tls(&self, error: io::Error) -> CallError {
+        let fault = error.get_ref().and_then(|inner| inner.downcast_ref());
+        match fault {
+            Some(source @ rustls::Error::InvalidCertificate(_)) => CallError::Untrusted {
+                door: self.door.clone(),
+                source: source.clone(),
+            },
+            _ => self.unreachable(error),
         }
     }
 

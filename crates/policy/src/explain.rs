@@ -134,10 +134,15 @@ pub enum LossCause {
     },
     /// The arena gave memory back to the host.
     ArenaShrank {
-        /// How much.
+        /// How much left all tenants.
         by: Pages,
         /// What is left for all tenants.
         to: Pages,
+    },
+    /// The owner released memory by hand.
+    Released {
+        /// How much left all tenants.
+        by: Pages,
     },
     /// Others put, nothing was free, and it had most above its weighted share.
     GaveWay {
@@ -220,6 +225,9 @@ impl fmt::Display for LossCause {
                 by.bytes(),
                 to.bytes()
             ),
+            LossCause::Released { by } => {
+                write!(f, "{} were released by hand", by.bytes())
+            }
             LossCause::GaveWay { gained } => write!(
                 f,
                 "others put and hold {} more; nothing was free, and it had most above its weighted share",

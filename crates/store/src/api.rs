@@ -1,5 +1,7 @@
 //! What the store's callers say and hear.
 
+use std::ops::AddAssign;
+
 use sublet_types::{
     Bytes, Expiry, ObjectId, PAGE_BYTES, PageIndex, Pages, PoolFlags, PoolId, ReleaseMode, Second,
     SharedName, TenantId, TenantSettings, Weight,
@@ -345,6 +347,16 @@ pub struct Released {
     pub bytes_kept: Bytes,
     /// Pages that were lost.
     pub pages_lost: Pages,
+}
+
+impl AddAssign for Released {
+    fn add_assign(&mut self, more: Released) {
+        self.bytes += more.bytes;
+        self.items_lost += more.items_lost;
+        self.bytes_lost += more.bytes_lost;
+        self.bytes_kept += more.bytes_kept;
+        self.pages_lost.0 += more.pages_lost.0;
+    }
 }
 
 /// One tenant, now.

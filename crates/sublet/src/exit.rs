@@ -60,6 +60,9 @@ impl Exit {
                 say(next_step(source.kind()));
                 Exit::Unreachable
             }
+            CallError::Untrusted { .. } => Exit::failed(format_args!(
+                "{error}; name who signed its certificate, or the certificate itself: --ca FILE"
+            )),
             CallError::Refused(refusal) if !refusal.hint.is_empty() => {
                 Exit::failed(format_args!("{error}; {}", refusal.hint))
             }

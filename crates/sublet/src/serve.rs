@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Arg, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use sublet_host::config::{self, DAEMON_KNOBS, Flag, Knob, TENANT_KNOBS};
 use sublet_host::run;
 
@@ -48,11 +48,20 @@ fn option<W>(knob: &Knob<W>) -> Option<Arg> {
     let default = knob.default.map_or(String::new(), |default| {
         format!(" [default: {}]", default.trim_matches('"'))
     });
+    // What is a list in the config is said once for each.
+    let (unit, action) = match knob.unit.strip_prefix("a list of ") {
+        Some(unit) => (
+            format!("{unit}; may be given several times"),
+            ArgAction::Append,
+        ),
+        None => (knob.unit.to_owned(), ArgAction::Set),
+    };
     Some(
         Arg::new(flag)
             .long(flag)
             .value_name("VALUE")
-            .help(format!("{}: {}{default}", knob.help, knob.unit)),
+            .action(action)
+            .help(format!("{}: {unit}{default}", knob.help)),
     )
 }
 
@@ -61,13 +70,12 @@ impl clap::FromArgMatches for Args {
         let names = DAEMON_KNOBS.iter().filter_map(|knob| knob.flag);
         let names = names.chain(TENANT_KNOBS.iter().filter_map(|knob| knob.flag));
         let said = |name| {
-            matches
-                .get_one::<String>(name)
-                .map(|text| (name, text.clone()))
+            let given = matches.get_many::<String>(name).into_iter().flatten();
+            given.map(move |text| (name, text.clone()))
         };
         Ok(Args {
             file: matches.get_one("config").cloned(),
-            flags: names.filter_map(said).collect(),
+            flags: names.flat_map(said).collect(),
         })
     }
 

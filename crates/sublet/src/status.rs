@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use comfy_table::{CellAlignment, Table, presets};
 use sublet_client::messages::{
-    DiskStatus, LeftBehind, RingStatus, RuleStatus, Status, TenantStatus,
+    DiskStatus, LeftBehind, PagesStatus, RingStatus, RuleStatus, Status, TenantStatus,
 };
 use sublet_types::{Bytes, Pages};
 
@@ -77,6 +77,9 @@ pub(crate) fn text(status: &Status, since: Option<(Duration, &Status)>) -> Strin
     page.push('\n');
     page.push_str(&tenants(status, since));
     page.push('\n');
+    if status.tenants.len() > 1 {
+        page.push_str(FAIRNESS);
+    }
     if status.tenants.iter().any(has_pages) {
         page.push_str(&pages(&status.tenants));
         page.push('\n');
@@ -105,6 +108,10 @@ pub(crate) fn text(status: &Status, since: Option<(Duration, &Status)>) -> Strin
     }
     page
 }
+
+/// What a column of the tenants' table says; of one tenant alone there is nothing to compare.
+const FAIRNESS: &str =
+    "fairness  1.00 is a tenant's weighted share; who has most above it gives way first\n";
 
 /// That it ends, and what it waits for.
 fn ending(status: &Status) -> Option<(&'static str, String)> {
@@ -144,10 +151,11 @@ fn lines(status: &Status) -> Vec<(&'static str, String)> {
     lines.extend([(
         "process",
         format!(
-            "{} resident; {} held + {} beside it; up {}",
+            "{} resident; {} held + {} beside it{}; up {}",
             daemon.resident,
             arena.held,
             daemon.overhead,
+            shared(daemon.shared),
             duration(daemon.uptime_secs)
         ),
     )]);
@@ -236,7 +244,8 @@ fn pages(tenants: &[TenantStatus]) -> String {
         "in memory",
         "on disk",
         "puts",
-        "failed",
+        "displacing",
+        "refused",
         "gets",
         "hits",
         "flushes",
@@ -252,7 +261,8 @@ fn pages(tenants: &[TenantStatus]) -> String {
             pages.used.to_string(),
             pages.on_disk.to_string(),
             pages.puts.to_string(),
-            (pages.puts - pages.puts_succeeded.min(pages.puts)).to_string(),
+            displacing(pages).to_string(),
+            pages.puts_refused.to_string(),
             pages.gets.to_string(),
             percent(pages.hits, pages.gets),
             pages.flushes.to_string(),
@@ -261,7 +271,13 @@ fn pages(tenants: &[TenantStatus]) -> String {
             percent(pages.free, pages.free + pages.used),
         ]);
     }
-    laid_out(table, 1..12)
+    laid_out(table, 1..13)
+}
+
+/// Puts that were stored in the place of another page.
+fn displacing(pages: &PagesStatus) -> u64 {
+    let in_room = pages.puts_succeeded + pages.puts_refused;
+    pages.puts.saturating_sub(in_room)
 }
 
 /// A part of something in percent; a dash where there is nothing.
@@ -398,6 +414,14 @@ fn rate(tenant: &TenantStatus, status: &Status, since: Option<(Duration, &Status
     let before = before.tenants.iter().find(|old| old.name == tenant.name);
     let done = now.saturating_sub(before.map_or(0, TenantStatus::operations));
     done as f64 / time.as_secs_f64().max(0.001)
+}
+
+/// What is in two processes' memory at once.
+fn shared(memory: Bytes) -> String {
+    match memory {
+        Bytes::ZERO => String::new(),
+        memory => format!(" + {memory} shared with rings' programs and guests"),
+    }
 }
 
 /// `3d 4h`, `5m 2s`.

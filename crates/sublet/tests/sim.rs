@@ -119,7 +119,10 @@ fn what_makes_no_sense_is_told_with_place_and_remedy() {
     let picture = written(folder.path(), "a.png", "");
     for (arguments, expected) in [
         (vec!["run", "nonesuch"], "`sublet sim list` names"),
-        (vec!["run", &wrong], "line 12: unknown field `opreations`"),
+        (
+            vec!["run", &wrong],
+            "line 12: no key is called `opreations`",
+        ),
         (vec!["run", &wrong], "did you mean `operations`?"),
         (
             vec!["compare", "--policies", "gready"],

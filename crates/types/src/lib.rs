@@ -7,6 +7,7 @@ mod amount;
 mod disk;
 mod host;
 mod page;
+mod plain;
 mod snapshot;
 mod tenant;
 mod time;
@@ -18,6 +19,7 @@ pub use disk::{
 };
 pub use host::{CgroupFigures, HostFigures, Pressure};
 pub use page::{ObjectId, PageIndex, PoolFlags, PoolId, SharedName, SharedNameError};
+pub use plain::plain;
 pub use snapshot::{Curve, Shrinking, Snapshot, Target, Targets, TenantSnapshot};
 pub use tenant::{
     EvictionKind, EvictionKindError, ReleaseMode, TenantId, TenantName, TenantNameError,

@@ -71,6 +71,9 @@ pub struct DaemonStatus {
     pub resident: Bytes,
     /// Of that, what is not arena: program, threads, buffers, tables.
     pub overhead: Bytes,
+    /// Of that, what it shares with the programs whose memory it serves: page rings, and guests' memory over vhost-user.
+    #[serde(default)]
+    pub shared: Bytes,
     /// Whether it ends: its disks are brought to their backings, and nothing is changed any more.
     #[serde(default)]
     pub ending: bool,

@@ -13,11 +13,12 @@ use axum::routing::{get, post};
 use axum::{Extension, Router};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::error::Category;
 use sublet_client::messages::{
     AddTenant, ChangePolicy, ChangeTenant, REQUEST_BYTES_MAX, Refusal, ReleaseRequest, RemoveTenant,
 };
 use sublet_frontends::doors::Place;
-use sublet_types::TenantName;
+use sublet_types::{TenantName, plain};
 use tokio::time::timeout;
 
 use super::file_calls::with_files;
@@ -58,12 +59,27 @@ pub(super) fn admin(daemon: Arc<Daemon>) -> Router {
         .route("/metrics", get(scrape))
         .fallback(nothing_there)
         .method_not_allowed_fallback(wrong_method)
+        .layer(middleware::map_response(told_in_json))
         .layer(middleware::from_fn_with_state(
             Arc::clone(&daemon),
             only_look,
         ))
         .layer(middleware::from_fn(whole))
         .with_state(daemon)
+}
+
+/// Faults that are found before a route is called, as a name that is no UTF-8, are told in JSON, too.
+async fn told_in_json(response: Response) -> Response {
+    let status = response.status();
+    let is_fault = status.is_client_error() || status.is_server_error();
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    if !is_fault || kind.is_some_and(|kind| kind == "application/json") {
+        return response;
+    }
+    let said = to_bytes(response.into_body(), REQUEST_BYTES_MAX).await;
+    let said = said.unwrap_or_default();
+    let hint = "docs/admin.md describes what can be said";
+    No::new(status, String::from_utf8_lossy(&said), hint).into_response()
 }
 
 /// How long a caller may take for a request's body.
@@ -327,13 +343,23 @@ pub(super) fn heard<T: DeserializeOwned>(body: Result<Bytes, BytesRejection>) ->
         )
     };
     let body = body.map_err(too_much)?;
-    serde_json::from_slice(&body).map_err(|e| {
+    serde_json::from_slice(&body).map_err(|error| {
         No::new(
             StatusCode::BAD_REQUEST,
-            e,
+            fault_of(&error),
             "docs/admin.md describes what can be said",
         )
     })
+}
+
+/// What is wrong with a body, and where.
+fn fault_of(error: &serde_json::Error) -> String {
+    let at = format!("line {}, column {}", error.line(), error.column());
+    match error.classify() {
+        Category::Io | Category::Eof => "the body ends before its JSON does".to_owned(),
+        Category::Syntax => format!("the body is no JSON at {at}"),
+        Category::Data => format!("{}, at {at} of the body", plain(&error.to_string())),
+    }
 }
 
 pub(super) fn named(name: &str) -> Result<TenantName, No> {

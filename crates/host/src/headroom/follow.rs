@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use sublet_frontends::tenancy::Clock;
-use sublet_policy::headroom::{Arena, Decision, POLL_MAX, Settings, State, decide};
+use sublet_policy::headroom::{Arena, Bound, Decision, POLL_MAX, Settings, State, decide};
 use sublet_store::{Release, Released, Worker};
 use sublet_types::{Bytes, HostFigures, ReleaseMode};
 
 use super::figures::ReadHost;
+use super::giving::Giving;
 use super::holds::{Holds, TooManyHolds};
 use super::running::Order;
 
@@ -83,6 +84,7 @@ pub struct Follower<H> {
     state: State,
     holds: Holds,
     figures: Arc<Mutex<HeadroomFigures>>,
+    giving: Giving,
     trouble_at: Option<Duration>,
 }
 
@@ -105,6 +107,7 @@ impl<H: ReadHost> Follower<H> {
             state: State::default(),
             holds: Holds::default(),
             figures: Arc::default(),
+            giving: Giving::default(),
             trouble_at: None,
         }
     }
@@ -143,7 +146,7 @@ impl<H: ReadHost> Follower<H> {
             time: Duration::ZERO,
         };
         while let Some(piece) = self.turn_with(at(), Some(wish)).took {
-            add(&mut took.released, &piece.released);
+            took.released += piece.released;
             took.mode = piece.mode;
             if piece.released.bytes == Bytes::ZERO || took.released.bytes >= amount {
                 break;
@@ -181,6 +184,7 @@ impl<H: ReadHost> Follower<H> {
         let took = self.release(&decision, held, wish);
         let counted = took.filter(|took| wish.is_some() || took.released.bytes > Bytes::ZERO);
         self.show(host, held, decision, counted);
+        self.tell(at, &decision, took.filter(|_| wish.is_none()));
         let left = held - decision.arena_max - given_back(took);
         let gives = given_back(took) > Bytes::ZERO;
         Turn {
@@ -244,6 +248,29 @@ impl<H: ReadHost> Follower<H> {
         })
     }
 
+    /// Writes a line when the arena has given way. What is given by hand is told by whoever asked for it.
+    fn tell(&mut self, at: Duration, decision: &Decision, took: Option<Took>) {
+        if let Some(took) = took.filter(|took| took.released.bytes > Bytes::ZERO) {
+            self.giving.add(at, took.released, decision.bound);
+        }
+        if let Some(given) = self.giving.take(at) {
+            let Released {
+                bytes,
+                items_lost,
+                pages_lost,
+                ..
+            } = given.sum;
+            tracing::info!(
+                given = %bytes,
+                items_lost,
+                pages_lost = pages_lost.0,
+                millis = given.time().as_millis() as u64,
+                reason = why(given.bound),
+                "the arena gave way"
+            );
+        }
+    }
+
     fn show(&self, host: HostFigures, held: Bytes, decision: Decision, took: Option<Took>) {
         let mut figures = self.figures.lock();
         figures.host = host;
@@ -263,22 +290,26 @@ impl ReleaseCounts {
         } else {
             self.fast += 1;
         }
-        add(&mut self.sum, &took.released);
+        self.sum += took.released;
         self.time += took.time;
         self.longest = self.longest.max(took.time);
     }
 }
 
-fn given_back(took: Option<Took>) -> Bytes {
-    took.map_or(Bytes::ZERO, |took| took.released.bytes)
+/// Why an arena that gives way does so.
+fn why(bound: Bound) -> &'static str {
+    match bound {
+        Bound::Host => "programs of the host took memory",
+        Bound::Cgroup => "its cgroup has no more",
+        Bound::Ceiling => "its ceiling is lower",
+        Bound::Hold => "a release by hand is held",
+        Bound::Floor => "programs of the host took memory, down to its floor",
+        Bound::Growing | Bound::Braked(_) => "the host is short of memory",
+    }
 }
 
-fn add(sum: &mut Released, more: &Released) {
-    sum.bytes += more.bytes;
-    sum.items_lost += more.items_lost;
-    sum.pages_lost.0 += more.pages_lost.0;
-    sum.bytes_lost += more.bytes_lost;
-    sum.bytes_kept += more.bytes_kept;
+fn given_back(took: Option<Took>) -> Bytes {
+    took.map_or(Bytes::ZERO, |took| took.released.bytes)
 }
 
 #[cfg(test)]

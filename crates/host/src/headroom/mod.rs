@@ -4,6 +4,7 @@
 mod cgroup;
 mod figures;
 mod follow;
+mod giving;
 mod holds;
 mod proc_file;
 mod running;

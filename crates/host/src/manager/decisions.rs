@@ -2,11 +2,12 @@
 //! whichever is less.
 
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
+use rustix::fs::OFlags;
 use sublet_policy::explain::{Explanation, Loss};
 use sublet_types::{Bytes, TenantName};
 
@@ -83,12 +84,27 @@ pub struct LogFile {
 
 impl LogFile {
     /// Lines go behind what is there.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be made or written to, or is no file: a named pipe would wait for its reader.
     pub fn open(path: &Path) -> io::Result<LogFile> {
-        let file = OpenOptions::new()
+        let opened = OpenOptions::new()
             .create(true)
             .append(true)
             .mode(0o600)
-            .open(path)?;
+            .custom_flags(OFlags::NONBLOCK.bits() as i32)
+            .open(path);
+        let is_pipe = fs::metadata(path).is_ok_and(|facts| facts.file_type().is_fifo());
+        let opened = match is_pipe {
+            true => Err(io::Error::other("it is a named pipe, and is to be a file")),
+            false => opened,
+        };
+        let named = |error: io::Error| {
+            let what = format!("`policy.log_file` {}: {error}", path.display());
+            io::Error::new(error.kind(), what)
+        };
+        let file = opened.map_err(named)?;
         Ok(LogFile {
             file,
             is_ailing: false,
@@ -209,6 +225,22 @@ mod tests {
         }
         assert!(log.bytes <= KEPT.0);
         assert_eq!(log.about(&ann, u64::MAX, 1)[0].at, 1999);
+    }
+
+    #[test]
+    fn a_named_pipe_is_refused_at_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("pipe");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, mode).expect("a pipe");
+        for reader in [None, Some(())] {
+            let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+            let open = |()| rustix::fs::open(&path, flags, mode).expect("opened");
+            let _reader = reader.map(open);
+            let refused = LogFile::open(&path).err().expect("refused");
+            assert!(refused.to_string().contains("named pipe"), "{refused}");
+        }
+        assert!(LogFile::open(Path::new("/dev/null")).is_ok());
     }
 
     #[test]

@@ -26,11 +26,14 @@ struct Mark {
     total: Pages,
     /// What the others held.
     others: Pages,
+    /// Releases by hand that had begun or ended by then.
+    orders: u64,
 }
 
 impl Losses {
-    /// Looks at a snapshot: who has lost since the last look, in the snapshot's order.
-    pub(super) fn look(&mut self, snapshot: &Snapshot) -> Vec<(TenantId, Loss)> {
+    /// Looks at a snapshot: who has lost since the last look, in the snapshot's order. `orders` counts the beginnings and
+    /// the ends of releases by hand.
+    pub(super) fn look(&mut self, snapshot: &Snapshot, orders: u64) -> Vec<(TenantId, Loss)> {
         let held: Pages = snapshot.tenants.iter().map(|tenant| tenant.held).sum();
         let before = std::mem::take(&mut self.marks);
         let mut lost = Vec::new();
@@ -40,6 +43,7 @@ impl Losses {
                 held: tenant.held,
                 total: snapshot.total.max(self.last_total),
                 others: Pages(held.0.saturating_sub(tenant.held.0)),
+                orders,
             };
             let mark = before.get(&tenant.id).copied().unwrap_or(now);
             let less = Pages(mark.held.0.saturating_sub(tenant.held.0));
@@ -66,12 +70,14 @@ fn loss(mark: Mark, now: Mark, tenant: &TenantSnapshot, snapshot: &Snapshot) -> 
 
 /// What took it: the first of these that holds.
 fn cause(mark: Mark, now: Mark, tenant: &TenantSnapshot, snapshot: &Snapshot) -> LossCause {
-    let shrunk = Pages(mark.total.0.saturating_sub(snapshot.total.0));
+    let given = (mark.held.0 + mark.others.0).saturating_sub(now.held.0 + now.others.0);
+    let by = Pages(given);
     let gained = Pages(now.others.0.saturating_sub(mark.others.0));
     match tenant.target {
         Some(target) if mark.held > target => LossCause::OverTarget { target },
-        _ if shrunk.0 > 0 => LossCause::ArenaShrank {
-            by: shrunk,
+        _ if mark.orders != now.orders && by.0 > 0 => LossCause::Released { by },
+        _ if mark.total > snapshot.total && by.0 > 0 => LossCause::ArenaShrank {
+            by,
             to: snapshot.total,
         },
         _ if gained.0 > 0 => LossCause::GaveWay { gained },
@@ -115,8 +121,8 @@ mod tests {
     /// What is told of the second look, after a first one.
     fn told(first: Snapshot, second: &Snapshot) -> Vec<(u16, LossCause)> {
         let mut losses = Losses::default();
-        assert_eq!(losses.look(&first), []);
-        let told = losses.look(second).into_iter();
+        assert_eq!(losses.look(&first, 0), []);
+        let told = losses.look(second, 0).into_iter();
         told.map(|(id, loss)| (id.0, loss.cause)).collect()
     }
 
@@ -131,10 +137,16 @@ mod tests {
         );
         let shrank = LossCause::ArenaShrank {
             by: Pages(200),
-            to: Pages(800),
+            to: Pages(300),
         };
-        let smaller = snapshot(2, 800, [400, 400], None);
+        // The limit sinks by what the arena did not hold, too; that is nobody's loss.
+        let smaller = snapshot(2, 300, [400, 400], None);
         assert_eq!(told(before(None), &smaller), [(1, shrank), (2, shrank)]);
+        let mut losses = Losses::default();
+        assert_eq!(losses.look(&before(None), 3), []);
+        let told_of: Vec<_> = losses.look(&smaller, 4).into_iter().collect();
+        let released = LossCause::Released { by: Pages(200) };
+        assert!(told_of.iter().all(|(_, loss)| loss.cause == released) && told_of.len() == 2);
         let target = Pages(450);
         let over = snapshot(2, 1000, [450, 500], Some(450));
         assert_eq!(
@@ -149,7 +161,7 @@ mod tests {
     fn small_losses_are_told_when_they_have_added_up() {
         let mut losses = Losses::default();
         let told: Vec<Loss> = (0..20)
-            .flat_map(|n| losses.look(&snapshot(n, 1000, [500 - u64::from(n), 0], None)))
+            .flat_map(|n| losses.look(&snapshot(n, 1000, [500 - u64::from(n), 0], None), 0))
             .map(|(_, loss)| loss)
             .collect();
         assert_eq!(told.len(), 2, "one for every 64th part");

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -91,6 +92,8 @@ struct Seat {
     premises: Premises,
     ruling: Mutex<Ruling>,
     decisions: Mutex<Decisions>,
+    /// Beginnings and ends of releases by hand.
+    orders: AtomicU64,
     /// Whoever waits for this holds nothing else: a file system may hang.
     log_file: Option<Mutex<LogFile>>,
 }
@@ -124,6 +127,7 @@ impl Manager {
                 targets: Targets::default(),
             }),
             decisions: Mutex::new(Decisions::new(unix_now(premises))),
+            orders: AtomicU64::default(),
             log_file: log_file.map(Mutex::new),
         });
         let ending = Arc::new(Ending::default());
@@ -162,6 +166,11 @@ impl Manager {
     /// Decides at once: a tenant came or went. What was decided about who went holds no more when this returns.
     pub fn look(&self) {
         self.seat.decide();
+    }
+
+    /// A release by hand begins or has ended: what tenants lose meanwhile is told as its doing.
+    pub fn mark_order(&self) {
+        self.seat.orders.fetch_add(1, Ordering::Relaxed);
     }
 
     /// What happened to a tenant until `until` (Unix seconds), the latest first, and since when nothing was forgotten.
@@ -212,10 +221,12 @@ impl Seat {
     fn rule(&self) -> Vec<String> {
         let mut ruling = self.ruling.lock();
         let now = self.premises.clock.now();
+        // Before the snapshot: an order that begins meanwhile is told of at the next look.
+        let orders = self.orders.load(Ordering::Relaxed);
         let snapshot = ruling.observer.look(&self.premises, now);
         let decision = ruling.policy.decide(&snapshot);
         let policy = ruling.choice.entry().name;
-        let lost = ruling.losses.look(&snapshot);
+        let lost = ruling.losses.look(&snapshot, orders);
         // Under the same lock, so that no older decision is applied after a newer one.
         self.apply(&decision);
         let changes = decision.explanations.iter().filter(|one| one.is_change());

@@ -20,6 +20,19 @@ pub fn resident() -> io::Result<Bytes> {
         .ok_or(io::ErrorKind::InvalidData.into())
 }
 
+/// Memory of this process in RAM that it shares with others: mapped memfds and files in memory.
+pub fn shared() -> io::Result<Bytes> {
+    let text = fs::read_to_string("/proc/self/status")?;
+    shmem(&text).ok_or(io::ErrorKind::InvalidData.into())
+}
+
+fn shmem(status: &str) -> Option<Bytes> {
+    let mut lines = status.lines();
+    let said = lines.find_map(|line| line.strip_prefix("RssShmem:"))?;
+    let kib = said.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(Bytes::kib(kib))
+}
+
 /// What monitors ask of any process. What cannot be read is left out.
 #[derive(Debug, Default)]
 pub struct ProcessFigures {
@@ -115,6 +128,14 @@ mod tests {
         );
         assert!(figures.threads >= Some(1) && figures.descriptors >= Some(3));
         assert!(figures.address_space > figures.resident && figures.cpu_secs.is_some());
+    }
+
+    #[test]
+    fn shared_memory_is_counted_in_kib() {
+        let status =
+            "Name:\tRssShmem: 1 kB\nRssFile:\t  300 kB\nRssShmem:\t  4096 kB\nVmData: 7 kB\n";
+        assert_eq!(shmem(status), Some(Bytes::mib(4)));
+        assert!(shared().is_ok());
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sublet_frontends::memcached::face::gathering_max;
 use sublet_frontends::memcached::serve::HELD_MAX;
-use sublet_frontends::nbd;
+use sublet_frontends::{nbd, ring};
 use sublet_types::{Bytes, DiskKind, DiskListen};
 
-use crate::config::Config;
+use crate::config::{Config, Listen};
 
 /// Descriptors beside the clients': listeners, epolls, `/proc`, logs.
 const DESCRIPTORS_OWN: u64 = 64;
@@ -14,12 +14,17 @@ const DESCRIPTORS_OWN: u64 = 64;
 /// Descriptors of a disk: its backing, its thread's, and its queues' over vhost-user.
 const DESCRIPTORS_A_DISK: u64 = 64;
 
+/// Descriptors of a ring's connection: its socket, and what wakes its client.
+const DESCRIPTORS_A_RING: u64 = 2;
+
 /// The sum of the bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bounds {
     pub(super) connections: u64,
     /// What all of them may hold in buffers.
     pub(super) memory: Bytes,
+    /// What page rings may take, shared with their programs.
+    pub(super) rings: Bytes,
     pub(super) descriptors: u64,
 }
 
@@ -28,7 +33,8 @@ impl Bounds {
     pub(super) fn of(config: &Config) -> Bounds {
         let tenants = config.tenants.iter();
         // Nobody connects to one that is there for a disk or for those who log in elsewhere.
-        let reached = tenants.filter(|tenant| !tenant.listen.is_empty());
+        let is_memcached = |place: &Listen| !matches!(place, Listen::Ring(_));
+        let reached = tenants.filter(|tenant| tenant.listen.iter().any(is_memcached));
         let connections: u64 = reached
             .clone()
             .map(|tenant| tenant.connections as u64)
@@ -37,11 +43,28 @@ impl Bounds {
         let per_worker = Bytes(HELD_MAX as u64) + item_max.unwrap_or_default() * 2;
         let gathering = reached.map(|tenant| gathering_max(tenant.item_max));
         let memory = per_worker * config.threads as u64 + gathering.sum();
-        let disks = Bounds::of_disks(config);
+        let (disks, rings) = (Bounds::of_disks(config), Bounds::of_rings(config));
         Bounds {
-            connections: connections + disks.connections,
+            connections: connections + disks.connections + rings.connections,
             memory: memory + disks.memory,
-            descriptors: connections + disks.descriptors + DESCRIPTORS_OWN,
+            rings: rings.rings,
+            descriptors: connections + disks.descriptors + rings.descriptors + DESCRIPTORS_OWN,
+        }
+    }
+
+    /// What the tenants' page rings add.
+    fn of_rings(config: &Config) -> Bounds {
+        let settings = ring::Settings::default();
+        let is_ring = |place: &Listen| matches!(place, Listen::Ring(_));
+        let tenants = config.tenants.iter();
+        let groups = tenants.filter(|tenant| tenant.listen.iter().any(is_ring));
+        let groups = groups.count() as u64;
+        let connections = groups * u64::from(settings.connections_max);
+        Bounds {
+            connections,
+            memory: Bytes::ZERO,
+            rings: settings.memory_max() * groups,
+            descriptors: connections * DESCRIPTORS_A_RING,
         }
     }
 
@@ -64,6 +87,7 @@ impl Bounds {
                 } else {
                     Bytes::ZERO
                 },
+            rings: Bytes::ZERO,
             descriptors: connections + config.disks.len() as u64 * DESCRIPTORS_A_DISK,
         }
     }

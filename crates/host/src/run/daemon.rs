@@ -309,12 +309,23 @@ impl Daemon {
             .as_ref()
             .map(|name| self.find(name))
             .transpose()?;
+        self.manager.mark_order();
         let took = self.headroom.release(Order {
             amount: request.amount,
             mode: request.mode,
             tenant: tenant.map(|figures| figures.id),
             hold,
-        })?;
+        });
+        self.manager.mark_order();
+        let took = took?;
+        tracing::info!(
+            asked = %request.amount,
+            given = %took.released.bytes,
+            items_lost = took.released.items_lost,
+            pages_lost = took.released.pages_lost.0,
+            mode = ?took.mode,
+            "memory was given back, released by hand"
+        );
         Ok(ReleaseReport {
             version: VERSION,
             mode: took.mode,
@@ -396,8 +407,10 @@ impl Daemon {
     fn process(&self) -> DaemonStatus {
         let resident = process::resident().unwrap_or_default();
         let allocated = heap::allocated() + lent_bytes() + self.shelf.stage_bytes();
+        // The stage is shared, too: with its keeper.
+        let shared = process::shared().unwrap_or_default() - self.shelf.stage_resident();
         // Who was given memory may not have touched it yet.
-        let most = resident - self.premises.store.held();
+        let most = resident - self.premises.store.held() - shared;
         DaemonStatus {
             release: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
@@ -407,6 +420,7 @@ impl Daemon {
             admin: self.config.admin.socket.display().to_string(),
             resident,
             overhead: (self.fixed + allocated).min(most),
+            shared,
             ending: self.is_ending(),
         }
     }
@@ -608,11 +622,11 @@ fn said(decision: Decision) -> (&'static str, String) {
     match decision.bound {
         Bound::Host => (
             "host",
-            "the host has no more idle memory than the reserve".into(),
+            "that is what the host has idle, less the reserve".into(),
         ),
         Bound::Cgroup => (
             "cgroup",
-            "the cgroup has no more memory than the reserve".into(),
+            "that is what the cgroup has left, less its reserve".into(),
         ),
         Bound::Ceiling => ("ceiling", "the ceiling that was set".into()),
         Bound::Hold => ("hold", "a release by hand, held".into()),

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::observe::log;
+
 /// How often it is looked whether a step takes too long.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -66,6 +68,7 @@ impl Finale {
 /// Leaves what hangs.
 pub(super) fn exit(what: &'static str) {
     tracing::error!("the end does not wait for what hangs any longer: {what}");
+    log::end();
     std::process::exit(1);
 }
 

@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 
 use sublet_client::messages::{DiskState, DiskStatus, LeftBehind, Status};
-use sublet_types::{DiskListen, DiskSettings, Pages};
+use sublet_types::{Bytes, DiskListen, DiskSettings, Pages, TenantName};
 
 use super::bounds::Bounds;
-use crate::config::Config;
+use crate::config::{Config, TenantConfig};
 
 /// What the kernel granted.
 pub(super) struct Granted {
@@ -82,14 +82,24 @@ fn lines(status: &Status, config: &Config, granted: &Granted) -> Vec<(&'static s
     lines.push((
         "at most",
         format!(
-            "{} threads, {} connections, {} of buffers beside the arena",
-            config.threads, bounds.connections, bounds.memory
+            "{} threads, {} connections, {} of buffers beside the arena{}",
+            config.threads,
+            bounds.connections,
+            bounds.memory,
+            rings(bounds.rings)
         ),
     ));
     lines.extend(descriptors(&bounds, granted).map(|text| ("but", text)));
-    lines.extend(first_words(status).map(|text| ("try", text)));
+    lines.extend(first_words(status, config).map(|text| ("try", text)));
     lines.push(("then", "sublet status; Ctrl-C ends the daemon".into()));
     lines
+}
+
+fn rings(memory: Bytes) -> String {
+    match memory {
+        Bytes::ZERO => String::new(),
+        memory => format!(", {memory} of page rings"),
+    }
 }
 
 fn disk_line(disk: &DiskStatus) -> String {
@@ -124,9 +134,15 @@ fn descriptors(bounds: &Bounds, granted: &Granted) -> Option<String> {
         .then(|| format!("only {allowed} open files are allowed; type: ulimit -n {wanted}"))
 }
 
-/// What a newcomer can say to the first tenant that listens on TCP.
-fn first_words(status: &Status) -> Option<String> {
-    let mut places = status.tenants.iter().flat_map(|tenant| &tenant.listen);
+/// What a newcomer can say to the first tenant that listens on TCP, and neither speaks TLS nor wants a login.
+fn first_words(status: &Status, config: &Config) -> Option<String> {
+    let plain = |name: &TenantName| {
+        let is_plain = |tenant: &TenantConfig| tenant.tls.is_none() && tenant.auth_file.is_none();
+        let mut named = config.tenants.iter();
+        named.any(|tenant| tenant.settings.name == *name && is_plain(tenant))
+    };
+    let tenants = status.tenants.iter().filter(|tenant| plain(&tenant.name));
+    let mut places = tenants.flat_map(|tenant| &tenant.listen);
     let (host, port) = places.find_map(|place| place.strip_prefix("tcp:")?.rsplit_once(':'))?;
     Some(format!(
         "printf 'set k 0 0 5\\r\\nhello\\r\\nget k\\r\\nquit\\r\\n' | nc {host} {port}"

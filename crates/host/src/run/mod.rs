@@ -119,7 +119,7 @@ pub enum RunError {
 /// Serves until SIGTERM, SIGINT or SIGXCPU. SIGHUP has it read passwords and certificates anew, and nothing else.
 pub fn run(loaded: Loaded) -> Result<(), RunError> {
     heap::bound();
-    log::start(&loaded.config.log, loaded.config.log_format)?;
+    let _log = log::start(&loaded.config.log, loaded.config.log_format)?;
     let impatience = Arc::new(AtomicBool::new(false));
     let mut signals = signals(&impatience)?;
     check_state(&loaded)?;

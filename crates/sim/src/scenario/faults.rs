@@ -1,7 +1,7 @@
 //! What can be wrong with a scenario.
 
 use sublet_policy::catalogue::ChoiceError;
-use sublet_types::{Bytes, TenantNameError};
+use sublet_types::{Bytes, TenantNameError, plain};
 
 use super::{VMS_MAX, VmSpec, line_at};
 use crate::traces::FormatError;
@@ -106,7 +106,10 @@ impl ScenarioError {
         ScenarioError {
             file: file.to_owned(),
             line: error.span().map_or(1, |span| line_at(text, span)),
-            fault: Fault::Toml { said, nearest },
+            fault: Fault::Toml {
+                said: plain(&said),
+                nearest,
+            },
         }
     }
 

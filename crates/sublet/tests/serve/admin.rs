@@ -36,7 +36,8 @@ fn status_is_a_table_for_people_and_json_for_programs() {
     assert_eq!(
         names,
         [
-            "host", "arena", "why", "policy", "process", "", "tenant", "web", "wiki", ""
+            "host", "arena", "why", "policy", "process", "", "tenant", "web", "wiki", "",
+            "fairness"
         ],
         "{page}"
     );
@@ -258,4 +259,43 @@ fn callers_who_say_nothing_do_not_keep_others_out_for_ever() {
         .collect();
     folder.ask(&["status"]);
     drop(silent);
+}
+
+#[test]
+fn a_fault_of_a_request_is_told_in_words_of_who_wrote_it() {
+    let folder = Folder::new();
+    let _daemon = folder.serve();
+    for (request, body, status, said) in [
+        ("GET /v1/tenants/%ff", "", 400, "UTF-8"),
+        ("GET /v1/policy/explain?last=x", "", 400, ""),
+        ("POST /v1/tenants", "{", 400, "ends before its JSON does"),
+        (
+            "POST /v1/tenants",
+            "{\"name\" 1}",
+            400,
+            "is no JSON at line 1",
+        ),
+        (
+            "POST /v1/tenants",
+            "{\"nam\": \"x\"}",
+            400,
+            "no key is called `nam`; there are `name`",
+        ),
+        (
+            "PATCH /v1/tenants/default",
+            "{\"weight\": -1}",
+            400,
+            "is to be a whole number, not below zero, at line 1, column",
+        ),
+    ] {
+        let (head, text) = folder.http(request, body);
+        assert!(
+            head.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{request}: {head}"
+        );
+        let answer: serde_json::Value = serde_json::from_str(&text).expect(&text);
+        let error = answer["error"].as_str().expect("an error");
+        assert!(error.contains(said), "{request} {body}: {error}");
+        assert!(answer["hint"].is_string(), "{text}");
+    }
 }

@@ -205,3 +205,17 @@ fn logs_are_json_where_asked() {
         .expect("it runs");
     assert!(text(&wrong.stderr).contains("is no filter"), "{wrong:?}");
 }
+
+#[test]
+fn a_place_said_again_is_one_more_and_the_files_give_way() {
+    let folder = Folder::new();
+    let place = |name: &str| format!("unix:{}", folder.path(name).display());
+    let file = format!("[tenants.web]\nlisten = [\"{}\"]\n", place("file.sock"));
+    let file = folder.write("sublet.toml", &file);
+    let file = file.to_str().expect("text");
+    let (one, two) = (place("one.sock"), place("two.sock"));
+    let said = ["--config", file, "--listen", &one, "--listen", &two];
+    let _daemon = Daemon::start(folder.command(&said));
+    let tenants = folder.admin().tenants().expect("answered").tenants;
+    assert_eq!(tenants[0].listen, [one, two]);
+}

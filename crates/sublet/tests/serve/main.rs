@@ -25,6 +25,7 @@ mod papers;
 mod policy;
 mod reread;
 mod saves;
+mod shared_memory;
 mod sharing;
 mod stuck;
 mod tenants;

@@ -88,7 +88,32 @@ fn a_tenant_that_gave_way_is_told_to_whom_and_since_when() {
     let cells: Vec<&str> = row.split_whitespace().collect();
     assert_eq!(cells[1], "1", "pools: {row}");
     assert_eq!(cells[4], "20480", "puts: {row}");
-    assert!(cells[5].parse::<u64>().expect("failed") > 0, "{row}");
+    assert!(cells[5].parse::<u64>().expect("displacing") > 0, "{row}");
+    assert_eq!(cells[6], "0", "refused: {row}");
+}
+
+/// In the log with what was given, and to the tenant as what its owner did.
+#[test]
+fn a_release_by_hand_is_told_as_such() {
+    let folder = Folder::new();
+    let ring = folder.path("web.ring");
+    let listen = format!("[tenants.web]\nlisten = [\"ring:{}\"]\n", ring.display());
+    let daemon = folder.serve_config(&listen);
+    Tenant::at(ring).fill(40);
+    // Whoever sets a policy has the manager look.
+    folder.ask(&["policy", "set", "weights"]);
+    folder.ask(&["release", "16MiB", "--tenant", "web"]);
+    folder.ask(&["policy", "set", "weights"]);
+    let said = folder.ask(&["policy", "explain", "--tenant", "web"]);
+    assert!(said.contains("were released by hand"), "{said}");
+    let (_, log) = daemon.end();
+    let told: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains("released by hand"))
+        .collect();
+    assert_eq!(told.len(), 1, "{log}");
+    assert!(told[0].contains("given=16.0 MiB"), "{log}");
+    assert!(!log.contains("the arena gave way"), "{log}");
 }
 
 #[test]

@@ -1,0 +1,179 @@
+//! Metrics in OpenMetrics form or Prometheus's own, made anew from a status at each scrape.
+
+mod figure;
+mod format;
+mod tables;
+
+use std::fmt;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+use sublet_client::messages::{DiskStatus, LeftBehind, RingStatus, Status, TenantStatus};
+use sublet_types::TenantName;
+
+use self::figure::Labelled;
+pub use self::format::Format;
+use self::format::as_text;
+use self::tables::{DAEMON, DISK, LEFT_BEHIND, PROCESS, RING, TENANT};
+use super::process::ProcessFigures;
+
+/// The page.
+pub fn page(status: Status, format: Format) -> Result<String, fmt::Error> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Scrape(status, ProcessFigures::read())));
+    let mut page = String::new();
+    encode(&mut page, &registry)?;
+    Ok(match format {
+        Format::OpenMetrics => page,
+        Format::Text => as_text(&page),
+    })
+}
+
+#[derive(Debug)]
+struct Scrape(Status, ProcessFigures);
+
+impl Collector for Scrape {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Scrape(status, process) = self;
+        encode_build(&mut encoder, &status.daemon.release)?;
+        for figure in DAEMON {
+            figure.encode(&mut encoder, status)?;
+        }
+        for figure in PROCESS {
+            figure.encode(&mut encoder, process)?;
+        }
+        for figure in TENANT {
+            figure.encode_each(&mut encoder, &status.tenants)?;
+        }
+        let ringing: Vec<Ringing> = status.tenants.iter().filter_map(Ringing::of).collect();
+        for figure in RING {
+            figure.encode_each(&mut encoder, &ringing)?;
+        }
+        encode_refused(&mut encoder, &ringing)?;
+        encode_operations(&mut encoder, &ringing)?;
+        for figure in DISK {
+            figure.encode_each(&mut encoder, &status.disks)?;
+        }
+        for figure in LEFT_BEHIND {
+            figure.encode_each(&mut encoder, &status.left_behind)?;
+        }
+        encode_counters(&mut encoder, &status.tenants)
+    }
+}
+
+impl Labelled for TenantStatus {
+    fn label(&self) -> [(&'static str, &str); 1] {
+        [("tenant", self.name.as_str())]
+    }
+}
+
+/// A tenant's rings.
+struct Ringing {
+    tenant: TenantName,
+    status: RingStatus,
+}
+
+impl Ringing {
+    fn of(tenant: &TenantStatus) -> Option<Ringing> {
+        Some(Ringing {
+            tenant: tenant.name.clone(),
+            status: tenant.ring.clone()?,
+        })
+    }
+}
+
+impl Labelled for Ringing {
+    fn label(&self) -> [(&'static str, &str); 1] {
+        [("tenant", self.tenant.as_str())]
+    }
+}
+
+impl Labelled for LeftBehind {
+    fn label(&self) -> [(&'static str, &str); 1] {
+        [("disk", self.name.as_str())]
+    }
+}
+
+impl Labelled for DiskStatus {
+    fn label(&self) -> [(&'static str, &str); 1] {
+        [("disk", self.settings.name.as_str())]
+    }
+}
+
+/// `sublet_build_info{version="0.1.0"} 1`.
+fn encode_build(encoder: &mut DescriptorEncoder<'_>, release: &str) -> fmt::Result {
+    let (name, help) = ("sublet_build_info", "Which release this is; always 1");
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    ConstGauge::new(1_u64).encode(family.encode_family(&[("version", release)])?)
+}
+
+/// Who was not let in, by reason.
+fn encode_refused(encoder: &mut DescriptorEncoder<'_>, all: &[Ringing]) -> fmt::Result {
+    if all.is_empty() {
+        return Ok(());
+    }
+    let (name, help) = (
+        "sublet_ring_connections_refused",
+        "Connections refused: all places taken, a user who may not, no memory or descriptors left",
+    );
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for Ringing { tenant, status } in all {
+        let reasons = [
+            ("full", status.refused_full),
+            ("uid", status.refused_uid),
+            ("exhausted", status.refused_exhausted),
+        ];
+        for (reason, count) in reasons {
+            let labels = [("tenant", tenant.as_str()), ("reason", reason)];
+            ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+        }
+    }
+    Ok(())
+}
+
+/// `sublet_ring_operations_total{tenant="web",verb="get",outcome="hit"}`.
+fn encode_operations(encoder: &mut DescriptorEncoder<'_>, all: &[Ringing]) -> fmt::Result {
+    if all.is_empty() {
+        return Ok(());
+    }
+    let (name, help) = (
+        "sublet_ring_operations",
+        "Pages put, got and flushed; of other verbs, and of what made no sense, entries",
+    );
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for Ringing { tenant, status } in all {
+        for (verb, outcomes) in &status.operations {
+            for (outcome, count) in outcomes {
+                let labels = [
+                    ("tenant", tenant.as_str()),
+                    ("verb", verb.as_str()),
+                    ("outcome", outcome.as_str()),
+                ];
+                ConstCounter::new(*count).encode(family.encode_family(&labels)?)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What clients did, by memcached's names: `sublet_tenant_get_hits_total{tenant="web"}`.
+fn encode_counters(encoder: &mut DescriptorEncoder<'_>, tenants: &[TenantStatus]) -> fmt::Result {
+    let Some(first) = tenants.first() else {
+        return Ok(());
+    };
+    for name in first.counters.keys() {
+        let full = format!("sublet_tenant_{name}");
+        let help = format!("memcached's {name}");
+        let mut family = encoder.encode_descriptor(&full, &help, None, MetricType::Counter)?;
+        for tenant in tenants {
+            let label = [("tenant", tenant.name.as_str())];
+            ConstCounter::new(tenant.counter(name)).encode(family.encode_family(&label)?)?;
+        }
+    }
+    Ok(())
+}

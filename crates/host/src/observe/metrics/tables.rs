@@ -1,0 +1,450 @@
+//! Every figure that is one number of the daemon, its process, a tenant, a tenant's rings or a disk.
+
+use sublet_client::messages::{DiskState, DiskStatus, LeftBehind, Status, TenantStatus};
+
+use super::Ringing;
+use super::figure::{BYTES, Figure, SECONDS, counter, gauge};
+use crate::observe::process::ProcessFigures;
+
+pub(super) const DAEMON: &[Figure<Status>] = &[
+    gauge(
+        "sublet_uptime",
+        SECONDS,
+        "Time since the daemon's start",
+        |s| Some(s.daemon.uptime_secs as f64),
+    ),
+    gauge(
+        "sublet_resident",
+        BYTES,
+        "Memory of the process that is in RAM",
+        |s| Some(s.daemon.resident.0 as f64),
+    ),
+    gauge(
+        "sublet_overhead",
+        BYTES,
+        "Memory of the process that is not arena",
+        |s| Some(s.daemon.overhead.0 as f64),
+    ),
+    gauge(
+        "sublet_shared",
+        BYTES,
+        "Memory that it shares with programs on page rings and with guests over vhost-user",
+        |s| Some(s.daemon.shared.0 as f64),
+    ),
+    gauge("sublet_host_memory", BYTES, "The host's memory", |s| {
+        Some(s.host.memory.0 as f64)
+    }),
+    gauge(
+        "sublet_host_free",
+        BYTES,
+        "The host's memory in nobody's use",
+        |s| Some(s.host.free.0 as f64),
+    ),
+    gauge(
+        "sublet_host_available",
+        BYTES,
+        "What the kernel thinks programs could get",
+        |s| Some(s.host.available.0 as f64),
+    ),
+    gauge(
+        "sublet_host_idle",
+        BYTES,
+        "What the daemon counts as idle: free, and what the arena holds",
+        |s| Some(s.host.idle.0 as f64),
+    ),
+    gauge(
+        "sublet_host_reserve",
+        BYTES,
+        "Idle memory that is left to the host",
+        |s| Some(s.host.reserve.0 as f64),
+    ),
+    gauge(
+        "sublet_policy_unassigned",
+        BYTES,
+        "What the policy's targets leave over",
+        |s| s.rule.as_ref().map(|rule| rule.unassigned.0 as f64),
+    ),
+    gauge(
+        "sublet_policy_wanted",
+        BYTES,
+        "What the policy would ask of other nodes",
+        |s| s.rule.as_ref().map(|rule| rule.wanted.0 as f64),
+    ),
+    gauge(
+        "sublet_arena_limit",
+        BYTES,
+        "What the arena may hold",
+        |s| Some(s.arena.limit.0 as f64),
+    ),
+    gauge(
+        "sublet_arena_held",
+        BYTES,
+        "What the arena holds, index and free list included",
+        |s| Some(s.arena.held.0 as f64),
+    ),
+    gauge(
+        "sublet_arena_free",
+        BYTES,
+        "Of that, on the free list",
+        |s| Some(s.arena.free.0 as f64),
+    ),
+    gauge(
+        "sublet_arena_index",
+        BYTES,
+        "Of that, the hash index",
+        |s| Some(s.arena.index.0 as f64),
+    ),
+    gauge(
+        "sublet_arena_used",
+        BYTES,
+        "Bytes of live items and pages",
+        |s| Some(s.arena.used.0 as f64),
+    ),
+    gauge("sublet_arena_items", None, "Live items", |s| {
+        Some(s.arena.items as f64)
+    }),
+    counter(
+        "sublet_releases_ordered",
+        None,
+        "Ordered releases, each piece counted",
+        |s| Some(s.headroom.releases_ordered as f64),
+    ),
+    counter("sublet_releases_fast", None, "Fast releases", |s| {
+        Some(s.headroom.releases_fast as f64)
+    }),
+    counter(
+        "sublet_released",
+        BYTES,
+        "Bytes given back by releases",
+        |s| Some(s.headroom.released.0 as f64),
+    ),
+    counter(
+        "sublet_release_lost_items",
+        None,
+        "Items lost by releases that had not expired",
+        |s| Some(s.headroom.items_lost as f64),
+    ),
+    counter(
+        "sublet_release_lost_pages",
+        None,
+        "Pages lost by releases",
+        |s| Some(s.headroom.pages_lost as f64),
+    ),
+    counter(
+        "sublet_release_time",
+        SECONDS,
+        "Time that releases took",
+        |s| Some(s.headroom.release_micros as f64 / 1e6),
+    ),
+];
+
+/// What Prometheus's libraries say of any process, by their names.
+pub(super) const PROCESS: &[Figure<ProcessFigures>] = &[
+    counter(
+        "process_cpu",
+        SECONDS,
+        "Processor time of the process, user and system",
+        |p| p.cpu_secs,
+    ),
+    gauge(
+        "process_resident_memory",
+        BYTES,
+        "Memory of the process that is in RAM",
+        |p| p.resident.map(|bytes| bytes.0 as f64),
+    ),
+    gauge(
+        "process_virtual_memory",
+        BYTES,
+        "Address space of the process, the whole reservation of the arena included",
+        |p| p.address_space.map(|bytes| bytes.0 as f64),
+    ),
+    gauge(
+        "process_start_time",
+        SECONDS,
+        "When the process began, in Unix time",
+        |p| p.start_unix_secs,
+    ),
+    gauge(
+        "process_open_fds",
+        None,
+        "Descriptors that the process has open",
+        |p| p.descriptors.map(|count| count as f64),
+    ),
+    gauge(
+        "process_max_fds",
+        None,
+        "Descriptors that the process may have open",
+        |p| p.descriptors_max.map(|count| count as f64),
+    ),
+    gauge("process_threads", None, "Threads of the process", |p| {
+        p.threads.map(|count| count as f64)
+    }),
+];
+
+pub(super) const TENANT: &[Figure<TenantStatus>] = &[
+    gauge(
+        "sublet_tenant_weight",
+        None,
+        "Its share relative to the others'",
+        |t| Some(f64::from(t.weight.0)),
+    ),
+    gauge(
+        "sublet_tenant_floor",
+        BYTES,
+        "What the others never take from it",
+        |t| t.floor.map(|a| a.0 as f64),
+    ),
+    gauge(
+        "sublet_tenant_ceiling",
+        BYTES,
+        "What it never holds more than",
+        |t| t.ceiling.map(|a| a.0 as f64),
+    ),
+    gauge("sublet_tenant_held", BYTES, "Blocks it owns", |t| {
+        Some(t.held.0 as f64)
+    }),
+    gauge(
+        "sublet_tenant_used",
+        BYTES,
+        "Bytes of its live items and pages",
+        |t| Some(t.used.0 as f64),
+    ),
+    gauge("sublet_tenant_items", None, "Its live items", |t| {
+        Some(t.items as f64)
+    }),
+    gauge(
+        "sublet_tenant_fairness",
+        None,
+        "Mortar's f: above 1 it holds more than its share",
+        |t| Some(t.fairness),
+    ),
+    gauge(
+        "sublet_tenant_frozen",
+        None,
+        "1 while its new pages are refused, 0 else",
+        |t| Some(f64::from(u8::from(t.frozen))),
+    ),
+    gauge("sublet_tenant_connections", None, "Its connections", |t| {
+        Some(t.connections as f64)
+    }),
+    counter(
+        "sublet_tenant_evictions",
+        None,
+        "Items evicted to make room",
+        |t| Some(t.evictions as f64),
+    ),
+    counter(
+        "sublet_tenant_reclaimed",
+        None,
+        "Expired items whose memory was taken back",
+        |t| Some(t.reclaimed as f64),
+    ),
+    gauge(
+        "sublet_tenant_target",
+        BYTES,
+        "What the policy allows it to hold",
+        |t| t.target.map(|target| target.0 as f64),
+    ),
+    gauge("sublet_tenant_pools", None, "Its pools of pages", |t| {
+        Some(t.pages.pools as f64)
+    }),
+    gauge("sublet_tenant_pages", None, "Its pages in memory", |t| {
+        Some(t.pages.used as f64)
+    }),
+    gauge(
+        "sublet_tenant_pages_on_disk",
+        None,
+        "Its persistent pages that are on disk only",
+        |t| Some(t.pages.on_disk as f64),
+    ),
+    gauge(
+        "sublet_tenant_frames_free",
+        None,
+        "Frames of its blocks without a page: fragmentation",
+        |t| Some(t.pages.free as f64),
+    ),
+    counter("sublet_tenant_page_puts", None, "Pages put", |t| {
+        Some(t.pages.puts as f64)
+    }),
+    counter(
+        "sublet_tenant_page_puts_succeeded",
+        None,
+        "Puts that displaced no page of its own and were not refused",
+        |t| Some(t.pages.puts_succeeded as f64),
+    ),
+    counter(
+        "sublet_tenant_page_puts_refused",
+        None,
+        "Puts that were refused",
+        |t| Some(t.pages.puts_refused as f64),
+    ),
+    counter("sublet_tenant_page_gets", None, "Pages asked for", |t| {
+        Some(t.pages.gets as f64)
+    }),
+    counter(
+        "sublet_tenant_page_hits",
+        None,
+        "Pages asked for that were there",
+        |t| Some(t.pages.hits as f64),
+    ),
+    counter("sublet_tenant_page_flushes", None, "Pages flushed", |t| {
+        Some(t.pages.flushes as f64)
+    }),
+    counter(
+        "sublet_tenant_page_evictions",
+        None,
+        "Ephemeral pages that went for others",
+        |t| Some(t.pages.evictions as f64),
+    ),
+    counter(
+        "sublet_tenant_pages_spilled",
+        None,
+        "Persistent pages written to disk",
+        |t| Some(t.pages.spilled as f64),
+    ),
+];
+
+pub(super) const RING: &[Figure<Ringing>] = &[
+    gauge(
+        "sublet_ring_connections",
+        None,
+        "Connections to its rings that are open",
+        |r| Some(r.status.connections as f64),
+    ),
+    gauge(
+        "sublet_ring_pools_waiting",
+        None,
+        "Restored pools that wait for their program",
+        |r| Some(r.status.pools_waiting as f64),
+    ),
+    counter(
+        "sublet_ring_connections_made",
+        None,
+        "Connections that were made",
+        |r| Some(r.status.connections_made as f64),
+    ),
+    counter(
+        "sublet_ring_connections_ended_for_garbage",
+        None,
+        "Connections that ended because their ring held garbage, or their socket chatter",
+        |r| Some(r.status.ended_garbage as f64),
+    ),
+    counter(
+        "sublet_ring_entries",
+        None,
+        "Entries that were answered",
+        |r| Some(r.status.entries as f64),
+    ),
+    counter(
+        "sublet_ring_stored",
+        BYTES,
+        "Bytes of pages that were stored",
+        |r| Some(r.status.bytes_stored.0 as f64),
+    ),
+    counter(
+        "sublet_ring_fetched",
+        BYTES,
+        "Bytes of pages that were fetched",
+        |r| Some(r.status.bytes_fetched.0 as f64),
+    ),
+    counter(
+        "sublet_ring_doorbells_rung",
+        None,
+        "Clients that slept and were woken",
+        |r| Some(r.status.bells_rung as f64),
+    ),
+    counter(
+        "sublet_ring_doorbells_heard",
+        None,
+        "Times that a client woke the daemon",
+        |r| Some(r.status.bells_heard as f64),
+    ),
+];
+
+pub(super) const LEFT_BEHIND: &[Figure<LeftBehind>] = &[gauge(
+    "sublet_disk_left_behind_pages",
+    None,
+    "Pages of swap that no disk of that name writes to their backing",
+    |left| Some(left.pages as f64),
+)];
+
+pub(super) const DISK: &[Figure<DiskStatus>] = &[
+    gauge("sublet_disk_size", BYTES, "Its size", |d| {
+        Some(d.size.0 as f64)
+    }),
+    gauge(
+        "sublet_disk_serving",
+        None,
+        "1 while it is well, 0 while it is not",
+        |d| Some(f64::from(u8::from(d.state == DiskState::Serving))),
+    ),
+    gauge(
+        "sublet_disk_connections",
+        None,
+        "Clients that are connected",
+        |d| Some(d.connections as f64),
+    ),
+    gauge("sublet_disk_pages", None, "Its pages in memory", |d| {
+        Some(d.pages as f64)
+    }),
+    gauge(
+        "sublet_disk_dirty_pages",
+        None,
+        "Of these, pages that its backing does not have yet",
+        |d| Some(d.dirty as f64),
+    ),
+    counter(
+        "sublet_disk_reads",
+        None,
+        "Reads that were asked for",
+        |d| Some(d.reads as f64),
+    ),
+    counter(
+        "sublet_disk_writes",
+        None,
+        "Writes, trims and zeroes that were asked for",
+        |d| Some(d.writes as f64),
+    ),
+    counter("sublet_disk_read", BYTES, "Bytes that were read", |d| {
+        Some(d.bytes_read as f64)
+    }),
+    counter(
+        "sublet_disk_written",
+        BYTES,
+        "Bytes that were written",
+        |d| Some(d.bytes_written as f64),
+    ),
+    counter(
+        "sublet_disk_page_hits",
+        None,
+        "Pages that were read and were in memory",
+        |d| Some(d.hits as f64),
+    ),
+    counter(
+        "sublet_disk_page_misses",
+        None,
+        "Pages that were read and came from the backing",
+        |d| Some(d.misses as f64),
+    ),
+    counter(
+        "sublet_disk_prefetched_pages",
+        None,
+        "Pages that were read ahead",
+        |d| Some(d.prefetched as f64),
+    ),
+    counter("sublet_disk_faults", None, "Requests that failed", |d| {
+        Some(d.faults as f64)
+    }),
+    gauge(
+        "sublet_disk_astray",
+        None,
+        "1 while its backing's path leads to it no more",
+        |d| Some(f64::from(u8::from(d.astray))),
+    ),
+    gauge(
+        "sublet_disk_unnoted",
+        None,
+        "1 while it writes through because a note cannot be written to the state folder",
+        |d| Some(f64::from(u8::from(d.unnoted))),
+    ),
+];
