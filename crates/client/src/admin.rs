@@ -52,7 +52,7 @@ pub enum CallError {
         /// Where.
         door: Door,
         /// What is wrong with its certificate.
-        source: rustls::Error,
+        source: Box<rustls::Error>,
     },
     /// Certificate or token files are of no use.
     #[error("{0}")]
@@ -362,7 +362,7 @@ impl Admin {
         match fault {
             Some(source @ rustls::Error::InvalidCertificate(_)) => CallError::Untrusted {
                 door: self.door.clone(),
-                source: source.clone(),
+                source: Box::new(source.clone()),
             },
             _ => self.unreachable(error),
         }

@@ -198,7 +198,7 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         let mut all = self.taken.lock();
-        *all = *all - self.size;
+        *all -= self.size;
     }
 }
 
