@@ -207,7 +207,7 @@ impl From<Declined> for No {
             | Declined::Weight
             | Declined::BelowBlock { .. }
             | Declined::Hold
-            | Declined::NoAmount => (StatusCode::UNPROCESSABLE_ENTITY, nothing_changed),
+            | Declined::Amount(_) => (StatusCode::UNPROCESSABLE_ENTITY, nothing_changed),
             Declined::Policy(_) => (
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "`sublet policy list` shows them all, `sublet policy show` and a name its knobs"

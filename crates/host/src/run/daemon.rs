@@ -124,9 +124,9 @@ pub enum Declined {
     /// A hold longer than anybody can mean.
     #[error("a hold lasts {} days at most", HOLD_MAX.as_secs() / 86_400)]
     Hold,
-    /// Nothing to give back was named.
-    #[error("a release of nothing")]
-    NoAmount,
+    /// Less than can be given back.
+    #[error("a release of {0}")]
+    Amount(#[from] BelowBlock),
 }
 
 /// The longest hold.
@@ -301,9 +301,7 @@ impl Daemon {
         if hold > HOLD_MAX {
             return Err(Declined::Hold);
         }
-        if request.amount == Bytes::ZERO {
-            return Err(Declined::NoAmount);
-        }
+        request.amount.of_a_block_or_more()?;
         let tenant = request
             .tenant
             .as_ref()

@@ -205,6 +205,7 @@ fn a_release_says_what_it_did_and_holds() {
     );
     for wrong in [
         &["release", "0"][..],
+        &["release", "10"],
         &["release", "1GiB", "--tenant", "nobody"],
     ] {
         assert_eq!(folder.sublet(wrong).status.code(), Some(1), "{wrong:?}");

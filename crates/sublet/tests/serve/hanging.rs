@@ -159,7 +159,7 @@ fn assert_all_answer(folder: &Folder) {
         &["tenants", "list"],
         &["disk", "list"],
         &["policy", "list"],
-        &["release", "1MiB"],
+        &["release", "2MiB"],
     ] {
         folder.ask(words);
     }
