@@ -42,6 +42,19 @@ fn wait_until_as_before(folder: &Folder, daemon: &Daemon, before: [u64; 2]) {
     }
 }
 
+/// Memory that is being gathered is resident before it is held.
+fn wait_until_gathered(folder: &Folder) {
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let arena = folder.admin().status().expect("status").arena;
+        if arena.held == arena.limit {
+            return;
+        }
+        assert!(Instant::now() < until, "gathered {arena:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 fn serve(folder: &Folder) -> Daemon {
     let place = |name: &str| folder.path(name).display().to_string();
     fs::create_dir(folder.path("vm")).expect("made");
@@ -58,6 +71,7 @@ fn serve(folder: &Folder) -> Daemon {
     ));
     let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
     assert_eq!(guest.write_page(0, 7), 0);
+    wait_until_gathered(folder);
     daemon
 }
 
