@@ -30,11 +30,12 @@ struct Level {
 
 /// What a version calls its files and figures.
 #[derive(Debug)]
-struct Names {
-    limits: &'static [&'static str],
-    usage: &'static str,
+pub(super) struct Names {
+    pub(super) limits: &'static [&'static str],
+    pub(super) usage: &'static str,
     inactive_file: &'static [u8],
-    refaults: &'static [u8],
+    pub(super) refaults: &'static [u8],
+    pub(super) swap_refaults: &'static [u8],
 }
 
 static V1: Names = Names {
@@ -42,6 +43,7 @@ static V1: Names = Names {
     usage: "memory.usage_in_bytes",
     inactive_file: b"total_inactive_file",
     refaults: b"total_workingset_refault_file",
+    swap_refaults: b"total_workingset_refault_anon",
 };
 
 static V2: Names = Names {
@@ -49,6 +51,7 @@ static V2: Names = Names {
     usage: "memory.current",
     inactive_file: b"inactive_file",
     refaults: b"workingset_refault_file",
+    swap_refaults: b"workingset_refault_anon",
 };
 
 impl Cgroups {
@@ -135,22 +138,36 @@ impl Level {
     }
 }
 
+/// The top of a hierarchy of memory cgroups, and this process's own in it.
+pub(super) struct Top {
+    pub(super) own: PathBuf,
+    pub(super) point: PathBuf,
+    pub(super) names: &'static Names,
+}
+
+/// The hierarchies that this process can see.
+pub(super) fn tops(memberships: &str, mounts: &str) -> Vec<Top> {
+    let seen = mounts.lines().filter_map(|line| {
+        let mount = Mount::parse(line)?;
+        let path = membership(memberships, mount.names)?;
+        let below = path.strip_prefix(&mount.root).unwrap_or(Path::new(""));
+        Some(Top {
+            own: mount.point.join(below),
+            point: mount.point,
+            names: mount.names,
+        })
+    });
+    seen.collect()
+}
+
 /// The folders of this process's memory cgroup and of those above it, innermost first.
 fn folders(memberships: &str, mounts: &str) -> impl Iterator<Item = (PathBuf, &'static Names)> {
-    let found: Vec<(PathBuf, PathBuf, &'static Names)> = mounts
-        .lines()
-        .filter_map(|line| {
-            let mount = Mount::parse(line)?;
-            let path = membership(memberships, mount.names)?;
-            let below = path.strip_prefix(&mount.root).unwrap_or(Path::new(""));
-            Some((mount.point.join(below), mount.point, mount.names))
-        })
-        .collect();
-    found.into_iter().flat_map(|(own, top, names)| {
-        let levels: Vec<_> = own
-            .ancestors()
-            .take_while(|folder| folder.starts_with(&top))
-            .map(|folder| (folder.to_owned(), names))
+    let tops = tops(memberships, mounts).into_iter();
+    tops.flat_map(|top| {
+        let levels = top.own.ancestors();
+        let levels = levels.take_while(|folder| folder.starts_with(&top.point));
+        let levels: Vec<_> = levels
+            .map(|folder| (folder.to_owned(), top.names))
             .collect();
         levels
     })

@@ -7,7 +7,9 @@ use std::time::Duration;
 use sublet_types::{Bytes, HostFigures, PAGE_BYTES, Pressure};
 
 use super::cgroup::Cgroups;
+use super::limited::Limited;
 use super::proc_file::{ProcFile, entries, field};
+use super::wants::{Counted, Wants};
 
 /// Counters cost more to read than free memory (29 µs against 8): not more often than this.
 const COUNTERS_EVERY: Duration = Duration::from_millis(20);
@@ -49,6 +51,8 @@ pub struct ProcHost {
     pressure: Option<ProcFile>,
     zoneinfo: Option<ProcFile>,
     cgroups: Cgroups,
+    limited: Limited,
+    wants: Wants,
     last: HostFigures,
     counters_at: Option<Duration>,
     limits_at: Option<Duration>,
@@ -68,10 +72,33 @@ impl ProcHost {
             pressure: ProcFile::open(proc.join("pressure/memory")).ok(),
             zoneinfo: ProcFile::open(proc.join("zoneinfo")).ok(),
             cgroups: Cgroups::of_this_process(proc),
+            limited: Limited::of_this_host(proc),
+            wants: Wants::default(),
             last: HostFigures::default(),
             counters_at: None,
             limits_at: None,
         })
+    }
+}
+
+impl ProcHost {
+    /// Reads the counters. While nothing is missed on the host, no cgroup is looked at.
+    fn read_wants(&mut self, at: Duration) {
+        let before = self.wants.counted();
+        let mut now = Counted {
+            pressure: self.pressure.as_mut().and_then(read_pressure),
+            ..before
+        };
+        read_vmstat(self.vmstat.as_mut(), &mut now);
+        let is_missed = now.refaults > before.refaults
+            || now.swapped_out > before.swapped_out
+            || now.pressure != before.pressure;
+        let missed = match is_missed {
+            true => self.limited.look(at, self.last.memory),
+            false => self.wants.missed(),
+        };
+        self.wants.hear(now, missed);
+        self.wants.tell(&mut self.last);
     }
 }
 
@@ -87,8 +114,7 @@ impl ReadHost for ProcHost {
         }
         if is_due(self.counters_at, COUNTERS_EVERY) {
             self.counters_at = Some(at);
-            read_vmstat(self.vmstat.as_mut(), &mut self.last);
-            self.last.pressure = self.pressure.as_mut().and_then(read_pressure);
+            self.read_wants(at);
             self.cgroups.read_stats();
         }
         read_meminfo(&mut self.meminfo, &mut self.last)?;
@@ -126,16 +152,17 @@ fn read_meminfo(file: &mut ProcFile, figures: &mut HostFigures) -> Result<(), Re
     Ok(())
 }
 
-fn read_vmstat(file: Option<&mut ProcFile>, figures: &mut HostFigures) {
+fn read_vmstat(file: Option<&mut ProcFile>, figures: &mut Counted) {
     let Some(Ok(text)) = file.map(ProcFile::read) else {
         return;
     };
-    figures.stalls = 0;
+    (figures.stalls, figures.reclaimed) = (0, 0);
     for (key, count) in entries(text) {
         match key {
             b"workingset_refault_file" | b"workingset_refault" => figures.refaults = count,
             b"pswpout" => figures.swapped_out = count,
             b"oom_kill" => figures.oom_kills = count,
+            b"pgsteal_kswapd" | b"pgsteal_direct" => figures.reclaimed += count,
             _ if key.starts_with(b"allocstall") => figures.stalls += count,
             _ => {}
         }

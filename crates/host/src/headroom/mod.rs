@@ -3,11 +3,15 @@
 
 mod cgroup;
 mod figures;
+#[cfg(test)]
+mod figures_live;
 mod follow;
 mod giving;
 mod holds;
+mod limited;
 mod proc_file;
 mod running;
+mod wants;
 
 pub use figures::{ProcHost, ReadError, ReadHost};
 pub use follow::{Follower, HeadroomFigures, ReleaseCounts, Took};

@@ -39,6 +39,9 @@ pub(crate) enum DaemonError {
     /// It does not answer.
     #[error("sublet serve does not answer on port {0}")]
     Mute(u16),
+    /// It could not be asked to give its memory back.
+    #[error("cannot ask sublet serve to release memory: {0}")]
+    Release(io::Error),
     /// It could not be filled.
     #[error("cannot fill sublet serve: {0}")]
     Fill(io::Error),
@@ -158,6 +161,26 @@ impl Daemon {
         let begun = Instant::now();
         self.store_while(|resident| resident < amount && begun.elapsed() < most)?;
         Ok((self.resident() >= amount).then(|| begun.elapsed()))
+    }
+
+    /// Has it give back all that it holds.
+    pub(super) fn release_all(&self) -> Result<(), DaemonError> {
+        let released = Command::new(std::env::current_exe().map_err(DaemonError::Release)?)
+            .args([
+                "release",
+                "--fast",
+                &self.resident().0.to_string(),
+                "--admin",
+            ])
+            .arg(self.folder.join("admin.sock"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        match released {
+            // It says so where it had less to give than was asked for.
+            Ok(_) => Ok(()),
+            Err(error) => Err(DaemonError::Release(error)),
+        }
     }
 
     fn store_while(&self, mut goes_on: impl FnMut(Bytes) -> bool) -> Result<(), DaemonError> {

@@ -1,6 +1,7 @@
 //! `sublet bench pressure`: a program takes memory as fast as it can, and the host must not feel that
 //! Sublet had it.
 
+mod container;
 mod daemon;
 mod eater;
 mod files;
@@ -82,6 +83,8 @@ enum Part {
     Files,
     /// A program takes half of a cgroup's memory.
     Cgroup,
+    /// An arena grows beside a container that thrashes at its own limit; not with `--small`.
+    Container,
 }
 
 /// Why it could not be tried.
@@ -169,6 +172,9 @@ fn try_all(args: &Args, progress: &Progress) -> Result<Report, PressureError> {
     }
     if tries(Part::Cgroup) {
         limit::run(&scale, progress, &mut report)?;
+    }
+    if tries(Part::Container) && !args.small {
+        container::run(&scale, progress, &mut report)?;
     }
     Ok(report)
 }

@@ -1,0 +1,112 @@
+//! The figures of this very host, beside a container that thrashes at a limit of its own.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Advice, fadvise};
+use tempfile::NamedTempFile;
+
+use super::figures::{ProcHost, ReadHost};
+use super::proc_file::{ProcFile, entries};
+
+/// What it may hold, and what it reads again and again.
+const LIMIT: u64 = 48 << 20;
+const FILE: u64 = 150 << 20;
+
+/// Pages that the host has to have missed again.
+const ENOUGH: u64 = 30_000;
+
+/// Looks far apart enough for a cgroup to be found.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Ends with this.
+struct Container {
+    folder: PathBuf,
+    program: Child,
+    _file: NamedTempFile,
+}
+
+impl Container {
+    /// Starts one, where this user may and there is version 1.
+    fn start() -> Option<Container> {
+        let name = format!("sublet-test-{}", std::process::id());
+        let folder = PathBuf::from("/sys/fs/cgroup/memory").join(name);
+        fs::create_dir(&folder).ok()?;
+        fs::write(folder.join("memory.limit_in_bytes"), LIMIT.to_string()).ok()?;
+        let file = NamedTempFile::new().ok()?;
+        fs::write(file.path(), vec![7; FILE as usize]).ok()?;
+        // What stays in memory would be its writer's, and nobody would miss it.
+        file.as_file().sync_all().ok()?;
+        fadvise(file.as_file(), 0, None, Advice::DontNeed).ok()?;
+        let script = "echo $$ >\"$1/cgroup.procs\"; while :; do cat \"$2\" >/dev/null; done";
+        let program = Command::new("sh")
+            .args(["-c", script, "sh"])
+            .args([&folder, file.path()])
+            .stderr(Stdio::null())
+            .spawn();
+        Some(Container {
+            program: program.ok()?,
+            folder,
+            _file: file,
+        })
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        // Its children first: they are in the cgroup with it.
+        let _ = self.program.kill();
+        let _ = self.program.wait();
+        let until = Instant::now() + Duration::from_secs(10);
+        while fs::remove_dir(&self.folder).is_err() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn refaults_of_the_host() -> u64 {
+    let mut file = ProcFile::open("/proc/vmstat").expect("a Linux");
+    let text = file.read().expect("read");
+    let key = b"workingset_refault_file";
+    entries(text)
+        .find(|(name, _)| name == key)
+        .map_or(0, |(_, count)| count)
+}
+
+#[test]
+fn what_a_container_at_its_own_limit_misses_is_not_the_hosts() {
+    let Some(_container) = Container::start() else {
+        eprintln!("skipped: this user may make no memory cgroup of version 1");
+        return;
+    };
+    let mut host = ProcHost::open().expect("opened");
+    let (began, until) = (Instant::now(), Instant::now() + Duration::from_secs(60));
+    let mut look = || {
+        std::thread::sleep(LOOK_EVERY);
+        host.read(began.elapsed()).expect("read").refaults
+    };
+    // Until it is found and at its limit all counts as the host's.
+    let (mut told, mut counted) = (look(), refaults_of_the_host());
+    loop {
+        let (now_told, now_counted) = (look(), refaults_of_the_host());
+        let is_theirs = now_counted - counted > 10 * (now_told - told);
+        if is_theirs && now_counted > counted + 1000 {
+            break;
+        }
+        assert!(Instant::now() < until, "it is never found");
+        (told, counted) = (now_told, now_counted);
+    }
+    let (told, counted) = (look(), refaults_of_the_host());
+    while refaults_of_the_host() < counted + ENOUGH {
+        look();
+        assert!(Instant::now() < until, "it misses too little");
+    }
+    let (now_told, now_counted) = (look(), refaults_of_the_host());
+    let (told, counted) = (now_told - told, now_counted - counted);
+    assert!(
+        told * 5 < counted,
+        "{told} of {counted} are told as the host's"
+    );
+}

@@ -1,0 +1,139 @@
+//! Signs of a want of memory, as the kernel counts them for the whole host, less those of cgroups at limits of their own.
+
+use sublet_types::{HostFigures, Pressure};
+
+use super::limited::Missed;
+
+/// What the kernel counts of wants for the whole host, and how much of it was of cgroups at limits of their own.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Wants {
+    counted: Counted,
+    missed: Missed,
+    /// File pages of theirs that the host's count has yet to show: the two are not read in one instant.
+    owed: u64,
+    /// What is taken off.
+    others: Counted,
+}
+
+/// Counters of `vmstat` and of the pressure.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counted {
+    pub(super) refaults: u64,
+    pub(super) swapped_out: u64,
+    pub(super) stalls: u64,
+    pub(super) oom_kills: u64,
+    /// Pages that the host's own reclaim took back. Cgroups reclaim by themselves.
+    pub(super) reclaimed: u64,
+    pub(super) pressure: Option<Pressure>,
+}
+
+impl Wants {
+    /// What was counted last.
+    pub(super) fn counted(&self) -> Counted {
+        self.counted
+    }
+
+    /// What was known of those at their limits last.
+    pub(super) fn missed(&self) -> Missed {
+        self.missed
+    }
+
+    /// Adds what was counted since, of which those at their limits missed so much.
+    pub(super) fn hear(&mut self, now: Counted, missed: Missed) {
+        let before = std::mem::replace(&mut self.counted, now);
+        let was_missed = std::mem::replace(&mut self.missed, missed);
+        let files = missed.files - was_missed.files;
+        let is_theirs = files > 0 || missed.swapped > was_missed.swapped;
+        let since = now.refaults.saturating_sub(before.refaults);
+        self.owed += files;
+        let theirs = self.owed.min(since);
+        self.owed -= theirs;
+        self.others.refaults += theirs;
+        let is_hosts = now.stalls > before.stalls || now.reclaimed > before.reclaimed;
+        if is_theirs && !is_hosts {
+            // Nobody but they reclaims memory: who waits for it, and what goes to swap, is theirs.
+            self.others.swapped_out += now.swapped_out.saturating_sub(before.swapped_out);
+            let waited = |of: Option<Pressure>| of.unwrap_or_default();
+            let (from, to) = (waited(before.pressure), waited(now.pressure));
+            let others = self.others.pressure.get_or_insert_default();
+            others.some += to.some.saturating_sub(from.some);
+            others.full += to.full.saturating_sub(from.full);
+        }
+    }
+
+    /// What is left is the host's.
+    pub(super) fn tell(&self, figures: &mut HostFigures) {
+        let Wants {
+            counted, others, ..
+        } = self;
+        figures.refaults = counted.refaults - others.refaults;
+        figures.swapped_out = counted.swapped_out - others.swapped_out;
+        (figures.stalls, figures.oom_kills) = (counted.stalls, counted.oom_kills);
+        let theirs = others.pressure.unwrap_or_default();
+        figures.pressure = counted.pressure.map(|all| Pressure {
+            some: all.some.saturating_sub(theirs.some),
+            full: all.full.saturating_sub(theirs.full),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn counted(refaults: u64, millis: u64) -> Counted {
+        let some = Duration::from_millis(millis);
+        let full = Duration::ZERO;
+        Counted {
+            refaults,
+            swapped_out: refaults / 2,
+            pressure: Some(Pressure { some, full }),
+            ..Counted::default()
+        }
+    }
+
+    fn files(files: u64) -> Missed {
+        Missed { files, swapped: 0 }
+    }
+
+    fn told(wants: &Wants) -> (u64, u64, u64) {
+        let mut figures = HostFigures::default();
+        wants.tell(&mut figures);
+        let waited = figures.pressure.expect("there is one").some;
+        (
+            figures.refaults,
+            figures.swapped_out,
+            waited.as_millis() as u64,
+        )
+    }
+
+    #[test]
+    fn what_is_theirs_is_taken_off_and_what_is_the_hosts_stays() {
+        let mut wants = Wants::default();
+        wants.hear(counted(1000, 10), files(0));
+        assert_eq!(told(&wants), (1000, 500, 10));
+        wants.hear(counted(1500, 30), files(400));
+        assert_eq!(told(&wants), (1100, 500, 10), "100 are somebody else's");
+        wants.hear(counted(1600, 40), files(400));
+        assert_eq!(told(&wants), (1200, 550, 20), "nobody is at a limit");
+        let reclaimed = Counted {
+            reclaimed: 32,
+            ..counted(1700, 50)
+        };
+        wants.hear(reclaimed, files(450));
+        assert_eq!(told(&wants), (1250, 600, 30), "the host reclaims as well");
+    }
+
+    #[test]
+    fn what_their_count_shows_first_is_taken_off_when_the_hosts_shows_it() {
+        let mut wants = Wants::default();
+        wants.hear(counted(1000, 0), files(0));
+        wants.hear(counted(1100, 0), files(130));
+        wants.hear(counted(1150, 0), files(150));
+        assert_eq!(told(&wants).0, 1000);
+        wants.hear(counted(1250, 0), files(150));
+        assert_eq!(told(&wants).0, 1100);
+    }
+}
