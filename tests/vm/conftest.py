@@ -98,11 +98,11 @@ def lossy(folder):
 
 @pytest.fixture
 def boot(folder):
-    """Boots guests, and ends them after the test: boot(NAME, MIB, {NAME: Drive})."""
+    """Boots guests, and ends them after the test: boot(NAME, MIB, {NAME: Drive}), with `memory` as a Guest has it."""
     booted = []
 
-    def start(name, mib, drives):
-        booted.append(Guest(folder, name, mib, drives))
+    def start(name, mib, drives, **kinds):
+        booted.append(Guest(folder, name, mib, drives, **kinds))
         return booted[-1].start()
 
     yield start

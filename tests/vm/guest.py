@@ -106,11 +106,19 @@ class Command:
         return f"\nit said: {self.output[-1500:]}\nthe console: {self.guest.console()[-2500:]}"
 
 
-class Guest:
-    """One virtual machine. `drives` have names."""
+# What QEMU makes a guest's memory of: a memfd that it seals, as Cloud Hypervisor one that it does not, and a file.
+MEMORY = {
+    "sealed": "memory-backend-memfd,share=on",
+    "unsealed": "memory-backend-memfd,share=on,seal=off",
+    "file": "memory-backend-file,mem-path=/dev/shm,share=on",
+}
 
-    def __init__(self, folder, name, mib, drives):
-        self.name, self.mib, self.drives = name, mib, dict(drives)
+
+class Guest:
+    """One virtual machine. `drives` have names; its `memory` is one of MEMORY."""
+
+    def __init__(self, folder, name, mib, drives, memory="sealed"):
+        self.name, self.mib, self.drives, self.memory = name, mib, dict(drives), memory
         self.folder = pathlib.Path(folder)
         self.process = self._link = self._listener = None
         self._commands, self._numbers = {}, 0
@@ -173,7 +181,7 @@ class Guest:
         words = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
         words += ["-machine", f"q35,accel={ACCELERATOR},memory-backend=ram", "-m", f"{self.mib}M", "-smp", "1"]
         words += ["-cpu", "host" if ACCELERATOR == "kvm" else "max,la57=off"]
-        words += ["-object", f"memory-backend-memfd,id=ram,size={self.mib}M,share=on"]
+        words += ["-object", f"{MEMORY[self.memory]},id=ram,size={self.mib}M"]
         words += ["-kernel", kernel.image(), "-initrd", kernel.initramfs(), "-append", self._append()]
         words += ["-serial", f"file:{self.folder / self.name}.console"]
         words += ["-chardev", f"socket,id=link,path={self._link_path()},server=on,wait=off", "-serial", "chardev:link"]

@@ -26,7 +26,7 @@ def deaths(served, work, count):
 @pytest.mark.parametrize("kind", ["scsi", "vhost"])
 def test_swap_outlives_its_server(served, boot, long, kind):
     disk = served.add("swap", "swap", SWAP, transports=[TRANSPORTS[kind]])
-    guest = boot("guest", 128, {"swap": disk.drive(kind)})
+    guest = boot("guest", 128, {"swap": disk.drive(kind)}, memory="unsealed")
     swap_on(guest)
     work = guest.begin("patmem 160 1000 3")
     work.wait_for("touched", 120)
@@ -41,7 +41,7 @@ def test_swap_outlives_its_server(served, boot, long, kind):
 def test_a_file_system_outlives_its_server(served, boot, long, kind):
     disk = served.add("disk", "disk", 96 * MIB, transports=[TRANSPORTS[kind]])
     make_file_system(disk.backing)
-    guest = boot("guest", 128, {"disk": disk.drive(kind)})
+    guest = boot("guest", 128, {"disk": disk.drive(kind)}, memory="file")
     mount(guest)
     count = 20 if long else 2
     work = guest.begin(f"fsyncer run /mnt 11 {8 + 4 * count}")

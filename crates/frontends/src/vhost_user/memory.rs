@@ -1,15 +1,15 @@
-//! The guest's memory, as the VMM shares it: only such as can never fault under this process.
+//! The guest's memory, as the VMM shares it: files in memory, on ordinary or on huge pages.
 //!
-//! A mapping of a file that shrinks afterwards kills whoever touches it (SIGBUS), and with this process every other
-//! guest's disk. So each region must be a memfd that is sealed against shrinking, on ordinary pages; the decision
-//! record on guest memory says why, and what else was tried. Everything here is reached by the guest's addresses,
-//! checked against the regions at each use.
+//! A page of a mapped file that cannot be had (it was cut, no huge page is left) ends whoever touches it (SIGBUS), and with this
+//! process every other guest's disk. So each region is guarded ([`guard`](super::guard)): memory of which a page has
+//! vanished is no memory from then on. Everything here is reached by the guest's addresses, checked against the
+//! regions at each use. The decision record on guest memory says why, and what else was tried.
 
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::SealFlags;
 use vhost::vhost_user::message::VhostUserMemoryRegion;
 use vm_memory::{
     Bytes, FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion,
@@ -17,27 +17,24 @@ use vm_memory::{
 };
 
 use super::chain::Segment;
+use super::guard::{self, Guard};
 use super::unlocked;
 
 /// The most regions of one guest's memory.
 pub const REGIONS_MAX: usize = 256;
 
-/// What a file system of huge pages says it is.
+/// What file systems in memory say they are: of ordinary pages, and of huge ones.
+const TMPFS_MAGIC: i64 = 0x0102_1994;
 const HUGETLBFS_MAGIC: i64 = 0x9584_58f6;
 
 /// Why memory was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// It could shrink.
+    /// A read of it could wait for a disk, or for another program.
     #[error(
-        "the guest's memory is no memfd sealed against shrinking; let QEMU use -object memory-backend-memfd,share=on"
+        "the guest's memory is a file on a file system that is not in memory; let QEMU use -object memory-backend-memfd,share=on, or a file in /dev/shm"
     )]
-    Unsealed,
-    /// It could run out of pages.
-    #[error(
-        "the guest's memory is on hugetlb pages, which can be missing when they are touched; use memory-backend-memfd without hugetlb=on"
-    )]
-    HugePages,
+    NotInMemory,
     /// More regions than [`REGIONS_MAX`].
     #[error("the guest's memory has more than {REGIONS_MAX} regions")]
     TooMany,
@@ -62,12 +59,15 @@ pub struct NoMemory;
 pub struct Memory {
     guest: GuestMemoryMmap<()>,
     slots: Vec<Slot>,
+    /// Pages that had vanished anywhere when this memory was last found whole.
+    lost: AtomicU64,
 }
 
-/// A region, by the guest's address and by the VMM's own.
+/// A region, by the guest's address and by the VMM's own. Its guard goes before its mapping does.
 #[derive(Clone)]
 struct Slot {
     vmm: u64,
+    guard: Arc<Guard>,
     mapped: Arc<GuestRegionMmap<()>>,
 }
 
@@ -125,7 +125,32 @@ impl Memory {
         let regions = slots.iter().map(|slot| Arc::clone(&slot.mapped)).collect();
         let guest = GuestMemoryMmap::from_arc_regions(regions)
             .map_err(|error| Refused::Layout(error.to_string()))?;
-        Ok(Memory { guest, slots })
+        Ok(Memory {
+            guest,
+            slots,
+            lost: AtomicU64::default(),
+        })
+    }
+
+    /// Whether a page of it has vanished: what was read since may be zeroes in its place.
+    pub fn has_vanished(&self) -> bool {
+        let lost = guard::lost();
+        if lost == self.lost.load(Ordering::Relaxed) {
+            return false;
+        }
+        let has_vanished = self.slots.iter().any(|slot| slot.guard.has_lost());
+        if !has_vanished {
+            self.lost.store(lost, Ordering::Relaxed);
+        }
+        has_vanished
+    }
+
+    /// What was reached is memory, unless it has vanished meanwhile.
+    fn there<E>(&self, reached: Result<(), E>) -> Result<(), NoMemory> {
+        match reached {
+            Ok(()) if !self.has_vanished() => Ok(()),
+            _ => Err(NoMemory),
+        }
     }
 
     /// For a queue's own accesses.
@@ -151,20 +176,18 @@ impl Memory {
     ///
     /// # Errors
     ///
-    /// Not all of it is memory.
+    /// Not all of it is memory, or some has vanished.
     pub fn read(&self, at: u64, into: &mut [u8]) -> Result<(), NoMemory> {
-        let read = self.guest.read_slice(into, GuestAddress(at));
-        read.map_err(|_| NoMemory)
+        self.there(self.guest.read_slice(into, GuestAddress(at)))
     }
 
     /// Writes all of `from` at an address.
     ///
     /// # Errors
     ///
-    /// Not all of it is memory; a part may have been written then.
+    /// Not all of it is memory, or some has vanished; a part may have been written then.
     pub fn write(&self, at: u64, from: &[u8]) -> Result<(), NoMemory> {
-        let written = self.guest.write_slice(from, GuestAddress(at));
-        written.map_err(|_| NoMemory)
+        self.there(self.guest.write_slice(from, GuestAddress(at)))
     }
 
     /// Reads segments into `into`, which is as long as they are.
@@ -206,44 +229,45 @@ impl Memory {
 }
 
 fn slot_of(region: &VhostUserMemoryRegion, file: File) -> Result<Slot, Refused> {
-    check(&file)?;
+    let page_bytes = page_bytes_of(&file)?;
+    let layout = |why: &str| Refused::Layout(why.to_owned());
     let end = region.mmap_offset.checked_add(region.memory_size);
     if end.is_none_or(|end| file.metadata().map_or(true, |file| file.len() < end)) {
-        return Err(Refused::Layout(
-            "a region is longer than its file".to_owned(),
+        return Err(layout("a region is longer than its file"));
+    }
+    let len = usize::try_from(region.memory_size).map_err(|_| layout("a region is too large"))?;
+    let is_whole = |at: u64| at.is_multiple_of(page_bytes as u64);
+    if !is_whole(region.memory_size) || !is_whole(region.mmap_offset) {
+        return Err(layout(
+            "a region begins or ends inside of a page of its file",
         ));
     }
-    let len = usize::try_from(region.memory_size)
-        .map_err(|_| Refused::Layout("a region is too large".to_owned()))?;
     let mapped = MmapRegion::from_file(FileOffset::new(file, region.mmap_offset), len)
         .map_err(|error| Refused::Layout(error.to_string()))?;
     unlocked::unlock(&mapped)?;
+    let guard = Arc::new(Guard::over(&mapped, page_bytes)?);
     let mapped = GuestRegionMmap::new(mapped, GuestAddress(region.guest_phys_addr))
-        .ok_or_else(|| Refused::Layout("a region passes the last address".to_owned()))?;
+        .ok_or_else(|| layout("a region passes the last address"))?;
     Ok(Slot {
         vmm: region.user_addr,
+        guard,
         mapped: Arc::new(mapped),
     })
 }
 
-/// A seal cannot be taken back, so what is checked here holds for as long as the mapping does.
-fn check(file: &File) -> Result<(), Refused> {
-    let Ok(seals) = rustix::fs::fcntl_get_seals(file) else {
-        return Err(Refused::Unsealed);
-    };
-    if !seals.contains(SealFlags::SHRINK) {
-        return Err(Refused::Unsealed);
-    }
+/// Bytes of a page of a file in memory.
+fn page_bytes_of(file: &File) -> Result<usize, Refused> {
     let system = rustix::fs::fstatfs(file).map_err(io::Error::from)?;
     match system.f_type {
-        HUGETLBFS_MAGIC => Err(Refused::HugePages),
-        _ => Ok(()),
+        TMPFS_MAGIC => Ok(rustix::param::page_size()),
+        HUGETLBFS_MAGIC => Ok(system.f_bsize as usize),
+        _ => Err(Refused::NotInMemory),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use rustix::fs::MemfdFlags;
+    use rustix::fs::{MemfdFlags, SealFlags};
 
     use super::*;
 
@@ -268,25 +292,59 @@ mod tests {
     }
 
     #[test]
-    fn only_memory_that_cannot_shrink_is_taken() {
+    fn memory_is_taken_whether_it_is_sealed_or_not_and_no_file_on_a_disk() {
         let sealable = MemfdFlags::ALLOW_SEALING;
         assert!(map(memfd(sealable, SealFlags::SHRINK)).is_ok());
-        let unsealed = map(memfd(sealable, SealFlags::GROW));
-        assert!(matches!(unsealed, Err(Refused::Unsealed)));
-        let unsealable = map(memfd(MemfdFlags::empty(), SealFlags::empty()));
-        assert!(matches!(unsealable, Err(Refused::Unsealed)));
-        let file = tempfile::tempfile().expect("a file");
-        file.set_len(LEN).expect("its length");
-        assert!(matches!(map(file), Err(Refused::Unsealed)));
+        assert!(map(memfd(sealable, SealFlags::empty())).is_ok());
+        assert!(map(memfd(MemfdFlags::empty(), SealFlags::empty())).is_ok());
+        let shared = tempfile::tempfile_in("/dev/shm").expect("a file");
+        shared.set_len(LEN).expect("its length");
+        assert!(map(shared).is_ok());
+        let elsewhere = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).expect("a file");
+        elsewhere.set_len(LEN).expect("its length");
+        assert!(matches!(map(elsewhere), Err(Refused::NotInMemory)));
     }
 
     #[test]
-    fn huge_pages_that_may_be_missing_are_refused() {
-        let flags = MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB;
-        let file = File::from(rustix::fs::memfd_create("guest", flags).expect("no page is needed"));
-        file.set_len(2 << 20).expect("nor for its length");
-        rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK).expect("seals");
-        assert!(matches!(map(file), Err(Refused::HugePages)));
+    fn memory_that_was_cut_is_none_and_other_memory_stays() {
+        let file = memfd(MemfdFlags::empty(), SealFlags::empty());
+        let cut = map(file.try_clone().expect("a handle")).expect("taken");
+        let whole = map(memfd(MemfdFlags::empty(), SealFlags::empty())).expect("taken");
+        let mut bytes = [0; 3];
+        cut.write(LEN - 3, b"far").expect("memory");
+        file.set_len(LEN / 2).expect("cut");
+        cut.read(0, &mut bytes).expect("this half is there");
+        assert_eq!(cut.read(LEN - 3, &mut bytes), Err(NoMemory));
+        assert!(cut.has_vanished());
+        assert_eq!(
+            cut.read(0, &mut bytes),
+            Err(NoMemory),
+            "nothing of it is believed"
+        );
+        assert_eq!(cut.write(0, &bytes), Err(NoMemory));
+        whole.write(0, b"yes").expect("memory");
+        assert!(!whole.has_vanished());
+    }
+
+    /// Nobody set huge pages aside here: each is missing when it is touched.
+    #[test]
+    fn huge_pages_that_are_missing_are_no_memory() {
+        let free =
+            std::fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages");
+        if !free.is_ok_and(|free| free.trim() == "0") {
+            eprintln!("skipped: this host has huge pages of 2 MiB, or none of that size");
+            return;
+        }
+        let file = rustix::fs::memfd_create("guest", MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB);
+        let file = File::from(file.expect("no page is needed"));
+        file.set_len(4 << 20).expect("nor for its length");
+        let region = |len| VhostUserMemoryRegion::new(0, len, 0, 0);
+        let again = file.try_clone().expect("a handle");
+        let inside = Memory::map(&[region(3 << 20)], vec![again]);
+        assert!(matches!(inside, Err(Refused::Layout(_))));
+        let huge = Memory::map(&[region(4 << 20)], vec![file]).expect("taken");
+        assert_eq!(huge.read(0, &mut [0; 8]), Err(NoMemory));
+        assert_eq!(huge.write(3 << 20, &[1; 8]), Err(NoMemory));
     }
 
     #[test]

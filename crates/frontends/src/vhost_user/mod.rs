@@ -3,8 +3,8 @@
 //! The VMM connects to a disk's socket and tells where the guest's memory and queues are (`serve/vmm`); from then on
 //! guest and daemon talk through the queues alone. Each queue has a thread (`serve/worker`), which takes requests
 //! from the ring ([`chain`], [`request`]), asks its [`Desk`](crate::block::Desk) first, sends what memory cannot
-//! answer to the [`Disk`](crate::block::Disk), and answers (`queue`). Nothing in the guest's memory is believed, and
-//! only memory that can never fault is touched ([`memory`]).
+//! answer to the [`Disk`](crate::block::Disk), and answers (`queue`). Nothing in the guest's memory is believed
+//! ([`memory`]), and memory that vanishes costs nobody but its guest (`guard`).
 //!
 //! # Why a killed daemon hangs no guest
 //!
@@ -43,6 +43,7 @@
 pub mod chain;
 pub mod device;
 pub mod driver;
+mod guard;
 mod mailbox;
 pub mod memory;
 pub mod metrics;

@@ -46,6 +46,11 @@ pub(super) enum BrokenRing {
         "a request cannot be answered: there is no memory at {0:#x}, where its status should be"
     )]
     Status(u64),
+    /// Pages of the guest's memory cannot be had any more.
+    #[error(
+        "a part of the guest's memory has vanished: its file was cut, or no page was left for it"
+    )]
+    Vanished,
 }
 
 /// Where a queue is, and how it was agreed on.
@@ -258,6 +263,20 @@ impl Queue {
 
     /// Takes what there is, up to [`TURN_REQUESTS_MAX`], and answers what is done.
     pub(super) fn turn(&mut self, seat: &Seat<'_>) -> Result<(), BrokenRing> {
+        let turned = self.take_and_answer(seat);
+        self.unless_vanished(turned)
+    }
+
+    /// Whatever else went wrong, memory that has vanished is its cause.
+    fn unless_vanished(&mut self, went: Result<(), BrokenRing>) -> Result<(), BrokenRing> {
+        if self.is_silent || !self.memory.has_vanished() {
+            return went;
+        }
+        self.silence();
+        Err(BrokenRing::Vanished)
+    }
+
+    fn take_and_answer(&mut self, seat: &Seat<'_>) -> Result<(), BrokenRing> {
         let memory = Arc::clone(&self.memory);
         for _ in 0..TURN_REQUESTS_MAX {
             if !self.may_take() {
@@ -315,6 +334,7 @@ impl Queue {
         }
         self.spares.give_back(buffer);
         // What comes after it stays unanswered as well: answers keep the order of the ring.
+        let settled = self.unless_vanished(settled);
         settled.inspect_err(|_| self.silence())?;
         self.publish()
     }

@@ -28,7 +28,7 @@ pub(super) fn recipes(disk: &DiskSettings, place: &DiskListen) -> Vec<Recipe> {
     let mut all = match place {
         DiskListen::VhostUser(path) => vec![
             recipe(
-                "QEMU (size is the guest's memory, as in -m; a memfd that is sealed, as here, since all disks would end with a daemon under which other memory vanishes)",
+                "QEMU (size is the guest's memory, as in -m; any shared memory will do that is no file on a disk)",
                 qemu_vhost_user(disk, path),
             ),
             recipe(
@@ -364,16 +364,6 @@ mod tests {
         let place = place.parse().expect(place);
         let all = recipes(disk, &place).into_iter();
         all.map(|recipe| recipe.lines).collect()
-    }
-
-    #[test]
-    fn a_vhost_user_disk_says_why_a_guest_s_memory_is_sealed() {
-        let place = "vhost-user:/run/w".parse().expect("a place");
-        let said = &recipes(&disk("db", DiskKind::Disk), &place)[0].for_whom;
-        assert!(
-            said.contains("sealed, as here, since all disks would end"),
-            "{said}"
-        );
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub struct Layout {
     pub event_index: bool,
     /// A request is one descriptor in the ring, and three in a table of their own.
     pub indirect: bool,
-    /// The memory is sealed against shrinking. A daemon refuses other memory.
+    /// The memory is sealed against shrinking, so that it stays.
     pub sealed: bool,
 }
 

@@ -340,7 +340,7 @@ fn sleep(
 /// those before it are.
 fn give_up(queue: &mut Queue, broken: &BrokenRing, socket: &Socket) {
     match broken {
-        BrokenRing::Ring(_) => queue.silence(),
+        BrokenRing::Ring(_) | BrokenRing::Vanished => queue.silence(),
         BrokenRing::Chain { .. } | BrokenRing::Status(_) => queue.close(),
     }
     socket.figures.broken_rings.bump();
