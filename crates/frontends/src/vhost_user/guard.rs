@@ -1,10 +1,9 @@
 //! Guests' memory that vanishes under this process costs that guest's queues, and nothing else.
 //!
 //! A page of a mapped file that cannot be had is a SIGBUS for whoever touches it: the file was cut, its file system is
-//! full, or no huge page is left. The handler here looks whether the address lies in guarded memory. If it does, a page
-//! of zeroes takes the place of the one that is missing, the range is marked, and the access goes on; whoever read
-//! the zeroes looks at the mark before anything is made of them. Any other SIGBUS is passed on as if this handler
-//! were not there.
+//! full, or no huge page is left. The handler here looks whether the address lies in guarded memory. If it does, zeroes
+//! take the place of the whole range, which is marked, and the access goes on; whoever read the zeroes looks at the mark
+//! before anything is made of them. Any other SIGBUS is passed on as if this handler were not there.
 
 #![allow(unsafe_code)]
 
@@ -25,7 +24,6 @@ struct Range {
     /// The first address; [`FREE`] or [`CLAIMED`] while there is no range.
     start: AtomicUsize,
     end: AtomicUsize,
-    page_bytes: AtomicUsize,
     has_lost: AtomicBool,
 }
 
@@ -36,18 +34,17 @@ static RANGES: [Range; RANGES_MAX] = [const {
     Range {
         start: AtomicUsize::new(FREE),
         end: AtomicUsize::new(0),
-        page_bytes: AtomicUsize::new(0),
         has_lost: AtomicBool::new(false),
     }
 }; RANGES_MAX];
 
-/// Pages that vanished, in all ranges that ever were: while it stands still, none has.
+/// Ranges of which a page vanished, of all that ever were: while it stands still, none has.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
 /// What SIGBUS did before.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// Pages that vanished so far, anywhere.
+/// Ranges of which a page vanished so far.
 pub(super) fn lost() -> u64 {
     // What was read before this is read before the count: zeroes are never older than it.
     fence(Ordering::Acquire);
@@ -58,12 +55,12 @@ pub(super) fn lost() -> u64 {
 pub(super) struct Guard(&'static Range);
 
 impl Guard {
-    /// Guards a mapping of pages of this size.
+    /// Guards a mapping.
     ///
     /// # Errors
     ///
     /// No further range can be guarded, or the kernel takes no handler.
-    pub(super) fn over(region: &MmapRegion<()>, page_bytes: usize) -> io::Result<Guard> {
+    pub(super) fn over(region: &MmapRegion<()>) -> io::Result<Guard> {
         install()?;
         let is_free = |range: &&Range| {
             let start = &range.start;
@@ -75,8 +72,9 @@ impl Guard {
             return Err(io::Error::other("too many regions of guests are mapped"));
         };
         let start = region.as_ptr() as usize;
+        // Whoever finds the new end looks at the start again, and finds it claimed at least.
+        fence(Ordering::Release);
         range.end.store(start + region.size(), Ordering::Relaxed);
-        range.page_bytes.store(page_bytes, Ordering::Relaxed);
         range.has_lost.store(false, Ordering::Relaxed);
         range.start.store(start, Ordering::Release);
         Ok(Guard(range))
@@ -135,7 +133,7 @@ extern "C" fn on_bus_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_
     // SAFETY: the kernel fills it in for this call.
     let (code, at) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
     // A positive code is a fault; others are signals that somebody sent.
-    let is_replaced = code > 0 && range_of(at).is_some_and(|range| replace(range, at));
+    let is_replaced = code > 0 && range_of(at).is_some_and(|(range, bytes)| range.vanish(bytes));
     // SAFETY: as in `errno`.
     unsafe { *libc::__errno_location() = before };
     if !is_replaced {
@@ -143,25 +141,37 @@ extern "C" fn on_bus_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_
     }
 }
 
-fn range_of(at: usize) -> Option<&'static Range> {
-    RANGES.iter().find(|range| {
-        let start = range.start.load(Ordering::Acquire);
-        start > CLAIMED && start <= at && at < range.end.load(Ordering::Relaxed)
+/// The range that an address lies in, and where it begins and ends.
+fn range_of(at: usize) -> Option<(&'static Range, std::ops::Range<usize>)> {
+    RANGES.iter().find_map(|range| {
+        let bytes = range.bytes()?;
+        bytes.contains(&at).then_some((range, bytes))
     })
 }
 
-/// Puts a page of zeroes where one vanished. The marks stand before anybody can read the zeroes.
-fn replace(range: &Range, at: usize) -> bool {
-    let page_bytes = range.page_bytes.load(Ordering::Relaxed);
-    range.has_lost.store(true, Ordering::SeqCst);
-    LOST.fetch_add(1, Ordering::SeqCst);
-    let page = (at & !(page_bytes - 1)) as *mut c_void;
-    let access = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
-    // SAFETY: the page lies in a mapping of guest memory that stays until its guard has gone; nothing refers to its
-    // bytes, which are only ever copied by address.
-    let mapped = unsafe { libc::mmap(page, page_bytes, access, flags, -1, 0) };
-    mapped != libc::MAP_FAILED
+impl Range {
+    /// Where it begins and ends, if there is one and it stays while it is read.
+    fn bytes(&self) -> Option<std::ops::Range<usize>> {
+        let start = self.start.load(Ordering::Acquire);
+        let end = self.end.load(Ordering::Relaxed);
+        fence(Ordering::Acquire);
+        let is_same = self.start.load(Ordering::Relaxed) == start;
+        (start > CLAIMED && is_same).then_some(start..end)
+    }
+
+    /// Puts zeroes in its place, in one mapping. The marks stand before anybody can read the zeroes.
+    fn vanish(&self, bytes: std::ops::Range<usize>) -> bool {
+        self.has_lost.store(true, Ordering::SeqCst);
+        LOST.fetch_add(1, Ordering::SeqCst);
+        let start = bytes.start as *mut c_void;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let flags = private | libc::MAP_FIXED;
+        // SAFETY: it is a mapping of guest memory that stays until its guard has gone; nothing refers to its bytes, which
+        // are only ever copied by address.
+        let mapped = unsafe { libc::mmap(start, bytes.len(), access, flags, -1, 0) };
+        mapped != libc::MAP_FAILED
+    }
 }
 
 /// Does what would have been done without this handler.
@@ -227,11 +237,11 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_vanished_reads_as_zeroes_and_is_told() {
+    fn a_range_of_which_a_page_vanished_reads_as_zeroes_and_is_told() {
         let (region, file) = pages();
         let (other, _kept) = pages();
-        let guard = Guard::over(&region, PAGE).expect("a place");
-        let bystander = Guard::over(&other, PAGE).expect("a place");
+        let guard = Guard::over(&region).expect("a place");
+        let bystander = Guard::over(&other).expect("a place");
         (0..4).for_each(|page| set_byte(&region, page * PAGE + 7, 9));
         assert!(!guard.has_lost());
         file.set_len(2 * PAGE as u64).expect("cut");
@@ -239,8 +249,9 @@ mod tests {
         assert_eq!(byte(&region, PAGE + 7), 9, "what is there is as it was");
         assert!(!guard.has_lost());
         assert_eq!(byte(&region, 2 * PAGE + 7), 0);
+        assert_eq!(byte(&region, PAGE + 7), 0, "nor is the rest of it there");
         set_byte(&region, 3 * PAGE + 7, 5);
-        assert!(guard.has_lost() && lost() >= before + 2);
+        assert!(guard.has_lost() && lost() > before);
         assert!(!bystander.has_lost());
     }
 
@@ -248,7 +259,7 @@ mod tests {
     fn places_are_given_back() {
         let (region, _file) = pages();
         for _ in 0..3 * RANGES_MAX {
-            Guard::over(&region, PAGE).expect("a place");
+            Guard::over(&region).expect("a place");
         }
     }
 
@@ -257,7 +268,7 @@ mod tests {
     #[ignore = "it ends the process"]
     fn touches_what_nobody_guards() {
         let (guarded, _kept) = pages();
-        let _guard = Guard::over(&guarded, PAGE).expect("a place");
+        let _guard = Guard::over(&guarded).expect("a place");
         let (region, file) = pages();
         file.set_len(0).expect("cut");
         byte(&region, 0);

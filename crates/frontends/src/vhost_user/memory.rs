@@ -245,12 +245,11 @@ fn slot_of(region: &VhostUserMemoryRegion, file: File) -> Result<Slot, Refused> 
     let mapped = MmapRegion::from_file(FileOffset::new(file, region.mmap_offset), len)
         .map_err(|error| Refused::Layout(error.to_string()))?;
     unlocked::unlock(&mapped)?;
-    let guard = Arc::new(Guard::over(&mapped, page_bytes)?);
     let mapped = GuestRegionMmap::new(mapped, GuestAddress(region.guest_phys_addr))
         .ok_or_else(|| layout("a region passes the last address"))?;
     Ok(Slot {
         vmm: region.user_addr,
-        guard,
+        guard: Arc::new(Guard::over(&mapped)?),
         mapped: Arc::new(mapped),
     })
 }
