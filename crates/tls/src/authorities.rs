@@ -6,13 +6,16 @@ use std::sync::Arc;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 
-use crate::{Fault, files};
+use crate::{Fault, chain, files};
 
-/// Certificates whose holders may sign others'.
+/// Certificates that are trusted.
 #[derive(Clone, Debug)]
 pub struct Authorities {
     pub(crate) certificates: Arc<[CertificateDer<'static>]>,
+    /// All of them.
     pub(crate) roots: Arc<RootCertStore>,
+    /// Those whose holders may sign others': all but who says that he is no authority.
+    pub(crate) signers: Arc<RootCertStore>,
 }
 
 impl Authorities {
@@ -24,16 +27,21 @@ impl Authorities {
     pub fn read(path: &Path) -> Result<Authorities, Fault> {
         let certificates = files::certificates(path)?;
         let mut roots = RootCertStore::empty();
+        let mut signers = RootCertStore::empty();
         for (before, certificate) in certificates.iter().enumerate() {
             let added = roots.add(certificate.clone());
             added.map_err(|_| Fault::NotX509 {
                 path: path.to_owned(),
                 nth: before + 1,
             })?;
+            if chain::parsed(certificate).is_ok_and(|root| chain::is_no_leaf(&root)) {
+                signers.add_parsable_certificates([certificate.clone()]);
+            }
         }
         Ok(Authorities {
             certificates: certificates.into(),
             roots: Arc::new(roots),
+            signers: Arc::new(signers),
         })
     }
 

@@ -169,7 +169,7 @@ impl Judge<'_> {
 }
 
 /// Whether a root does not say that it is no authority: one of version 1 says nothing.
-fn is_no_leaf(root: &X509Certificate<'_>) -> bool {
+pub(crate) fn is_no_leaf(root: &X509Certificate<'_>) -> bool {
     match root.basic_constraints() {
         Ok(Some(found)) => found.value.ca,
         Ok(None) => true,

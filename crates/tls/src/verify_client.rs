@@ -10,7 +10,10 @@ use rustls::crypto::{
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
-use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore,
+    SignatureScheme,
+};
 
 use crate::Authorities;
 use crate::chain::{self, Judge, Purpose};
@@ -34,14 +37,19 @@ pub fn client_verifier(
     anonymous: Anonymous,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, VerifierBuilderError> {
-    let roots = Arc::clone(&authorities.roots);
-    let builder = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(provider));
-    let builder = match anonymous {
-        Anonymous::Welcome => builder.allow_unauthenticated(),
-        Anonymous::Refused => builder,
+    let by = |roots: &Arc<RootCertStore>| {
+        let (roots, provider) = (Arc::clone(roots), Arc::clone(provider));
+        let builder = WebPkiClientVerifier::builder_with_provider(roots, provider);
+        let builder = match anonymous {
+            Anonymous::Welcome => builder.allow_unauthenticated(),
+            Anonymous::Refused => builder,
+        };
+        builder.build()
     };
+    let signers = &authorities.signers;
     Ok(Arc::new(ClientVerifier {
-        others: builder.build()?,
+        asks: by(&authorities.roots)?,
+        by_signers: (!signers.is_empty()).then(|| by(signers)).transpose()?,
         authorities: authorities.clone(),
         algorithms: provider.signature_verification_algorithms,
     }))
@@ -49,23 +57,25 @@ pub fn client_verifier(
 
 #[derive(Debug)]
 struct ClientVerifier {
-    /// Judges what is not version 1.
-    others: Arc<dyn ClientCertVerifier>,
+    /// Says whether a certificate is asked for, and by whom it is to be signed.
+    asks: Arc<dyn ClientCertVerifier>,
+    /// Judges what is neither of version 1 nor trusted itself.
+    by_signers: Option<Arc<dyn ClientCertVerifier>>,
     authorities: Authorities,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl ClientCertVerifier for ClientVerifier {
     fn offer_client_auth(&self) -> bool {
-        self.others.offer_client_auth()
+        self.asks.offer_client_auth()
     }
 
     fn client_auth_mandatory(&self) -> bool {
-        self.others.client_auth_mandatory()
+        self.asks.client_auth_mandatory()
     }
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.others.root_hint_subjects()
+        self.asks.root_hint_subjects()
     }
 
     fn verify_client_cert(
@@ -75,7 +85,9 @@ impl ClientCertVerifier for ClientVerifier {
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
         if !Judge::is_asked(&self.authorities, leaf) {
-            return self.others.verify_client_cert(leaf, sent, now);
+            let nobody = || CertificateError::UnknownIssuer;
+            let judge = self.by_signers.as_ref().ok_or_else(nobody)?;
+            return judge.verify_client_cert(leaf, sent, now);
         }
         let judge = Judge {
             authorities: &self.authorities,

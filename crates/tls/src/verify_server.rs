@@ -78,7 +78,7 @@ impl ServerVerifier {
     ) -> Result<(), Error> {
         if !Judge::is_asked(&self.authorities, leaf) {
             let (leaf, known) = (ParsedCertificate::try_from(leaf)?, self.algorithms.all);
-            let roots = &self.authorities.roots;
+            let roots = &self.authorities.signers;
             return verify_server_cert_signed_by_trust_anchor(&leaf, roots, sent, now, known);
         }
         let judge = Judge {

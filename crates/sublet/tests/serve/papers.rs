@@ -125,13 +125,18 @@ fn certify(folder: &Folder, name: &str, subject: &str, version: X509) {
     }
 }
 
-/// Signs `NAME`'s request anew, in version 1, by `ISSUER`, and puts the issuer's certificate behind it.
-fn sign_by(folder: &Folder, name: &str, issuer: &str) {
+/// Signs `NAME`'s request anew by `ISSUER`, and puts the issuer's certificate behind it.
+fn sign_by(folder: &Folder, name: &str, issuer: &str, version: X509) {
     let (request, certificate) = (format!("{name}.csr"), format!("{name}-cert.pem"));
     let (theirs, key) = (format!("{issuer}-cert.pem"), format!("{issuer}-key.pem"));
     let child = ["x509", "-req", "-in", &request, "-out", &certificate];
     let by = ["-CA", &theirs, "-CAkey", &key, "-CAcreateserial"];
-    make(folder, &[&child[..], &by[..]].concat());
+    folder.write("leaf.ext", "subjectAltName=DNS:client.test\n");
+    let with: &[&str] = match version {
+        X509::V1 => &[],
+        X509::V3 => &["-extfile", "leaf.ext"],
+    };
+    make(folder, &[&child[..], &by[..], with].concat());
     let theirs = fs::read_to_string(folder.path(&theirs)).expect("read");
     rewrite(folder, &certificate, |text| text + &theirs);
 }
@@ -386,7 +391,7 @@ fn x509_v1_of_a_stranger_or_out_of_time_or_of_somebody_elses_key_stays_outside()
         fs::copy(theirs, folder.path(file)).expect("copied");
     }
     // Signed by the client, whose version 1 does not say that it may sign.
-    sign_by(&folder, "child", "client");
+    sign_by(&folder, "child", "client", X509::V1);
     let _daemon = serve(&folder);
     let status = folder.admin().status().expect("answered");
     let memcached = port(&status.tenants[0].listen[0]);
@@ -442,22 +447,27 @@ fn x509_v1_is_believed_of_whom_an_authority_lets_sign() {
         let leaf = format!("of-{between}");
         make_key(&folder, &leaf, P_256);
         ask(&folder, &leaf, "client.test");
-        sign_by(&folder, &leaf, between);
+        sign_by(&folder, &leaf, between, X509::V1);
     }
     pin(&folder, "pinned");
-    sign(&folder, "of-pinned", P_256, "client.test", X509::V1);
-    sign_by(&folder, "of-pinned", "pinned");
+    for (leaf, version) in [("of-pinned", X509::V1), ("v3-of-pinned", X509::V3)] {
+        sign(&folder, leaf, P_256, "client.test", version);
+        sign_by(&folder, leaf, "pinned", version);
+    }
     let _daemon = serve(&folder);
     let status = folder.admin().status().expect("answered");
     let memcached = port(&status.tenants[0].listen[0]);
     let says = |client| memcached_says(&folder, memcached, client, "-tls1_3");
-    assert_eq!(says("of-good"), "MN\r\n");
+    for client in ["of-good", "pinned"] {
+        assert_eq!(says(client), "MN\r\n", "{client}");
+    }
     for client in [
         "of-plain",
         "of-useless",
         "of-servers",
         "of-named",
         "of-pinned",
+        "v3-of-pinned",
     ] {
         assert_eq!(says(client), "", "{client}");
     }
