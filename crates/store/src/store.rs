@@ -115,6 +115,12 @@ impl Store {
         self.items.tenants.by_name(name).map(|tenant| tenant.id)
     }
 
+    /// Whether [`set_tenant`](Store::set_tenant) would take these settings now.
+    pub fn check_tenant(&self, id: TenantId, settings: &TenantSettings) -> Result<(), TenantError> {
+        let tenant = self.items.tenants.get(id).ok_or(TenantError::Unknown)?;
+        tenant.check(settings)
+    }
+
     /// Changes weight, floor and ceiling.
     pub fn set_tenant(&self, id: TenantId, settings: TenantSettings) -> Result<(), TenantError> {
         self.items

@@ -272,14 +272,20 @@ impl Tenant {
         );
     }
 
-    /// Takes over weight, floor and ceiling. Whoever means one that was here before has the wrong name.
+    /// Takes over weight, floor and ceiling.
     pub(crate) fn set(&self, settings: &TenantSettings) -> Result<(), TenantError> {
-        check(settings)?;
-        if !self.is_called(&settings.name) {
-            return Err(TenantError::Unknown);
-        }
+        self.check(settings)?;
         self.grant(settings);
         Ok(())
+    }
+
+    /// That it could have such settings. Whoever means one that was here before has the wrong name.
+    pub(crate) fn check(&self, settings: &TenantSettings) -> Result<(), TenantError> {
+        check(settings)?;
+        match self.is_called(&settings.name) {
+            true => Ok(()),
+            false => Err(TenantError::Unknown),
+        }
     }
 
     pub(crate) fn settings(&self) -> TenantSettings {

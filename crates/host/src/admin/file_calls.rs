@@ -1,13 +1,15 @@
 //! Calls that touch files: so many at once, for a file system that hangs keeps their threads, also when nobody waits for
 //! them any more.
 
+use std::thread;
+
 use axum::http::StatusCode;
 use axum::response::Json;
 use serde::Serialize;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 
 use super::CONNECTIONS_MAX;
-use super::routes::{No, apart};
+use super::routes::{No, ending};
 use crate::run::Declined;
 
 /// A quarter of a door's connections is left to who only looks or has memory released.
@@ -33,11 +35,21 @@ async fn within<T: Serialize + Send + 'static>(
             "wait for them; where they do not end, a file system of a disk, a save or the state folder hangs",
         )
     })?;
-    apart(move || {
+    let (tell, told) = oneshot::channel();
+    let body = move || {
         let _place = place;
-        work()
-    })
-    .await
+        // Whoever asked may have gone.
+        let _ = tell.send(work());
+    };
+    let thread = thread::Builder::new().name("files".to_owned()).spawn(body);
+    thread.map_err(|error| {
+        No::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            format_args!("the host makes no thread for this call: {error}"),
+            "try again; `sublet doctor` looks at what limits the daemon's tasks",
+        )
+    })?;
+    Ok(Json(told.await.map_err(|_| ending())??))
 }
 
 #[cfg(test)]

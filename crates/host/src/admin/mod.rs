@@ -23,10 +23,6 @@ use crate::run::Daemon;
 /// Connections that one door has open at once; more wait in the kernel's queue.
 pub const CONNECTIONS_MAX: usize = 32;
 
-/// Threads for requests that block: one for each connection of both doors, so that disks whose backings hang keep no
-/// release waiting. They are there while they are needed.
-const BLOCKING_THREADS_MAX: usize = 2 * CONNECTIONS_MAX;
-
 /// The admin interface, for as long as this lives.
 pub struct Admin {
     end: watch::Sender<bool>,
@@ -38,7 +34,6 @@ impl Admin {
     pub fn start(doors: Doors, daemon: Arc<Daemon>) -> io::Result<Admin> {
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
-            .max_blocking_threads(BLOCKING_THREADS_MAX)
             .build()?;
         let (end, ended) = watch::channel(false);
         let thread = thread::Builder::new()

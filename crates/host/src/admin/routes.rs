@@ -11,7 +11,6 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 use sublet_client::messages::{
@@ -442,16 +441,15 @@ async fn release(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<impl IntoResponse, No> {
     let request = heard::<ReleaseRequest>(body)?;
-    apart(move || daemon.release(&request)).await
+    // It is carried out and told of whether or not its caller waits for it.
+    let release = tokio::spawn(async move { daemon.release(&request).await });
+    let report = release.await.map_err(|_| ending())?;
+    Ok(Json(report?))
 }
 
-/// Runs what blocks away from the other callers.
-pub(super) async fn apart<T: Serialize + Send + 'static>(
-    work: impl FnOnce() -> Result<T, Declined> + Send + 'static,
-) -> Result<Json<T>, No> {
-    let ending = |_| No::from(Declined::Order(OrderError::Ended));
-    let done = tokio::task::spawn_blocking(work).await.map_err(ending)?;
-    Ok(Json(done?))
+/// The daemon ends before a call has its answer.
+pub(super) fn ending() -> No {
+    Declined::Order(OrderError::Ended).into()
 }
 
 async fn scrape(State(daemon): Shared, headers: HeaderMap) -> Result<impl IntoResponse, No> {

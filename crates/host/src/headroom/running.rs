@@ -13,6 +13,7 @@ use sublet_frontends::tenancy::Clock;
 use sublet_policy::headroom::Settings;
 use sublet_store::{Store, TooManyWorkers};
 use sublet_types::{Bytes, ReleaseMode, TenantId};
+use tokio::sync::oneshot;
 
 use super::figures::ReadHost;
 use super::follow::{Follower, HeadroomFigures, Took};
@@ -67,7 +68,7 @@ pub enum StartError {
 }
 
 enum Event {
-    Order(Order, SyncSender<Result<Took, TooManyHolds>>),
+    Order(Order, oneshot::Sender<Result<Took, TooManyHolds>>),
     End,
 }
 
@@ -124,11 +125,11 @@ impl Headroom {
         *self.figures.lock()
     }
 
-    /// Gives memory back by hand. Returns when it is given back.
-    pub fn release(&self, order: Order) -> Result<Took, OrderError> {
-        let (reply, answer) = sync_channel(1);
+    /// Gives memory back by hand. Ready when it is given back; no thread waits for that.
+    pub async fn release(&self, order: Order) -> Result<Took, OrderError> {
+        let (reply, answer) = oneshot::channel();
         self.send(Event::Order(order, reply))?;
-        let took = answer.recv().map_err(|_| OrderError::Ended)?;
+        let took = answer.await.map_err(|_| OrderError::Ended)?;
         Ok(took?)
     }
 

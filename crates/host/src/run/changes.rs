@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ struct Desk {
     shown: Mutex<Arc<Live>>,
     pen: Mutex<Pen>,
     news: Condvar,
+    /// The file may have a change that was refused: the next write is made whatever it says.
+    is_in_doubt: AtomicBool,
     write: Box<Write>,
 }
 
@@ -60,6 +63,7 @@ impl Changes {
             shown: Mutex::new(Arc::new(live)),
             pen: Mutex::new(Pen::Free),
             news: Condvar::new(),
+            is_in_doubt: AtomicBool::new(false),
             write,
         };
         Changes {
@@ -103,12 +107,13 @@ pub(super) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Writes changes down and shows them; either both happen or neither.
+    /// Writes changes down and shows them. Where they cannot be written they are not shown, and what the file has of them
+    /// is written over by the next change.
     pub(super) fn keep(&self, next: impl FnOnce(&Live) -> Live) -> Result<(), KeepError> {
         let changes = self.changes;
         let before = changes.now();
         let next = Arc::new(next(&before));
-        if next.says_as(&before) {
+        if next.says_as(&before) && !changes.desk.is_in_doubt.load(Ordering::Relaxed) {
             return Ok(());
         }
         self.write(&next)?;
@@ -147,6 +152,7 @@ impl Turn<'_> {
 impl Desk {
     fn write(&self, next: &Live) {
         let wrote = (self.write)(next);
+        self.is_in_doubt.store(wrote.is_err(), Ordering::Relaxed);
         let mut pen = self.pen.lock();
         if matches!(*pen, Pen::Writing) {
             *pen = Pen::Wrote(wrote);
@@ -166,6 +172,7 @@ impl Desk {
         match (self.write)(&holds) {
             Ok(()) => tracing::info!("the state folder answers again"),
             Err(error) => {
+                self.is_in_doubt.store(true, Ordering::Relaxed);
                 tracing::error!(%error, "live.toml has a change that was refused, as the state folder did not answer in time");
             }
         }
@@ -174,6 +181,7 @@ impl Desk {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
     use std::sync::mpsc;
     use std::time::Instant;
 
@@ -207,6 +215,30 @@ mod tests {
         let patience = Duration::from_millis(50);
         let changes = Changes::written_by(Live::none(None), patience, Box::new(write));
         (changes, go_on, written)
+    }
+
+    #[test]
+    fn what_a_failed_write_may_have_left_is_written_over() {
+        let (tell, written) = mpsc::channel();
+        let write = move |live: &Live| {
+            let weight = live.change(&web()).weight;
+            let _ = tell.send(weight);
+            let source = io::ErrorKind::Other.into();
+            let path = PathBuf::new();
+            match weight {
+                Some(_) => Err(KeepError::Write { path, source }),
+                None => Ok(()),
+            }
+        };
+        let changes = Changes::written_by(Live::none(None), WRITE_MAX, Box::new(write));
+        changes.keep(weight(7)).expect_err("it is refused");
+        for _ in 0..2 {
+            changes
+                .keep(|live| live.with_folder(PathBuf::from("/vm")))
+                .expect("kept");
+        }
+        let writes: Vec<_> = written.try_iter().collect();
+        assert_eq!(writes, [Some(Weight(7)), None]);
     }
 
     #[test]

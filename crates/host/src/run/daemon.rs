@@ -248,13 +248,12 @@ impl Daemon {
             name: name.clone(),
             source,
         };
-        store.set_tenant(id, after.clone()).map_err(refused)?;
-        if change.lasts == Lasts::Always
-            && let Err(declined) = self.keep(&turn, name, change)
-        {
-            store.set_tenant(id, before).map_err(refused)?;
-            return Err(declined);
+        // What is over a lower ceiling is evicted at once, and no refusal would bring it back.
+        store.check_tenant(id, &after).map_err(refused)?;
+        if change.lasts == Lasts::Always {
+            self.keep(&turn, name, change)?;
         }
+        store.set_tenant(id, after.clone()).map_err(refused)?;
         if let Some(service) = self.service(id) {
             let ceiling = after.ceiling.or(self.config.arena.ceiling);
             service.allowed.set(ceiling);
@@ -295,8 +294,8 @@ impl Daemon {
         }
     }
 
-    /// Gives memory back; returns when the last block has left.
-    pub fn release(&self, request: &ReleaseRequest) -> Result<ReleaseReport, Declined> {
+    /// Gives memory back; ready when the last block has left.
+    pub async fn release(&self, request: &ReleaseRequest) -> Result<ReleaseReport, Declined> {
         let hold = Duration::from_millis(request.hold_millis);
         if hold > HOLD_MAX {
             return Err(Declined::Hold);
@@ -308,12 +307,13 @@ impl Daemon {
             .map(|name| self.find(name))
             .transpose()?;
         self.manager.mark_order();
-        let took = self.headroom.release(Order {
+        let order = Order {
             amount: request.amount,
             mode: request.mode,
             tenant: tenant.map(|figures| figures.id),
             hold,
-        });
+        };
+        let took = self.headroom.release(order).await;
         self.manager.mark_order();
         let took = took?;
         tracing::info!(

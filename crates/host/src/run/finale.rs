@@ -1,15 +1,13 @@
 //! The end of the end: a step of it that takes longer than it may is told of, and the process exits without it.
 
+use std::io;
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use crate::observe::log;
-
-/// How often it is looked whether a step takes too long.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// What is to be done, and by when.
 #[derive(Clone, Copy, Debug)]
@@ -18,36 +16,31 @@ struct Step {
     until: Instant,
 }
 
-impl Step {
-    fn is_late(&self, now: Instant) -> bool {
-        now >= self.until
-    }
+/// The daemon's end, step by step, and the thread that sees to it that each has a bound.
+pub(super) struct Finale {
+    now: Option<Arc<Mutex<Option<Step>>>>,
+    watch: Thread,
 }
 
-/// The daemon's end, step by step.
-pub(super) struct Finale(Arc<Mutex<Option<Step>>>);
-
 impl Finale {
-    /// Begins it; `give_up` hears of a step that takes too long, and does not return.
-    pub(super) fn begin(give_up: impl Fn(&'static str) + Send + 'static) -> Finale {
+    /// Prepares it while threads can be made; `give_up` is told of a step that takes too long, and does not return.
+    pub(super) fn prepare(give_up: impl Fn(&'static str) + Send + 'static) -> io::Result<Finale> {
         let now: Arc<Mutex<Option<Step>>> = Arc::default();
         let watched = Arc::clone(&now);
         let watch = move || {
             while Arc::strong_count(&watched) > 1 {
-                let step = *watched.lock();
-                if let Some(step) = step.filter(|step| step.is_late(Instant::now())) {
-                    return give_up(step.what);
+                let (step, at) = (*watched.lock(), Instant::now());
+                match step {
+                    Some(step) if at >= step.until => return give_up(step.what),
+                    Some(step) => thread::park_timeout(step.until - at),
+                    None => thread::park(),
                 }
-                thread::sleep(LOOK);
             }
         };
-        if let Err(error) = thread::Builder::new()
-            .name("finale".to_owned())
-            .spawn(watch)
-        {
-            tracing::warn!(%error, "nobody sees to it that the end has a bound");
-        }
-        Finale(now)
+        let builder = thread::Builder::new().name("finale".to_owned());
+        let watch = builder.spawn(watch)?.thread().clone();
+        let now = Some(now);
+        Ok(Finale { now, watch })
     }
 
     /// Does what has `most` to be done.
@@ -58,16 +51,32 @@ impl Finale {
         work: impl FnOnce() -> T,
     ) -> T {
         let until = Instant::now() + most;
-        *self.0.lock() = Some(Step { what, until });
+        self.set(Some(Step { what, until }));
         let done = work();
-        *self.0.lock() = None;
+        self.set(None);
         done
+    }
+
+    fn set(&self, step: Option<Step>) {
+        if let Some(now) = &self.now {
+            *now.lock() = step;
+        }
+        self.watch.unpark();
+    }
+}
+
+impl Drop for Finale {
+    fn drop(&mut self) {
+        self.now = None;
+        self.watch.unpark();
     }
 }
 
 /// Leaves what hangs.
 pub(super) fn exit(what: &'static str) {
-    tracing::error!("the end does not wait for what hangs any longer: {what}");
+    tracing::error!(
+        "the end does not wait for what hangs any longer: {what}; the process goes when the kernel lets its last thread go"
+    );
     log::end();
     std::process::exit(1);
 }
@@ -82,7 +91,8 @@ mod tests {
     fn a_step_that_hangs_is_given_up_and_one_that_is_done_is_not() {
         let (tell, told) = channel();
         let (go_on, held) = channel::<()>();
-        let finale = Finale::begin(move |what| tell.send(what).expect("somebody waits"));
+        let finale = Finale::prepare(move |what| tell.send(what).expect("somebody waits"));
+        let finale = finale.expect("a thread");
         finale.step("quick", Duration::from_secs(60), || ());
         let hung = thread::spawn(move || finale.step("hangs", Duration::ZERO, || held.recv()));
         let minute = Duration::from_secs(60);

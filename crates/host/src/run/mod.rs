@@ -125,6 +125,7 @@ pub fn run(loaded: Loaded) -> Result<(), RunError> {
     check_state(&loaded)?;
     let alone = claim(&loaded.config)?;
     let doors = Doors::open(&loaded.config)?;
+    let finale = Finale::prepare(finale::exit)?;
     let places = loaded.config.tenants.iter().map(service::listeners);
     let places: Vec<Vec<Listener>> = places.collect::<Result<_, _>>()?;
     let rings = loaded.config.tenants.iter().map(rings::listeners);
@@ -168,7 +169,6 @@ pub fn run(loaded: Loaded) -> Result<(), RunError> {
     daemon.begin_ending();
     // For as long as the backings go on taking it.
     daemon.shelf.drain();
-    let finale = Finale::begin(finale::exit);
     finale.step("files that are read anew", STEP_MAX, || daemon.end_reread());
     finale.step("disks and their clients", DISKS_END_MAX, || {
         daemon.shelf.end()

@@ -1,7 +1,8 @@
 //! A file system that takes no new file and never says so: whoever asked for one waits, and nobody else does.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -172,6 +173,29 @@ fn assert_all_answer(folder: &Folder) {
     assert!(begun.elapsed() < Duration::from_secs(8), "somebody waited");
 }
 
+/// Items that are more than a ceiling of two blocks has room for.
+const ITEMS: usize = 12;
+
+const ITEM_BYTES: usize = 900_000;
+
+fn store_items(client: &mut UnixStream) {
+    for key in 0..ITEMS {
+        write!(client, "set k{key} 0 0 {ITEM_BYTES}\r\n").expect("sent");
+        client.write_all(&[b'x'; ITEM_BYTES]).expect("sent");
+        client.write_all(b"\r\n").expect("sent");
+        client.read_exact(&mut [0; 8]).expect("STORED");
+    }
+}
+
+/// How many of them are there.
+fn items(client: &mut UnixStream) -> usize {
+    client.write_all(b"stats\r\n").expect("sent");
+    let mut lines = BufReader::new(client).lines().map_while(Result::ok);
+    let count = lines.find_map(|line| Some(line.strip_prefix("STAT curr_items ")?.to_owned()));
+    lines.find(|line| line == "END").expect("all of it");
+    count.expect("a count").parse().expect("a number")
+}
+
 #[test]
 fn a_state_folder_that_hangs_keeps_its_own_callers_only_and_the_daemon_ends() {
     let folder = Folder::new();
@@ -206,12 +230,15 @@ fn a_state_folder_that_hangs_keeps_its_own_callers_only_and_the_daemon_ends() {
         &listen,
         "--temporary",
     ];
+    let mut client = UnixStream::connect(&socket).expect("it listens");
+    store_items(&mut client);
     let _waiting = [
-        begin(&folder, &["tenants", "set", "web", "--weight", "7"]),
+        begin(&folder, &["tenants", "set", "web", "--ceiling", "2MiB"]),
         begin(&folder, &["tenants", "save", "web", &save]),
         begin(&folder, &disk),
     ];
     wait_until_hung(&daemon, 3);
+    assert_eq!(items(&mut client), ITEMS, "nothing holds yet");
     assert_all_answer(&folder);
 
     let until = Instant::now() + Duration::from_secs(30);
@@ -227,6 +254,7 @@ fn a_state_folder_that_hangs_keeps_its_own_callers_only_and_the_daemon_ends() {
         refused.contains(&hanging.at.display().to_string()),
         "{refused}"
     );
+    assert_eq!(items(&mut client), ITEMS, "it was refused");
     folder.ask(&["tenants", "set", "web", "--weight", "9", "--temporary"]);
     assert!(folder.ask(&["tenants", "show", "web"]).contains('9'));
     assert_all_answer(&folder);

@@ -69,7 +69,13 @@ fn a_daemon_that_may_make_no_more_threads_answers_its_guests_all_the_same() {
         assert_eq!(guest.flush(), 0, "it needs a thread");
     }
     assert!(guest.read_page(5) == [5; 4096]);
+    folder.ask(&["release", "2MiB"]);
+    let change = ["tenants", "set", "t", "--weight", "3"];
+    let refused = folder.sublet(&change);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(text(&refused.stderr).contains("no thread"), "{refused:?}");
     limit.bound("max");
+    folder.ask(&change);
     assert_eq!(daemon.end().0, Some(0));
 }
 
