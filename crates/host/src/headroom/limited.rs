@@ -9,7 +9,7 @@ use std::time::Duration;
 use sublet_types::Bytes;
 
 use super::cgroup::{Names, tops};
-use super::proc_file::{ProcFile, entries, only_number};
+use super::proc_file::{Reader, entries, only_number};
 
 /// Cgroups that are looked through for limits.
 const CGROUPS_MAX: usize = 4096;
@@ -17,7 +17,8 @@ const CGROUPS_MAX: usize = 4096;
 /// Cgroups with a limit that are followed. A host has tens of containers, seldom hundreds.
 const FOLLOWED_MAX: usize = 256;
 
-/// Cgroups that one look goes through: this is the thread that gives memory back.
+/// Cgroups that one look goes through, of those that are followed and of all: this is the thread that gives memory back. No
+/// file of theirs stays open.
 const STEP_MAX: usize = 16;
 
 /// From one pass through all of them to the next.
@@ -42,7 +43,17 @@ pub(super) struct Limited {
     own: Vec<PathBuf>,
     pass: Pass,
     followed: Vec<Followed>,
+    round: Round,
     missed: Missed,
+    reader: Reader,
+}
+
+/// A way through those that are followed, a few at a time.
+#[derive(Debug, Default)]
+struct Round {
+    next: usize,
+    /// Those whose misses were counted: what one of them missed, those in it did.
+    counted: Vec<PathBuf>,
 }
 
 /// A way through all cgroups, a few at a time.
@@ -57,10 +68,8 @@ struct Pass {
 #[derive(Debug)]
 struct Followed {
     folder: PathBuf,
-    limits: Vec<ProcFile>,
-    usage: ProcFile,
-    stat: ProcFile,
     names: &'static Names,
+    /// What it had missed in all when it was at its limit last.
     last: Option<Missed>,
 }
 
@@ -92,25 +101,33 @@ impl Limited {
         self.missed
     }
 
-    /// Those above come first: what one of them missed, those in it did.
     fn count(&mut self, memory: Bytes) {
-        let (missed, mut counted) = (&mut self.missed, Vec::<PathBuf>::new());
-        self.followed.retain_mut(|cgroup| {
-            let Ok(now) = cgroup.missed() else {
-                return false; // it is gone
-            };
-            let before = cgroup.last.replace(now);
-            let is_in_one = counted.iter().any(|top| cgroup.folder.starts_with(top));
-            if let Some(before) = before
-                && !is_in_one
-                && cgroup.is_at_its_limit(memory)
-            {
-                missed.files += now.files.saturating_sub(before.files);
-                missed.swapped += now.swapped.saturating_sub(before.swapped);
-                counted.push(cgroup.folder.clone());
+        for _ in 0..STEP_MAX.min(self.followed.len()) {
+            if self.round.next >= self.followed.len() {
+                self.round = Round::default();
             }
-            true
-        });
+            self.count_next(memory);
+        }
+    }
+
+    /// Those above come first.
+    fn count_next(&mut self, memory: Bytes) {
+        let Round { next, counted } = &mut self.round;
+        let Some(cgroup) = self.followed.get_mut(*next) else {
+            return;
+        };
+        let Ok(now) = cgroup.missed_at_its_limit(memory, &mut self.reader) else {
+            self.followed.remove(*next); // it is gone
+            return;
+        };
+        *next += 1;
+        let before = std::mem::replace(&mut cgroup.last, now);
+        let is_in_one = counted.iter().any(|top| cgroup.folder.starts_with(top));
+        if let (Some(before), Some(now), false) = (before, now, is_in_one) {
+            self.missed.files += now.files.saturating_sub(before.files);
+            self.missed.swapped += now.swapped.saturating_sub(before.swapped);
+            counted.push(cgroup.folder.clone());
+        }
     }
 
     fn walk(&mut self, at: Duration, memory: Bytes) {
@@ -126,7 +143,8 @@ impl Limited {
             let Some((folder, names)) = self.pass.ahead.pop() else {
                 return;
             };
-            self.pass.visit(folder, names, &self.own, memory);
+            self.pass
+                .visit(folder, names, &self.own, memory, &mut self.reader);
             if self.pass.ahead.is_empty() {
                 self.follow_found();
             }
@@ -142,11 +160,19 @@ impl Limited {
             cgroup.last = before.and_then(|known| known.last);
         }
         self.followed = found;
+        self.round = Round::default();
     }
 }
 
 impl Pass {
-    fn visit(&mut self, folder: PathBuf, names: &'static Names, own: &[PathBuf], memory: Bytes) {
+    fn visit(
+        &mut self,
+        folder: PathBuf,
+        names: &'static Names,
+        own: &[PathBuf],
+        memory: Bytes,
+        reader: &mut Reader,
+    ) {
         self.visited += 1;
         let room = CGROUPS_MAX.saturating_sub(self.visited + self.ahead.len());
         let inside = fs::read_dir(&folder).into_iter().flatten().flatten();
@@ -156,50 +182,47 @@ impl Pass {
         if self.found.len() == FOLLOWED_MAX || own.contains(&folder) {
             return;
         }
+        let cgroup = Followed {
+            folder,
+            names,
+            last: None,
+        };
         // The top of a hierarchy has none of these files.
-        if let Ok(mut cgroup) = Followed::open(folder, names)
-            && cgroup.limit() < memory
-        {
+        if cgroup.limit(reader).is_ok_and(|limit| limit < memory) {
             self.found.push(cgroup);
         }
     }
 }
 
 impl Followed {
-    fn open(folder: PathBuf, names: &'static Names) -> io::Result<Followed> {
-        let limits = names.limits.iter();
-        Ok(Followed {
-            limits: limits
-                .map(|name| ProcFile::open(folder.join(name)))
-                .collect::<io::Result<_>>()?,
-            usage: ProcFile::open(folder.join(names.usage))?,
-            stat: ProcFile::open(folder.join("memory.stat"))?,
-            names,
-            last: None,
-            folder,
-        })
+    fn limit(&self, reader: &mut Reader) -> io::Result<Bytes> {
+        let mut least = u64::MAX;
+        for name in self.names.limits {
+            let limit = only_number(reader.read(&self.folder.join(name))?);
+            least = least.min(limit.unwrap_or(u64::MAX));
+        }
+        Ok(Bytes(least))
     }
 
-    fn limit(&mut self) -> Bytes {
-        let limits = self.limits.iter_mut();
-        let least = limits.filter_map(|file| only_number(file.read().ok()?));
-        Bytes(least.min().unwrap_or(u64::MAX))
-    }
-
-    fn is_at_its_limit(&mut self, memory: Bytes) -> bool {
-        let limit = self.limit();
-        let usage = self.usage.read().ok().and_then(only_number);
+    /// What it has missed in all, if it is at its limit now.
+    fn missed_at_its_limit(
+        &self,
+        memory: Bytes,
+        reader: &mut Reader,
+    ) -> io::Result<Option<Missed>> {
+        let limit = self.limit(reader)?;
+        let usage = only_number(reader.read(&self.folder.join(self.names.usage))?);
         let left = Bytes(limit.0 / SLACK_SHARE);
-        limit < memory && usage.is_some_and(|usage| Bytes(usage) + left >= limit)
+        let is_at_it = limit < memory && usage.is_some_and(|usage| Bytes(usage) + left >= limit);
+        is_at_it.then(|| self.missed(reader)).transpose()
     }
 
-    fn missed(&mut self) -> io::Result<Missed> {
-        let names = self.names;
+    fn missed(&self, reader: &mut Reader) -> io::Result<Missed> {
         let mut missed = Missed::default();
-        for (key, count) in entries(self.stat.read()?) {
-            if key == names.refaults {
+        for (key, count) in entries(reader.read(&self.folder.join("memory.stat"))?) {
+            if key == self.names.refaults {
                 missed.files = count;
-            } else if key == names.swap_refaults {
+            } else if key == self.names.swap_refaults {
                 missed.swapped = count;
             }
         }
@@ -292,5 +315,31 @@ mod tests {
         }
         assert_eq!(looks, 4, "61 folders, 16 a look");
         assert_eq!(limited.followed.len(), 60);
+    }
+
+    /// Descriptors of this process that lie under a folder.
+    fn open_under(top: &Path) -> usize {
+        let all = fs::read_dir("/proc/self/fd").expect("a folder").flatten();
+        let to = all.filter_map(|entry| fs::read_link(entry.path()).ok());
+        to.filter(|path| path.starts_with(top)).count()
+    }
+
+    #[test]
+    fn those_that_are_followed_are_counted_a_few_a_look_and_none_stays_open() {
+        let top = tempfile::tempdir().expect("a folder");
+        let write = |files| {
+            (0..60).for_each(|n| container(&top.path().join(format!("c{n}")), FULL, files));
+        };
+        write(1);
+        let mut limited = limited(top.path());
+        let at = |look: u64| Duration::from_millis(20 * look);
+        (0..8).for_each(|look| _ = limited.look(at(look), HOST));
+        assert_eq!(limited.followed.len(), 60);
+        assert!(limited.followed.iter().all(|one| one.last.is_some()));
+        assert_eq!(open_under(top.path()), 0);
+        write(11);
+        for (look, files) in [(8, 160), (9, 320), (10, 480), (11, 600), (12, 600)] {
+            assert_eq!(limited.look(at(look), HOST).files, files);
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! Files of the kernel that are read again and again: kept open, read into one buffer, parsed without
-//! allocation.
+//! Files of the kernel that are read again and again: read into one buffer, parsed without allocation. Few are kept open;
+//! of those there may be many, none is.
 
 use std::fs::File;
 use std::io;
@@ -31,25 +31,44 @@ impl ProcFile {
         &self.path
     }
 
-    /// What it says now. The kernel hands long files out in pieces, so it is read until nothing comes.
+    /// What it says now.
     pub(super) fn read(&mut self) -> io::Result<&[u8]> {
-        let mut len = 0;
-        loop {
-            if len == self.text.len() {
-                if len >= TEXT_MAX {
-                    break;
-                }
-                self.text.resize(len * 2, 0);
-            }
-            match self.file.read_at(&mut self.text[len..], len as u64) {
-                Ok(0) => break,
-                Ok(n) => len += n,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(&self.text[..len])
+        read_whole(&self.file, &mut self.text)
     }
+}
+
+/// Reads files that are open only while they are read.
+#[derive(Debug, Default)]
+pub(super) struct Reader {
+    text: Vec<u8>,
+}
+
+impl Reader {
+    /// What a file says now.
+    pub(super) fn read(&mut self, path: &Path) -> io::Result<&[u8]> {
+        self.text.resize(self.text.len().max(TEXT_FIRST), 0);
+        read_whole(&File::open(path)?, &mut self.text)
+    }
+}
+
+/// The kernel hands long files out in pieces, so it is read until nothing comes.
+fn read_whole<'a>(file: &File, text: &'a mut Vec<u8>) -> io::Result<&'a [u8]> {
+    let mut len = 0;
+    loop {
+        if len == text.len() {
+            if len >= TEXT_MAX {
+                break;
+            }
+            text.resize(len * 2, 0);
+        }
+        match file.read_at(&mut text[len..], len as u64) {
+            Ok(0) => break,
+            Ok(n) => len += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(&text[..len])
 }
 
 /// The lines of a text as words and the numbers that follow them: `MemFree:  123 kB`, `pswpout 0`.

@@ -6,13 +6,23 @@ use sublet_frontends::memcached::serve::HELD_MAX;
 use sublet_frontends::{nbd, ring};
 use sublet_types::{Bytes, DiskKind, DiskListen};
 
+use crate::admin;
 use crate::config::{Config, Listen};
 
-/// Descriptors beside the clients': listeners, epolls, `/proc`, logs.
+/// Descriptors beside the clients': listeners, epolls, `/proc`, logs, what is read and closed again.
 const DESCRIPTORS_OWN: u64 = 64;
+
+/// Doors for whoever asks the daemon: its socket, TLS, and the one for metrics.
+const ADMIN_DOORS: u64 = 3;
+
+/// Descriptors of who comes in there: the socket, the same to end it by, and a file that is asked for.
+const DESCRIPTORS_AN_ADMIN: u64 = 3;
 
 /// Descriptors of a disk: its backing, its thread's, and its queues' over vhost-user.
 const DESCRIPTORS_A_DISK: u64 = 64;
+
+/// Descriptors of a connection over NBD: its socket, the same to send memory by, and the two ends of a pipe.
+const DESCRIPTORS_AN_NBD: u64 = 4;
 
 /// Descriptors of a ring's connection: its socket, and what wakes its client.
 const DESCRIPTORS_A_RING: u64 = 2;
@@ -48,8 +58,17 @@ impl Bounds {
             connections: connections + disks.connections + rings.connections,
             memory: memory + disks.memory,
             rings: rings.rings,
-            descriptors: connections + disks.descriptors + rings.descriptors + DESCRIPTORS_OWN,
+            descriptors: connections
+                + disks.descriptors
+                + rings.descriptors
+                + Bounds::descriptors_of_admin()
+                + DESCRIPTORS_OWN,
         }
+    }
+
+    /// Each door lets in so many, and one waits for a place.
+    fn descriptors_of_admin() -> u64 {
+        ADMIN_DOORS * (admin::CONNECTIONS_MAX as u64 + 1) * DESCRIPTORS_AN_ADMIN
     }
 
     /// What the tenants' page rings add.
@@ -88,7 +107,8 @@ impl Bounds {
                     Bytes::ZERO
                 },
             rings: Bytes::ZERO,
-            descriptors: connections + config.disks.len() as u64 * DESCRIPTORS_A_DISK,
+            descriptors: connections * DESCRIPTORS_AN_NBD
+                + config.disks.len() as u64 * DESCRIPTORS_A_DISK,
         }
     }
 
@@ -106,5 +126,24 @@ impl Bounds {
             }
         }
         getrlimit(Resource::Nofile).current
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Written;
+
+    /// Who asks the daemon has two descriptors while it is there, on each of three doors.
+    #[test]
+    fn who_asks_the_daemon_is_among_the_descriptors() {
+        let config = Written::defaults().meaning().expect("they make sense");
+        let bounds = Bounds::of(&config);
+        let asking = 3 * 2 * admin::CONNECTIONS_MAX as u64;
+        let clients = bounds.connections;
+        assert!(
+            bounds.descriptors >= clients + asking + DESCRIPTORS_OWN,
+            "{bounds:?}"
+        );
     }
 }
