@@ -145,10 +145,16 @@ pub(super) struct Top {
     pub(super) names: &'static Names,
 }
 
-/// The hierarchies that this process can see.
+/// The hierarchies that this process can see: each once, wherever else it is mounted, as a chroot or a bind mount does.
 pub(super) fn tops(memberships: &str, mounts: &str) -> Vec<Top> {
-    let seen = mounts.lines().filter_map(|line| {
-        let mount = Mount::parse(line)?;
+    let mut known = Vec::<Mount>::new();
+    for mount in mounts.lines().filter_map(Mount::parse) {
+        if !known.iter().any(|other| other.shows(&mount)) {
+            known.retain(|other| !mount.shows(other));
+            known.push(mount);
+        }
+    }
+    let seen = known.into_iter().filter_map(|mount| {
         let path = membership(memberships, mount.names)?;
         let below = path.strip_prefix(&mount.root).unwrap_or(Path::new(""));
         Some(Top {
@@ -190,6 +196,8 @@ fn membership(memberships: &str, names: &'static Names) -> Option<PathBuf> {
 
 /// A mounted hierarchy of cgroups.
 struct Mount {
+    /// The hierarchy's file system.
+    device: String,
     /// The cgroup that is its top.
     root: PathBuf,
     /// Where it is mounted.
@@ -207,12 +215,20 @@ impl Mount {
             "cgroup" if kind.nth(1)?.split(',').any(|option| option == "memory") => &V1,
             _ => return None,
         };
-        let mut place = place.split(' ').skip(3);
+        let mut place = place.split(' ').skip(2);
         Some(Mount {
+            device: place.next()?.to_owned(),
             root: PathBuf::from(place.next()?),
             point: PathBuf::from(place.next()?),
             names,
         })
+    }
+
+    /// Whether all of the other's cgroups are in this one.
+    fn shows(&self, other: &Mount) -> bool {
+        // A root that begins with `..` lies above this process's namespace.
+        let is_below = other.root.starts_with(&self.root) && !other.root.starts_with("/..");
+        self.device == other.device && (is_below || other.root == self.root)
     }
 }
 
@@ -296,6 +312,19 @@ mod tests {
         let figures = read(&mut cgroups).expect("a limit");
         assert_eq!(figures.limit, Bytes::mib(512));
         assert_eq!(figures.inactive_file, Bytes(8192));
+    }
+
+    #[test]
+    fn a_hierarchy_that_is_mounted_twice_is_one() {
+        let mounts = "30 24 0:26 /pods /first rw - cgroup2 cgroup2 rw\n\
+             40 24 0:26 / /sys/fs/cgroup rw shared:9 - cgroup2 cgroup2 rw\n\
+             41 24 0:26 / /chroot/sys/fs/cgroup rw - cgroup2 cgroup2 rw\n\
+             42 24 0:26 /pods /bound rw - cgroup2 cgroup2 rw\n\
+             43 24 0:31 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
+        let tops = tops("0::/pods/a\n4:memory:/b\n", mounts);
+        let points: Vec<_> = tops.iter().map(|top| top.point.as_path()).collect();
+        let kept = ["/sys/fs/cgroup", "/sys/fs/cgroup/memory"];
+        assert_eq!(points, kept.map(Path::new));
     }
 
     #[test]
