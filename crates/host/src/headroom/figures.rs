@@ -97,7 +97,7 @@ impl ProcHost {
             true => self.limited.look(at, self.last.memory),
             false => self.wants.missed(),
         };
-        self.wants.hear(now, missed);
+        self.wants.hear(at, now, missed);
         self.wants.tell(&mut self.last);
     }
 }

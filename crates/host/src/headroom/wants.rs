@@ -1,8 +1,13 @@
 //! Signs of a want of memory, as the kernel counts them for the whole host, less those of cgroups at limits of their own.
 
+use std::time::Duration;
+
 use sublet_types::{HostFigures, Pressure};
 
 use super::limited::Missed;
+
+/// What the host's count has not shown of theirs by then, while they miss nothing more, it never shows.
+const OWED_FOR: Duration = Duration::from_secs(1);
 
 /// What the kernel counts of wants for the whole host, and how much of it was of cgroups at limits of their own.
 #[derive(Clone, Copy, Debug, Default)]
@@ -11,6 +16,8 @@ pub(super) struct Wants {
     missed: Missed,
     /// File pages of theirs that the host's count has yet to show: the two are not read in one instant.
     owed: u64,
+    /// When they missed some last.
+    owed_at: Duration,
     /// What is taken off.
     others: Counted,
 }
@@ -38,14 +45,20 @@ impl Wants {
         self.missed
     }
 
-    /// Adds what was counted since, of which those at their limits missed so much.
-    pub(super) fn hear(&mut self, now: Counted, missed: Missed) {
+    /// Adds what was counted since, up to `at`, of which those at their limits missed so much.
+    pub(super) fn hear(&mut self, at: Duration, now: Counted, missed: Missed) {
         let before = std::mem::replace(&mut self.counted, now);
         let was_missed = std::mem::replace(&mut self.missed, missed);
         let files = missed.files - was_missed.files;
-        let is_theirs = files > 0 || missed.swapped > was_missed.swapped;
+        if files > 0 {
+            self.owed_at = at;
+        } else if at.saturating_sub(self.owed_at) > OWED_FOR {
+            self.owed = 0;
+        }
         let since = now.refaults.saturating_sub(before.refaults);
         self.owed += files;
+        // Not all of them are read at each look.
+        let is_theirs = self.owed > 0 || missed.swapped > was_missed.swapped;
         let theirs = self.owed.min(since);
         self.owed -= theirs;
         self.others.refaults += theirs;
@@ -79,9 +92,9 @@ impl Wants {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
+
+    const AT: Duration = Duration::from_secs(7);
 
     fn counted(refaults: u64, millis: u64) -> Counted {
         let some = Duration::from_millis(millis);
@@ -112,28 +125,42 @@ mod tests {
     #[test]
     fn what_is_theirs_is_taken_off_and_what_is_the_hosts_stays() {
         let mut wants = Wants::default();
-        wants.hear(counted(1000, 10), files(0));
+        wants.hear(AT, counted(1000, 10), files(0));
         assert_eq!(told(&wants), (1000, 500, 10));
-        wants.hear(counted(1500, 30), files(400));
+        wants.hear(AT, counted(1500, 30), files(400));
         assert_eq!(told(&wants), (1100, 500, 10), "100 are somebody else's");
-        wants.hear(counted(1600, 40), files(400));
+        wants.hear(AT, counted(1600, 40), files(400));
         assert_eq!(told(&wants), (1200, 550, 20), "nobody is at a limit");
         let reclaimed = Counted {
             reclaimed: 32,
             ..counted(1700, 50)
         };
-        wants.hear(reclaimed, files(450));
+        wants.hear(AT, reclaimed, files(450));
         assert_eq!(told(&wants), (1250, 600, 30), "the host reclaims as well");
     }
 
     #[test]
     fn what_their_count_shows_first_is_taken_off_when_the_hosts_shows_it() {
         let mut wants = Wants::default();
-        wants.hear(counted(1000, 0), files(0));
-        wants.hear(counted(1100, 0), files(130));
-        wants.hear(counted(1150, 0), files(150));
+        wants.hear(AT, counted(1000, 0), files(0));
+        wants.hear(AT, counted(1100, 0), files(130));
+        wants.hear(AT, counted(1150, 0), files(150));
         assert_eq!(told(&wants).0, 1000);
-        wants.hear(counted(1250, 0), files(150));
+        wants.hear(AT, counted(1250, 0), files(150));
         assert_eq!(told(&wants).0, 1100);
+    }
+
+    #[test]
+    fn what_the_hosts_count_never_shows_is_owed_for_a_second() {
+        let at = |millis| AT + Duration::from_millis(millis);
+        let mut wants = Wants::default();
+        wants.hear(at(0), counted(1000, 0), files(0));
+        wants.hear(at(20), counted(1000, 0), files(5000));
+        wants.hear(at(900), counted(1100, 0), files(5000));
+        assert_eq!(told(&wants).0, 1000, "it is late");
+        wants.hear(at(1100), counted(6100, 0), files(5000));
+        assert_eq!(told(&wants).0, 6000, "it never comes");
+        wants.hear(at(1120), counted(6200, 0), files(5100));
+        assert_eq!(told(&wants).0, 6000, "and new ones are theirs");
     }
 }
