@@ -34,7 +34,8 @@ pub(super) struct Names {
     pub(super) limits: &'static [&'static str],
     pub(super) usage: &'static str,
     inactive_file: &'static [u8],
-    pub(super) refaults: &'static [u8],
+    /// Before Linux 5.9 the kernel counts file pages only, and has no word for that in the name.
+    pub(super) refaults: [&'static [u8]; 2],
     pub(super) swap_refaults: &'static [u8],
 }
 
@@ -42,7 +43,10 @@ static V1: Names = Names {
     limits: &["memory.limit_in_bytes"],
     usage: "memory.usage_in_bytes",
     inactive_file: b"total_inactive_file",
-    refaults: b"total_workingset_refault_file",
+    refaults: [
+        b"total_workingset_refault_file",
+        b"total_workingset_refault",
+    ],
     swap_refaults: b"total_workingset_refault_anon",
 };
 
@@ -50,7 +54,7 @@ static V2: Names = Names {
     limits: &["memory.max", "memory.high"],
     usage: "memory.current",
     inactive_file: b"inactive_file",
-    refaults: b"workingset_refault_file",
+    refaults: [b"workingset_refault_file", b"workingset_refault"],
     swap_refaults: b"workingset_refault_anon",
 };
 
@@ -121,7 +125,7 @@ impl Level {
         for (key, count) in entries(text) {
             if key == self.names.inactive_file {
                 self.inactive_file = Bytes(count);
-            } else if key == self.names.refaults {
+            } else if self.names.refaults.contains(&key) {
                 self.refaults = count;
             }
         }

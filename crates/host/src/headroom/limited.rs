@@ -220,7 +220,7 @@ impl Followed {
     fn missed(&self, reader: &mut Reader) -> io::Result<Missed> {
         let mut missed = Missed::default();
         for (key, count) in entries(reader.read(&self.folder.join("memory.stat"))?) {
-            if key == self.names.refaults {
+            if self.names.refaults.contains(&key) {
                 missed.files = count;
             } else if key == self.names.swap_refaults {
                 missed.swapped = count;
@@ -315,6 +315,20 @@ mod tests {
         }
         assert_eq!(looks, 4, "61 folders, 16 a look");
         assert_eq!(limited.followed.len(), 60);
+    }
+
+    #[test]
+    fn a_kernel_before_5_9_has_another_word_for_what_is_missed() {
+        let top = tempfile::tempdir().expect("a folder");
+        let own = top.path().join("old");
+        let mut limited = limited(top.path());
+        for (look, files, missed) in [(0, 1, 0), (1, 5, 0), (2, 47, 42)] {
+            container(&own, FULL, 0);
+            let stat = format!("inactive_file 4096\nworkingset_refault {files}\n");
+            fs::write(own.join("memory.stat"), stat).expect("written");
+            let told = limited.look(Duration::from_secs(look), HOST);
+            assert_eq!(told.files, missed, "look {look}");
+        }
     }
 
     /// Descriptors of this process that lie under a folder.
