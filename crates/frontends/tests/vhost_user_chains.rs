@@ -4,6 +4,7 @@
 #[path = "../examples/memory_disk/mod.rs"]
 mod memory_disk;
 
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,6 +14,8 @@ use memory_disk::{Manners, MemoryDisk, premises};
 use sublet_frontends::block::Shape;
 use sublet_frontends::vhost_user::driver::{Ask, Driver, Layout};
 use sublet_frontends::vhost_user::serve::{Running, Settings, start};
+use vhost::VhostUserMemoryRegionInfo;
+use vhost::vhost_user::VhostUserFrontend;
 use vm_memory::{Bytes, GuestAddress};
 
 const LONGEST: Duration = Duration::from_secs(10);
@@ -316,5 +319,38 @@ fn rings_of_up_to_1024_places_are_served() {
     };
     let mut large = Driver::new(layout).expect("a driver");
     assert!(large.connect(&served.path).is_err());
+    served.running.stop();
+}
+
+/// The status lies in memory of its own. The ring does not: an answer could still be put there.
+#[test]
+fn a_request_whose_status_has_gone_when_the_disk_answers_stops_the_queue() {
+    const AWAY_AT: u64 = 1 << 40;
+    let served = serve();
+    let figures = served.running.figures();
+    for (n, indirect) in (1..).zip([true, false]) {
+        let mut guest = Guest::connect(&served, 128, indirect);
+        let away = Driver::new(Layout::default()).expect("memory");
+        let region = VhostUserMemoryRegionInfo {
+            guest_phys_addr: AWAY_AT,
+            memory_size: away.file().metadata().expect("a file").len(),
+            userspace_addr: 1 << 20,
+            mmap_offset: 0,
+            mmap_handle: away.file().as_raw_fd(),
+        };
+        let connection = guest.driver.connection().expect("a connection");
+        connection.add_mem_region(&region).expect("it is taken");
+        served.disk.counts.is_held.store(true, Ordering::Relaxed);
+        guest.offer(4, &[], (AWAY_AT - guest.room, 1, WRITE));
+        let is_there = || served.disk.counts.flushes.load(Ordering::Relaxed) == n;
+        until("the disk has the flush", is_there);
+        let connection = guest.driver.connection().expect("a connection");
+        connection.remove_mem_region(&region).expect("it goes");
+        served.disk.counts.is_held.store(false, Ordering::Relaxed);
+        let used = |guest: &Guest| guest.driver.queues[0].used_index().expect("in memory");
+        let has_ended = || figures.broken_rings.get() == n || used(&guest) != 0;
+        until("the queue stops", has_ended);
+        assert_eq!((used(&guest), figures.broken_rings.get()), (0, n));
+    }
     served.running.stop();
 }

@@ -37,6 +37,8 @@ pub(crate) struct Counts {
     pub(crate) trims: AtomicU64,
     /// Every request is given back undone from now on.
     pub(crate) is_leaving: AtomicBool,
+    /// What was carried out is not given back meanwhile.
+    pub(crate) is_held: AtomicBool,
 }
 
 /// The disk.
@@ -178,6 +180,9 @@ fn carry_out(bytes: &File, request: Request, counts: &Counts) {
         }
         Verb::Prefetch | Verb::Extents { .. } => Ok(()),
     };
+    while counts.is_held.load(Ordering::Relaxed) {
+        thread::sleep(Duration::from_millis(1));
+    }
     to.done(Outcome {
         token,
         result: match counts.is_leaving.load(Ordering::Relaxed) {
