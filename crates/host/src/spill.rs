@@ -7,12 +7,13 @@
 //! The kernel says that a page is written when it has taken it, and may fail to write it later. So a checksum of what was
 //! written stays in memory: what a disk has lost is an error, never another page.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use sublet_frontends::ring::Spills;
@@ -47,8 +48,20 @@ fn kept_free(all: Bytes) -> Bytes {
     Bytes(all.0 / KEPT_SHARE).max(KEPT_MIN)
 }
 
-/// Two files that are made at once do not count the same room. Whoever waits for it waits for a disk, as he who has it.
-static MAKING: Mutex<()> = Mutex::new(());
+/// Devices on which files are being made, each with a lock: two files that are made at once do not count the same room.
+/// Whoever waits for it waits for the disk that has his own file.
+static MAKING: Mutex<BTreeMap<u64, Weak<Mutex<()>>>> = Mutex::new(BTreeMap::new());
+
+fn making_on(device: u64) -> Arc<Mutex<()>> {
+    let mut all = MAKING.lock();
+    all.retain(|_, lock| lock.strong_count() > 0);
+    let known = all.get(&device).and_then(Weak::upgrade);
+    known.unwrap_or_else(|| {
+        let lock = Arc::default();
+        all.insert(device, Arc::downgrade(&lock));
+        lock
+    })
+}
 
 /// Files that this process made, in any folder.
 static MADE: AtomicU64 = AtomicU64::new(0);
@@ -135,7 +148,8 @@ impl SpillFolder {
         if !lock(&spill.file)? {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
-        let _alone = MAKING.lock();
+        let making = making_on(spill.file.metadata()?.dev());
+        let _alone = making.lock();
         reserve_beside(&spill.file, self.size.0, kept_free)?;
         Ok(Arc::new(spill))
     }
@@ -347,6 +361,22 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
         assert_eq!(kept_free(Bytes::gib(1)), Bytes::mib(64));
         assert_eq!(kept_free(Bytes::gib(100)), Bytes::gib(1));
+    }
+
+    /// As while the other's file system hangs.
+    #[test]
+    fn a_file_is_made_while_one_is_being_made_on_another_device() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let spills = SpillFolder::open(folder.path(), Bytes::mib(1), None).expect("opened");
+        let here = fs::metadata(folder.path()).expect("facts").dev();
+        let (elsewhere, same) = (making_on(here + 1), making_on(here));
+        let _hangs = elsewhere.lock();
+        let (done, is_done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || _ = done.send(spills.make().map(drop)));
+        let made = is_done.recv_timeout(std::time::Duration::from_secs(30));
+        made.expect("nobody is waited for").expect("made");
+        let _one = same.lock();
+        assert!(making_on(here).try_lock().is_none(), "one at a time");
     }
 
     #[test]
