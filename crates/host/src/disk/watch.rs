@@ -1,12 +1,12 @@
 //! What befalls disks from outside while they are served: a note in the state folder that cannot be written, a backing that
-//! is at its path no more. One thread looks after both, so that a file system that hangs holds up nobody else.
+//! is at its path no more. Each disk has a thread for both, so that a file system that hangs holds up nobody else.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use sublet_types::{DiskName, Durability};
@@ -18,6 +18,12 @@ use super::stage::{Pledge, Pledges};
 
 /// How often a note that is owed is tried again, and how often it is looked where backings are.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// What the thread of a disk needs at most. Beside a swapping guest all of it stays in memory.
+const STACK: usize = 256 << 10;
+
+/// How long the end of all disks waits for notes that are being written.
+const END_MAX: Duration = Duration::from_secs(1);
 
 /// What is wrong around a disk that is served.
 #[derive(Debug, Default)]
@@ -71,144 +77,160 @@ pub(super) struct Notes {
 }
 
 /// Who looks after disks while there are any.
-pub(super) struct Watch(Arc<Shared>);
+pub(super) struct Watch {
+    books: Books,
+    wards: Mutex<BTreeMap<DiskName, Arc<Ward>>>,
+}
 
-struct Shared {
+/// Where notes are written.
+#[derive(Clone)]
+struct Books {
     pledges: Pledges,
     served: Served,
-    watched: Mutex<Watched>,
-    news: Condvar,
-}
-
-#[derive(Default)]
-struct Watched {
-    disks: BTreeMap<DiskName, Ward>,
-    /// Those that are looked at, made anew with each change: a look allocates nothing beside a swapping guest.
-    looks: Arc<Vec<Look>>,
-    has_thread: bool,
-}
-
-/// A backing that is looked for at its path.
-struct Look {
-    name: DiskName,
-    plight: Arc<Plight>,
-    backing: AtPath,
-}
-
-impl Watched {
-    fn change(&mut self, change: impl FnOnce(&mut BTreeMap<DiskName, Ward>)) {
-        change(&mut self.disks);
-        let looks = self.disks.iter().map(|(name, ward)| Look {
-            name: name.clone(),
-            plight: Arc::clone(&ward.plight),
-            backing: ward.backing.clone(),
-        });
-        self.looks = Arc::new(looks.collect());
-    }
 }
 
 /// A disk that is looked after. Nothing of it is held that would keep it open.
 struct Ward {
+    name: DiskName,
     plight: Arc<Plight>,
     backing: AtPath,
+    has_thread: AtomicBool,
+    /// Locked while a note of this disk is written, and for no other's.
+    state: Mutex<State>,
+    news: Condvar,
+}
+
+struct State {
     owed: Option<Notes>,
+    is_over: bool,
 }
 
 impl Watch {
     pub(super) fn of(pledges: &Pledges, served: &Served) -> Watch {
-        Watch(Arc::new(Shared {
-            pledges: pledges.clone(),
-            served: served.clone(),
-            watched: Mutex::default(),
-            news: Condvar::new(),
-        }))
+        Watch {
+            books: Books {
+                pledges: pledges.clone(),
+                served: served.clone(),
+            },
+            wards: Mutex::default(),
+        }
     }
 
     /// Writes the notes of a disk that is about to be served, and looks after it from now on. Without its notes it makes no
     /// promise that would rest on them, until they can be written.
     pub(super) fn begin(&self, disk: &Backed, notes: Option<Notes>) {
         let name = &disk.settings.name;
-        let mut watched = self.0.watched.lock();
-        let mut ward = Ward {
-            plight: Arc::clone(&disk.plight),
-            backing: disk.backing.at_path(),
-            owed: notes,
-        };
-        self.0.leave_notes(name, &mut ward);
-        if ward.owed.is_some() {
-            let why = ward.plight.said(disk.settings.durability());
+        let ward = Ward::new(name, &disk.plight, disk.backing.at_path(), notes);
+        ward.leave_notes(&mut ward.state.lock(), &self.books);
+        if disk.plight.is_unnoted() {
+            let why = disk.plight.said(disk.settings.durability());
             tracing::warn!(disk = %name, "{}", why.join("; "));
         }
-        watched.change(|disks| _ = disks.insert(name.clone(), ward));
-        if !watched.has_thread {
-            watched.has_thread = self.spawn();
-        }
+        self.look_after(ward);
     }
 
-    fn spawn(&self) -> bool {
-        let shared = Arc::clone(&self.0);
-        let thread = thread::Builder::new().name("disk-watch".to_owned());
-        let spawned = thread.spawn(move || shared.look_after());
-        if let Err(error) = &spawned {
-            tracing::warn!(%error, "no thread looks after disks until the next one is added");
+    fn look_after(&self, ward: Ward) {
+        let mut wards = self.wards.lock();
+        wards.insert(ward.name.clone(), Arc::new(ward));
+        for ward in wards.values() {
+            if !ward.has_thread.load(Ordering::Relaxed) {
+                let has_thread = ward.spawn(&self.books);
+                ward.has_thread.store(has_thread, Ordering::Relaxed);
+            }
         }
-        spawned.is_ok()
     }
 
     /// A disk is served no more. No note of it is written when this returns.
     pub(super) fn end(&self, name: &DiskName) {
-        let mut watched = self.0.watched.lock();
-        watched.change(|disks| _ = disks.remove(name));
-        self.0.news.notify_all();
-    }
-
-    /// No disk is served any more.
-    pub(super) fn end_all(&self) {
-        self.0.watched.lock().change(BTreeMap::clear);
-        self.0.news.notify_all();
-    }
-}
-
-impl Shared {
-    /// Ends with the last disk.
-    fn look_after(&self) {
-        let mut watched = self.watched.lock();
-        loop {
-            if watched.disks.is_empty() {
-                watched.has_thread = false;
-                return;
-            }
-            self.news.wait_for(&mut watched, PAUSE);
-            for (name, ward) in &mut watched.disks {
-                self.leave_notes(name, ward);
-            }
-            let looks = Arc::clone(&watched.looks);
-            MutexGuard::unlocked(&mut watched, || looks.iter().for_each(Look::look));
+        let ward = self.wards.lock().remove(name);
+        if let Some(ward) = ward {
+            ward.end(&mut ward.state.lock());
         }
     }
 
-    fn leave_notes(&self, name: &DiskName, ward: &mut Ward) {
-        let Some(notes) = &ward.owed else {
+    /// No disk is served any more. A note whose file system hangs may still be under way.
+    pub(super) fn end_all(&self) {
+        let wards = std::mem::take(&mut *self.wards.lock());
+        let until = Instant::now() + END_MAX;
+        for ward in wards.values() {
+            match ward.state.try_lock_until(until) {
+                Some(mut state) => ward.end(&mut state),
+                None => {
+                    tracing::error!(disk = %ward.name, "a note of a disk is left: its file system does not answer")
+                }
+            }
+        }
+    }
+}
+
+impl Ward {
+    fn new(name: &DiskName, plight: &Arc<Plight>, backing: AtPath, owed: Option<Notes>) -> Ward {
+        Ward {
+            name: name.clone(),
+            plight: Arc::clone(plight),
+            backing,
+            has_thread: AtomicBool::new(false),
+            state: Mutex::new(State {
+                owed,
+                is_over: false,
+            }),
+            news: Condvar::new(),
+        }
+    }
+
+    fn spawn(self: &Arc<Ward>, books: &Books) -> bool {
+        let (ward, books) = (Arc::clone(self), books.clone());
+        let thread = thread::Builder::new()
+            .name("disk-watch".to_owned())
+            .stack_size(STACK);
+        let spawned = thread.spawn(move || ward.look_after(&books));
+        if let Err(error) = &spawned {
+            tracing::warn!(disk = %self.name, %error, "no thread looks after the disk until the next one is added");
+        }
+        spawned.is_ok()
+    }
+
+    /// Ends with the disk.
+    fn look_after(&self, books: &Books) {
+        let mut state = self.state.lock();
+        loop {
+            if !state.is_over {
+                self.news.wait_for(&mut state, PAUSE);
+            }
+            if state.is_over {
+                return;
+            }
+            self.leave_notes(&mut state, books);
+            MutexGuard::unlocked(&mut state, || self.look());
+        }
+    }
+
+    fn end(&self, state: &mut State) {
+        state.is_over = true;
+        self.news.notify_all();
+    }
+
+    fn leave_notes(&self, state: &mut State, books: &Books) {
+        let Some(notes) = &state.owed else {
             return;
         };
+        let name = &self.name;
         let pledged = notes
             .pledge
             .as_ref()
-            .map_or(Ok(()), |pledge| self.pledges.make(name, pledge));
-        let served = || self.served.note_on(name, &notes.backing, notes.mark);
+            .map_or(Ok(()), |pledge| books.pledges.make(name, pledge));
+        let served = || books.served.note_on(name, &notes.backing, notes.mark);
         let noted = pledged.and_then(|()| served());
-        let was_unnoted = ward.plight.is_unnoted();
-        ward.plight.note(&noted);
+        let was_unnoted = self.plight.is_unnoted();
+        self.plight.note(&noted);
         if noted.is_ok() {
-            ward.owed = None;
+            state.owed = None;
             if was_unnoted {
                 tracing::info!(disk = %name, "the notes of a disk are written: it acknowledges as its durability says");
             }
         }
     }
-}
 
-impl Look {
     /// Looks whether the path still leads to the backing, and tells the log when that changes.
     fn look(&self) {
         let astray = self.backing.look();
@@ -228,36 +250,88 @@ impl Look {
 
 #[cfg(test)]
 mod tests {
+    use std::path::{Path, PathBuf};
+
     use super::*;
     use crate::config::Claim;
+
+    /// A disk with a file of its own that owes the note that it is served.
+    fn ward(folder: &Path, name: &str) -> Ward {
+        let file = folder.join(name);
+        std::fs::write(&file, [0; 8192]).expect("written");
+        let owed = Notes {
+            pledge: None,
+            backing: file.display().to_string(),
+            mark: 7,
+        };
+        let name = name.parse().expect("a name");
+        let backing = AtPath::of(&file).expect("there");
+        Ward::new(&name, &Arc::default(), backing, Some(owed))
+    }
+
+    /// A state folder in which nothing can be written yet.
+    fn blocked(folder: &Path) -> (PathBuf, Watch) {
+        let state = folder.join("state");
+        std::fs::write(&state, b"in the way").expect("written");
+        let claim = Claim::to(Some(state.clone()));
+        let watch = Watch::of(&Pledges::of(&claim), &Served::of(&claim));
+        (state, watch)
+    }
+
+    fn until(what: &str, is_so: impl Fn() -> bool) {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !is_so() {
+            assert!(Instant::now() < end, "{what}");
+            thread::yield_now();
+        }
+    }
 
     #[test]
     fn a_note_that_is_owed_is_written_when_it_can_be() {
         let folder = tempfile::tempdir().expect("a folder");
-        let state = folder.path().join("state");
-        std::fs::write(&state, b"in the way").expect("written");
-        let claim = Claim::to(Some(state.clone()));
-        let watch = Watch::of(&Pledges::of(&claim), &Served::of(&claim));
-        let file = folder.path().join("backing");
-        std::fs::write(&file, [0; 8192]).expect("written");
-        let name: DiskName = "swap".parse().expect("a name");
-        let mut ward = Ward {
-            plight: Arc::default(),
-            backing: AtPath::of(&file).expect("there"),
-            owed: Some(Notes {
-                pledge: None,
-                backing: file.display().to_string(),
-                mark: 7,
-            }),
+        let (state, watch) = blocked(folder.path());
+        let ward = ward(folder.path(), "swap");
+        let leave = || {
+            let mut state = ward.state.lock();
+            ward.leave_notes(&mut state, &watch.books);
+            state.owed.is_some()
         };
-        watch.0.leave_notes(&name, &mut ward);
-        assert!(ward.plight.is_unnoted() && ward.owed.is_some());
+        assert!(leave() && ward.plight.is_unnoted());
         let said = ward.plight.said(Durability::WriteBehind).join("");
         assert!(said.starts_with("writes go to its backing"), "{said}");
         std::fs::remove_file(&state).expect("removed");
-        watch.0.leave_notes(&name, &mut ward);
-        assert!(!ward.plight.is_unnoted() && ward.owed.is_none());
+        assert!(!leave() && !ward.plight.is_unnoted());
         assert!(ward.plight.said(Durability::WriteBehind).is_empty());
+    }
+
+    /// One's backing hangs when it is looked at, and another's note when it is written.
+    #[test]
+    fn a_disk_whose_file_system_hangs_holds_up_no_other() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (state, watch) = blocked(folder.path());
+        let [first, hangs, writes, last] =
+            ["a", "b", "c", "d"].map(|name| ward(folder.path(), name));
+        let plights = [&first, &hangs, &writes, &last].map(|ward| Arc::clone(&ward.plight));
+        let names = [&first, &hangs, &writes, &last].map(|ward| ward.name.clone());
+        for plight in &plights {
+            plight.note(&Err(io::ErrorKind::NotADirectory.into()));
+        }
+        let looked_at = plights[1].astray.lock();
+        for ward in [first, hangs, writes, last] {
+            watch.look_after(ward);
+        }
+        let writing = Arc::clone(&watch.wards.lock()[&names[2]]);
+        let written = writing.state.lock();
+        std::fs::remove_file(folder.path().join("a")).expect("removed");
+        until("the first is looked at", || plights[0].astray().is_some());
+        std::fs::remove_file(&state).expect("removed");
+        until("the last one's note", || !plights[3].is_unnoted());
+        watch.end(&names[3]);
+        watch.end_all();
+        assert!(watch.wards.lock().is_empty());
+        assert!(plights[2].is_unnoted());
+        drop((looked_at, written));
+        writing.end(&mut writing.state.lock());
     }
 
     #[test]
