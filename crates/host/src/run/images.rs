@@ -3,7 +3,7 @@
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use sublet_client::messages::{AllowFolder, Difference, DiskFolders, Lasts, VERSION};
 use sublet_types::{Bytes, DiskName};
@@ -88,12 +88,26 @@ pub(super) fn check_allowed(backing: &Path, folders: &[PathBuf]) -> Result<(), D
             is_inside.then_some(()).ok_or_else(not_allowed)
         }
         // Nobody is told what there is elsewhere.
-        Err(source) if folders.iter().any(|folder| backing.starts_with(folder)) => {
+        Err(source) if folders.iter().any(|folder| begins_in(backing, folder)) => {
             let folder = backing.parent().unwrap_or(backing).to_owned();
             Err(DiskError::NoFolder { folder, source })
         }
         Err(_) => Err(not_allowed()),
     }
+}
+
+/// Whether a path is written as one in a folder, and what there is of it lies there, links followed.
+fn begins_in(path: &Path, folder: &Path) -> bool {
+    let climbs = path.components().any(|part| part == Component::ParentDir);
+    if climbs || !path.starts_with(folder) {
+        return false;
+    }
+    let Ok(real_folder) = fs::canonicalize(folder) else {
+        return true;
+    };
+    let there = |part: &&Path| part.symlink_metadata().is_ok();
+    let real = path.ancestors().find(there).map(fs::canonicalize);
+    real.is_some_and(|real| real.is_ok_and(|real| real.starts_with(real_folder)))
 }
 
 /// Where a path leads; of a file that is still to be made, where its folder does.
@@ -211,6 +225,30 @@ mod tests {
         );
         std::os::unix::fs::symlink(at("elsewhere.img"), at("there/link")).expect("linked");
         assert!(!why("there/link").is_empty(), "it leads out");
+    }
+
+    #[test]
+    fn nobody_learns_what_there_is_elsewhere() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("vm")).expect("made");
+        fs::create_dir(at("secret")).expect("made");
+        std::os::unix::fs::symlink(at("secret"), at("vm/link")).expect("linked");
+        std::os::unix::fs::symlink(at("nothing"), at("vm/dangling")).expect("linked");
+        for path in [
+            "vm/../secret/x",
+            "vm/../nothing/x",
+            "vm/link/x",
+            "vm/link/nothing/x",
+            "vm/dangling",
+            "vm/dangling/x",
+        ] {
+            let refused = check_allowed(&at(path), &[at("vm")]);
+            assert!(
+                matches!(refused, Err(DiskError::NotAllowed { .. })),
+                "{path}: {refused:?}"
+            );
+        }
     }
 
     #[test]
