@@ -15,7 +15,7 @@ use sublet_types::DiskName;
 
 use super::file_calls::with_files;
 use super::long_calls::unhurried;
-use super::routes::{No, Shared, heard};
+use super::routes::{No, Shared, fault_of_query, heard};
 use crate::run::Daemon;
 
 /// Where folders for backings are asked for and allowed.
@@ -81,7 +81,7 @@ async fn remove(
 ) -> Result<impl IntoResponse, No> {
     let wrong = |rejection: QueryRejection| {
         let hint = "say ?lasts=always or ?lasts=until-restart, and &force=true to give pages up, and &delete=true";
-        No::new(StatusCode::BAD_REQUEST, rejection.body_text(), hint)
+        No::new(StatusCode::BAD_REQUEST, fault_of_query(&rejection), hint)
     };
     let (name, Query(how)) = (named(&name)?, how.map_err(wrong)?);
     with_files(move || daemon.remove_disk(&name, how)).await
@@ -94,7 +94,7 @@ async fn open(
 ) -> Result<impl IntoResponse, No> {
     let wrong = |rejection: QueryRejection| {
         let hint = "say ?force=true to open it although pages of it are lost, or nothing";
-        No::new(StatusCode::BAD_REQUEST, rejection.body_text(), hint)
+        No::new(StatusCode::BAD_REQUEST, fault_of_query(&rejection), hint)
     };
     let (name, Query(how)) = (named(&name)?, how.map_err(wrong)?);
     with_files(move || daemon.open_disk(&name, how)).await

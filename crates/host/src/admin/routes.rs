@@ -1,5 +1,6 @@
 //! What can be asked, and what is answered. `docs/admin.md` describes it.
 
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -361,6 +362,22 @@ fn fault_of(error: &serde_json::Error) -> String {
     }
 }
 
+/// What is wrong with a query string, and at which key.
+pub(super) fn fault_of_query(rejection: &QueryRejection) -> String {
+    let Some(cause) = rejection.source() else {
+        return rejection.body_text();
+    };
+    let said = cause.to_string();
+    let is_key = |key: &str| key.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+    match said.split_once(": ") {
+        Some((key, said)) if is_key(key) => match plain(said) {
+            told if told.contains(&format!("`{key}`")) => told,
+            told => format!("`{key}`: {told}"),
+        },
+        _ => plain(&said),
+    }
+}
+
 pub(super) fn named(name: &str) -> Result<TenantName, No> {
     name.parse().map_err(|e| {
         No::new(
@@ -399,7 +416,7 @@ async fn remove_tenant(
 ) -> Result<impl IntoResponse, No> {
     let wrong = |rejection: QueryRejection| {
         let hint = "say ?lasts=always or ?lasts=until-restart";
-        No::new(StatusCode::BAD_REQUEST, rejection.body_text(), hint)
+        No::new(StatusCode::BAD_REQUEST, fault_of_query(&rejection), hint)
     };
     let (name, Query(how)) = (named(&name)?, how.map_err(wrong)?);
     with_files(move || daemon.remove_tenant(&name, how.lasts)).await
@@ -427,7 +444,7 @@ async fn explain(
 ) -> Result<impl IntoResponse, No> {
     let wrong = |rejection: QueryRejection| {
         let hint = "ask ?tenant=NAME&until=UNIX_SECONDS";
-        No::new(StatusCode::BAD_REQUEST, rejection.body_text(), hint)
+        No::new(StatusCode::BAD_REQUEST, fault_of_query(&rejection), hint)
     };
     let Query(question) = question.map_err(wrong)?;
     let name = named(&question.tenant)?;
@@ -529,5 +546,31 @@ mod tests {
             assert!(!shown(wrong), "{wrong}");
         }
         assert!(!shows(&HeaderMap::new(), "0123456789abcdef"));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_query_string_is_told_in_words() {
+        fn fault<T: DeserializeOwned>(query: &str) -> String {
+            let uri = format!("/v1/any{query}").parse().expect("a place");
+            match Query::<T>::try_from_uri(&uri) {
+                Ok(_) => String::new(),
+                Err(rejection) => fault_of_query(&rejection),
+            }
+        }
+        for (query, said) in [
+            ("", "the key `tenant` is missing"),
+            ("?tenant=a&tenant=b", "the key `tenant` is there twice"),
+            (
+                "?tenant=a&from=1",
+                "no key is called `from`; there are `tenant` or `until`",
+            ),
+            ("?tenant=a&until=7", ""),
+        ] {
+            assert_eq!(fault::<Question>(query), said, "{query}");
+        }
+        let number = fault::<Question>("?tenant=a&until=x");
+        assert!(number.starts_with("`until`: "), "{number}");
+        let lasts = fault::<RemoveTenant>("?lasts=never");
+        assert!(lasts.starts_with("`lasts`: `never` is none of"), "{lasts}");
     }
 }
