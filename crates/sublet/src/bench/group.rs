@@ -3,8 +3,14 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use sublet_types::Bytes;
+
+/// How long it may take until nobody is in a cgroup any more, and how often that is looked at.
+const EMPTY_MAX: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// A cgroup; it goes with its owner.
 pub(super) struct Group {
@@ -87,6 +93,12 @@ impl Group {
         Ok(started)
     }
 
+    /// Where it is.
+    #[cfg(test)]
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// How often something was refused or had to wait because of the limit.
     pub(super) fn times_at_limit(&self) -> u64 {
         let (file, word) = self.at_limit;
@@ -97,9 +109,16 @@ impl Group {
     }
 }
 
+/// Who was killed is in it until the kernel has taken him apart.
 impl Drop for Group {
     fn drop(&mut self) {
-        let _ = fs::remove_dir(&self.folder);
+        let until = Instant::now() + EMPTY_MAX;
+        while fs::remove_dir(&self.folder).is_err()
+            && self.folder.exists()
+            && Instant::now() < until
+        {
+            thread::sleep(LOOK_EVERY);
+        }
     }
 }
 
