@@ -1,6 +1,7 @@
 //! Tenants that their owner adds and removes.
 
 use sublet_client::messages::{AddTenant, Lasts, Limit, TenantStatus, Tenants};
+use sublet_frontends::memcached::serve::Premises;
 use sublet_types::{TenantId, TenantName, TenantSettings};
 
 use super::daemon::{Daemon, Declined};
@@ -63,9 +64,7 @@ impl Daemon {
 
     /// Ends a tenant. Whoever followed it by its number has forgotten it when somebody else is given that.
     pub(super) fn forget_tenant(&self, id: TenantId) {
-        self.premises.store.remove_tenant(id);
-        self.manager.look();
-        self.premises.ledger.forget(id);
+        forget(&self.premises, id, || self.manager.look());
     }
 
     /// Who or what has a tenant, if anybody does.
@@ -86,5 +85,65 @@ impl Daemon {
         }
         let pools = self.premises.store.pools(id).len();
         (pools > 0).then(|| format!("it has pools: {pools}"))
+    }
+}
+
+/// Between its end and its number's next use all that follow it `look`.
+fn forget(premises: &Premises, id: TenantId, look: impl FnOnce()) {
+    premises.store.remove_tenant(id);
+    look();
+    premises.ledger.forget(id);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use sublet_frontends::tenancy::{Clock, Doorman, Ledger};
+    use sublet_store::{PageSettings, Store, StoreSettings};
+    use sublet_types::{Bytes, Weight};
+
+    use super::*;
+
+    fn premises() -> Premises {
+        let store = Store::new(StoreSettings {
+            capacity: Bytes::mib(16),
+            limit: Bytes::mib(16),
+            item_max: Bytes::mib(1),
+            seed: 5,
+            evicts: true,
+            pages: PageSettings::default(),
+        });
+        Premises {
+            store: store.expect("a store"),
+            clock: Clock::start(),
+            ledger: Arc::new(Ledger::default()),
+        }
+    }
+
+    fn add(premises: &Premises, name: &str) -> TenantId {
+        let settings = TenantSettings {
+            name: name.parse().expect("a name"),
+            weight: Weight::default(),
+            floor: None,
+            ceiling: None,
+        };
+        premises.store.add_tenant(settings).expect("a place")
+    }
+
+    #[test]
+    fn what_a_removed_tenant_counted_is_not_the_next_ones() {
+        let premises = premises();
+        let doorman = Doorman::new(&premises.store, premises.clock, &premises.ledger);
+        let doorman = doorman.expect("a worker");
+        let gets = |id| premises.ledger.total(id).cmd_get.get();
+        let first = add(&premises, "first");
+        doorman.open(first).counters().cmd_get.add(7);
+        assert_eq!(gets(first), 7);
+        forget(&premises, first, || assert_eq!(gets(first), 7));
+        assert_eq!(gets(first), 0);
+        // Another is given its number once nobody can have a hold of it.
+        let later = |n| add(&premises, &format!("t{n}"));
+        assert!((0..64).map(later).all(|id| gets(id) == 0));
     }
 }
