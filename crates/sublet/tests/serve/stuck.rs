@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::daemon::{Folder, text};
@@ -60,6 +60,22 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
+/// What a daemon said that did not come to serve. One that serves is ended.
+fn output_of_who_ends(mut command: Command) -> Output {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut daemon = command.spawn().expect("it runs");
+    let until = Instant::now() + Duration::from_secs(30);
+    while daemon.try_wait().expect("a child").is_none() {
+        if Instant::now() > until {
+            signal("-TERM", &daemon.id().to_string());
+            let output = daemon.wait_with_output();
+            panic!("it serves: {output:?}");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    daemon.wait_with_output().expect("its output")
+}
+
 /// Whether a thread of the process waits in the kernel, and the process itself is in that state.
 fn is_in(pid: u32, state: &str) -> bool {
     let tasks = fs::read_dir(format!("/proc/{pid}/task"))
@@ -102,8 +118,8 @@ fn who_cannot_end_over_a_frozen_backing_is_named_and_another_starts_beside_it() 
     wait_until("it cannot end", || is_in(daemon.pid(), "Z"));
 
     let named = format!("process {} was told to end and cannot", daemon.pid());
-    let refused = |mut command: Command| {
-        let output = command.output().expect("it runs");
+    let refused = |command: Command| {
+        let output = output_of_who_ends(command);
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         let said = text(&output.stderr);
         assert!(said.contains(&named) && said.contains("db.img"), "{said}");
