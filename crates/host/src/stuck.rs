@@ -1,9 +1,13 @@
-//! Daemons that were killed and cannot end: a thread of theirs waits in the kernel for a file, and all that the process has
-//! open stays, its sockets and locks among them.
+//! Who has a file, a lock or a socket that is wanted: above all processes that were killed and cannot end, since a thread of
+//! theirs waits in the kernel for a file. All that such a process has open stays, its sockets and locks among them.
+//!
+//! They are found by what they hold: a program's name is whatever its owner gave it.
 
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use sublet_frontends::doors::{Endpoint, ListenError};
 
 /// Threads and files that are named, at the most.
 const NAMED_MAX: usize = 3;
@@ -14,7 +18,7 @@ const KILLED: u64 = 1 << 8;
 /// A file that was opened past the page cache (`O_DIRECT`), as backings are, in the flags of `/proc/PID/fdinfo`.
 const DIRECT: u64 = 0o40000;
 
-/// A daemon that was told to end and cannot.
+/// A process that was told to end and cannot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stuck {
     pid: u32,
@@ -89,7 +93,7 @@ fn cannot_end(threads: &[Thread]) -> bool {
     was_told && threads.iter().any(|thread| thread.waits)
 }
 
-/// Whether a daemon with that number was told to end and cannot.
+/// Whether the process with that number was told to end and cannot.
 pub(crate) fn process(pid: u32) -> Option<Stuck> {
     process_in(Path::new("/proc"), pid)
 }
@@ -97,9 +101,6 @@ pub(crate) fn process(pid: u32) -> Option<Stuck> {
 fn process_in(proc: &Path, pid: u32) -> Option<Stuck> {
     let folder = proc.join(pid.to_string());
     let text = |path: PathBuf| fs::read_to_string(path).unwrap_or_default();
-    if Thread::parsed(&text(folder.join("status")))?.name != "sublet" {
-        return None;
-    }
     let tasks = fs::read_dir(folder.join("task")).ok()?.flatten();
     let threads: Vec<(PathBuf, Thread)> = tasks
         .map(|task| task.path())
@@ -146,11 +147,62 @@ fn open_past_the_cache(task: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The daemon that listens at a Unix socket, if it was told to end and cannot.
-pub(crate) fn listener(path: &Path) -> Option<Stuck> {
+/// Who listens at a Unix socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listening {
+    /// A process that was told to end and cannot.
+    Stuck(Stuck),
+    /// A process that lives: its number and its name.
+    Lives(u32, String),
+    /// This very process.
+    Here,
+}
+
+impl fmt::Display for Listening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Listening::Stuck(stuck) => write!(f, "{stuck}"),
+            Listening::Lives(pid, name) => write!(f, "process {pid} ({name}) has it"),
+            Listening::Here => f.write_str("this daemon has it"),
+        }
+    }
+}
+
+/// The end of a message on a socket that is taken.
+pub(crate) fn said(by: Option<&Listening>) -> String {
+    by.map(|by| format!(": {by}")).unwrap_or_default()
+}
+
+/// Who listens where a listener wants to, if that is a Unix socket.
+pub(crate) fn in_the_way(error: &ListenError) -> Option<Listening> {
+    match error {
+        ListenError::Taken(Endpoint::Unix { path, .. }) => listening(path),
+        _ => None,
+    }
+}
+
+/// Who listens at a Unix socket, as far as this process may see that.
+pub(crate) fn listening(path: &Path) -> Option<Listening> {
     let sockets = fs::read_to_string("/proc/net/unix").ok()?;
-    let mut inodes = sockets_at(&sockets, path);
-    inodes.find_map(|inode| holder(Path::new(&format!("socket:[{inode}]"))))
+    let sockets: Vec<PathBuf> = sockets_at(&sockets, path)
+        .map(|inode| PathBuf::from(format!("socket:[{inode}]")))
+        .collect();
+    let has_one = |pid: &u32| sockets.iter().any(|socket| has_open(*pid, socket));
+    let pid = processes().find(has_one)?;
+    let name = || fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    Some(match process(pid) {
+        Some(stuck) => Listening::Stuck(stuck),
+        None if pid == std::process::id() => Listening::Here,
+        None => Listening::Lives(pid, name().trim().to_owned()),
+    })
+}
+
+/// The process that listens at a Unix socket, if it was told to end and cannot.
+pub(crate) fn listener(path: &Path) -> Option<Stuck> {
+    match listening(path)? {
+        Listening::Stuck(stuck) => Some(stuck),
+        Listening::Lives(..) | Listening::Here => None,
+    }
 }
 
 /// The numbers of the sockets that are bound to a path, from `/proc/net/unix`.
@@ -162,12 +214,15 @@ fn sockets_at<'a>(sockets: &'a str, path: &'a Path) -> impl Iterator<Item = &'a 
     })
 }
 
-/// The daemon that has a file open, if it was told to end and cannot. Its file system is asked nothing.
+/// The process that has a file open, if it was told to end and cannot. Its file system is asked nothing.
 pub(crate) fn holder(file: &Path) -> Option<Stuck> {
-    let processes = fs::read_dir("/proc").ok()?.flatten();
-    let numbers = processes.filter_map(|process| process.file_name().to_str()?.parse().ok());
-    let mut all = numbers.filter_map(process);
+    let mut all = processes().filter_map(process);
     all.find(|stuck| has_open(stuck.pid, file))
+}
+
+fn processes() -> impl Iterator<Item = u32> {
+    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+    all.filter_map(|process| process.file_name().to_str()?.parse().ok())
 }
 
 fn has_open(pid: u32, file: &Path) -> bool {
@@ -227,8 +282,8 @@ mod tests {
             fs::create_dir_all(path.parent().expect("a parent")).expect("made");
             fs::write(path, text).expect("written");
         };
-        write("7/status", &status("sublet", "Z (zombie)", NONE));
-        write("7/task/7/status", &status("sublet", "Z (zombie)", NONE));
+        // Whatever its program is called.
+        write("7/task/7/status", &status("lender", "Z (zombie)", NONE));
         write(
             "7/task/9/status",
             &status("iou-wrk-8", "D (disk sleep)", KILL),
@@ -257,8 +312,6 @@ mod tests {
         ] {
             assert!(said.contains(words), "{said}");
         }
-        write("8/status", &status("nfsd", "Z (zombie)", NONE));
-        assert_eq!(process_in(proc.path(), 8), None, "no daemon");
         assert_eq!(process_in(proc.path(), 6), None, "nobody");
         assert_eq!(process(std::process::id()), None);
         let sockets = "Num       RefCount Protocol Flags    Type St Inode Path\n\
@@ -269,5 +322,14 @@ mod tests {
             (found("/run/a.sock"), found("/run/b.sock")),
             (vec!["4711"], vec![])
         );
+    }
+    #[test]
+    fn who_listens_is_found_by_the_socket() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.sock");
+        assert_eq!(listening(&path), None);
+        let _listener = std::os::unix::net::UnixListener::bind(&path).expect("bound");
+        assert_eq!(listening(&path), Some(Listening::Here));
+        assert_eq!(listener(&path), None, "it lives");
     }
 }

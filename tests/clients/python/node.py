@@ -47,6 +47,7 @@ def command_of_serve(port, folder):
     config = os.path.join(folder, "sublet.toml")
     with open(config, "w") as file:
         file.write(
+            f'[daemon]\nstate = "{folder}/state"\n'
             '[arena]\nceiling = "64 MiB"\n'
             f'[admin]\nsocket = "{folder}/admin.sock"\n'
             f'[tenants.default]\nlisten = ["tcp:127.0.0.1:{port}"]\n'

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 
 use super::KeepError;
 
-/// A claim to the state folder, if there is one: laid with the first write, and held for as long as the daemon lives. Who
-/// reads only needs none.
+/// A claim to the state folder, if there is one: laid when a daemon starts, and held for as long as it lives. Where that
+/// did not succeed, each write tries it again. Who reads only needs none.
 #[derive(Clone, Debug, Default)]
 pub struct Claim {
     folder: Option<PathBuf>,
@@ -32,13 +32,16 @@ impl Claim {
         self.folder.as_deref()
     }
 
-    /// Who laid a claim that somebody has still, as far as that is written there.
-    pub(crate) fn holder(&self) -> Option<u32> {
-        let path = self.folder()?.join(LOCK);
-        let file = File::open(&path).ok()?;
-        let is_held = matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
-        let signed = is_held.then(|| fs::read_to_string(&path).ok());
-        signed.flatten()?.trim().parse().ok()
+    /// The number of the process whose claim is in the way, as far as that is written there.
+    pub(crate) fn signature(&self) -> Option<u32> {
+        let signed = fs::read_to_string(self.folder()?.join(LOCK)).ok()?;
+        signed.trim().parse().ok()
+    }
+
+    /// The lock by which the folder is claimed, as the kernel names it.
+    pub(crate) fn lock_file(&self) -> Option<PathBuf> {
+        let folder = fs::canonicalize(self.folder()?).ok()?;
+        Some(folder.join(LOCK))
     }
 
     /// Lays the claim, if that was not done; says to what.
@@ -108,10 +111,9 @@ mod tests {
             .into();
         assert_eq!(one.lay().expect("free"), folder.path());
         one.clone().lay().expect("the same one's");
-        assert_eq!(other.holder(), Some(std::process::id()));
+        assert_eq!(other.signature(), Some(std::process::id()));
         assert!(matches!(other.lay(), Err(KeepError::Shared(_))));
         drop(one);
-        assert_eq!(other.holder(), None);
         other.lay().expect("free again");
         assert!(matches!(Claim::default().lay(), Err(KeepError::NoFolder)));
     }

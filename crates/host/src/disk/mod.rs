@@ -43,6 +43,7 @@ pub use self::backing::BackingError;
 pub use self::leaving::Unwritten;
 pub use self::shelf::{DiskGround, Disks, History};
 pub use self::stage::{KeeperError, keep};
+use crate::stuck::{self, Listening};
 
 /// Why a disk was not opened, changed or ended.
 #[derive(Debug, thiserror::Error)]
@@ -162,6 +163,14 @@ pub enum DiskError {
         /// Why.
         source: io::Error,
     },
+    /// Somebody listens there.
+    #[error("{source}: {by}")]
+    Taken {
+        /// Where, and why it cannot be served there.
+        source: Box<DiskError>,
+        /// Who has it.
+        by: Listening,
+    },
     /// Another disk is served there in another way.
     #[error(
         "{0} serves another disk with other certificates or another mode; give this one a place of its own"
@@ -277,6 +286,25 @@ pub enum DiskError {
 }
 
 impl DiskError {
+    /// Names who listens at a socket that is taken, where that can be seen.
+    fn with_who_listens(self) -> DiskError {
+        let by = match &self {
+            DiskError::Listen(error) => stuck::in_the_way(error),
+            DiskError::Serve {
+                place: DiskListen::VhostUser(path),
+                source,
+            } if source.kind() == io::ErrorKind::AddrInUse => stuck::listening(path.as_ref()),
+            _ => None,
+        };
+        match by {
+            Some(by) => DiskError::Taken {
+                source: Box::new(self),
+                by,
+            },
+            None => self,
+        }
+    }
+
     /// Whether it concerns the disk's own guest only, so that a daemon starts without the disk: the backing looks like an
     /// image of another format, lacks pages or has another tenant's, is gone or replaced, or does not answer.
     pub fn is_its_guests(&self) -> bool {

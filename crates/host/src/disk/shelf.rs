@@ -282,7 +282,8 @@ impl Disks {
             none => none.insert(Places::open(&self.premises, self.ground.threads)?),
         };
         let disk: Arc<dyn Disk> = Arc::clone(disk) as Arc<dyn Disk>;
-        let served = places.serve(&disk, settings)?;
+        let served = places.serve(&disk, settings);
+        let served = served.map_err(DiskError::with_who_listens)?;
         let callers = places.callers(disk.name());
         self.callers.lock().insert(settings.name.clone(), callers);
         Ok(served)

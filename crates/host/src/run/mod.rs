@@ -15,6 +15,7 @@ mod rings;
 mod rule;
 mod saves;
 mod service;
+mod state;
 mod tenants;
 
 use std::hash::{BuildHasher, RandomState};
@@ -47,7 +48,7 @@ use crate::disk::DiskError;
 use crate::headroom::{Headroom, ProcHost, ReadError, ReadHost, StartError};
 use crate::manager::{Manager, WrongPolicy};
 use crate::observe::log::{self, LogError};
-use crate::stuck::{self, Stuck};
+use crate::stuck::Stuck;
 use crate::{heap, locked};
 use bounds::Bounds;
 use disks::Shelf;
@@ -72,6 +73,14 @@ pub enum RunError {
         folder: PathBuf,
         /// Who has it.
         stuck: Stuck,
+    },
+    /// The state folder belongs to a daemon that runs.
+    #[error("another sublet{} keeps its state in {}; stop it, or give this one a folder of its own: sublet serve --state FOLDER", pid.map(|pid| format!(" (process {pid})")).unwrap_or_default(), folder.display())]
+    InUse {
+        /// The folder.
+        folder: PathBuf,
+        /// Who has it.
+        pid: Option<u32>,
     },
     /// The admin interface has no place.
     #[error(transparent)]
@@ -122,8 +131,8 @@ pub fn run(loaded: Loaded) -> Result<(), RunError> {
     let _log = log::start(&loaded.config.log, loaded.config.log_format)?;
     let impatience = Arc::new(AtomicBool::new(false));
     let mut signals = signals(&impatience)?;
-    check_state(&loaded)?;
     let alone = claim(&loaded.config)?;
+    state::claim(loaded.live.state())?;
     let doors = Doors::open(&loaded.config)?;
     let finale = Finale::prepare(finale::exit)?;
     let places = loaded.config.tenants.iter().map(service::listeners);
@@ -201,19 +210,6 @@ fn signals(impatience: &Arc<AtomicBool>) -> io::Result<Signals> {
         register_conditional_shutdown(signal, 1, Arc::clone(impatience))?;
     }
     Signals::new([SIGTERM, SIGINT, SIGXCPU, SIGHUP])
-}
-
-/// What a daemon keeps that cannot end may change under the next one when it goes on.
-fn check_state(loaded: &Loaded) -> Result<(), RunError> {
-    let state = loaded.live.state();
-    let stuck = state.holder().and_then(stuck::process);
-    match (state.folder(), stuck) {
-        (Some(folder), Some(stuck)) => Err(RunError::Stuck {
-            folder: folder.to_owned(),
-            stuck,
-        }),
-        _ => Ok(()),
-    }
 }
 
 /// A daemon with a ceiling may have others beside it.

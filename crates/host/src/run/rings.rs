@@ -15,17 +15,20 @@ use sublet_types::{Pages, TenantId, TenantName};
 
 use crate::config::{Listen, TenantConfig};
 use crate::spill::SpillFolder;
+use crate::stuck::{self, Listening};
 
 /// Why a tenant's rings cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum RingsError {
     /// The place is taken, or not ours to take.
-    #[error("tenant {name}: {source}")]
+    #[error("tenant {name}: {source}{}", stuck::said(.by.as_ref()))]
     Listen {
         /// Which tenant.
         name: TenantName,
         /// Why.
         source: ListenError,
+        /// Who has it.
+        by: Option<Listening>,
     },
     /// The spill folder is of no use.
     #[error("tenant {name}: cannot use the spill folder {}: {source}", folder.display())]
@@ -57,6 +60,7 @@ pub(super) fn listeners(tenant: &TenantConfig) -> Result<Vec<Listener>, RingsErr
         .collect::<Result<_, _>>()
         .map_err(|source| RingsError::Listen {
             name: tenant.settings.name.clone(),
+            by: stuck::in_the_way(&source),
             source,
         })
 }

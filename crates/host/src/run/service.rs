@@ -20,6 +20,7 @@ use super::owner::{Allowed, Owner};
 use super::reread::Reread;
 use super::rings;
 use crate::config::{self, Config, Listen, TenantConfig};
+use crate::stuck::{self, Listening};
 
 /// What the daemon keeps of a tenant's service.
 pub(super) struct Service {
@@ -37,12 +38,14 @@ pub(super) struct Service {
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
     /// Its place is taken, or not ours to take.
-    #[error("tenant {name}: {source}{}", hint(.source))]
+    #[error("tenant {name}: {source}{}{}", stuck::said(.by.as_ref()), hint(.source))]
     Listen {
         /// Which tenant.
         name: TenantName,
         /// Why.
         source: ListenError,
+        /// Who has it.
+        by: Option<Listening>,
     },
     /// Its certificates are of no use.
     #[error("tenant {name}: {source}")]
@@ -129,6 +132,7 @@ pub(super) fn listeners(tenant: &TenantConfig) -> Result<Vec<Listener>, ServiceE
         .collect();
     let named = |source| ServiceError::Listen {
         name: tenant.settings.name.clone(),
+        by: stuck::in_the_way(&source),
         source,
     };
     bind(&endpoints, BACKLOG).map_err(named)

@@ -296,9 +296,9 @@ fn a_disk_that_is_refused_the_name_of_another_leaves_its_note_alone() {
 }
 
 #[test]
-fn a_second_daemon_with_the_same_state_takes_no_note_away() {
+fn a_second_daemon_with_the_same_state_does_not_start_and_takes_no_note_away() {
     let folder = Folder::new();
-    let _first = folder.serve();
+    let first = folder.serve();
     let listen = format!("unix:{}", folder.path("swap.sock").display());
     let mut add = vec!["disk", "add", "swap", "--kind", "swap", "--size", "1MiB"];
     add.extend(["--tenant", "guests", "--listen", &listen]);
@@ -308,11 +308,12 @@ fn a_second_daemon_with_the_same_state_takes_no_note_away() {
 
     let other = Folder::new();
     let place = format!("unix:{}", other.path("o.sock").display());
-    let _second = Daemon::start(other.command_with(&folder.path("state"), &["--listen", &place]));
-    assert!(other.ask(&["disk", "list"]).contains("closed"));
-    for force in [&[][..], &["--force"]] {
-        let words = [&["disk", "remove", "swap", "--temporary"], force].concat();
-        let _ = other.sublet(&words);
-    }
+    let mut second = other.command_with(&folder.path("state"), &["--listen", &place]);
+    let refused = second.output().expect("it runs");
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    let said = text(&refused.stderr);
+    let whose = format!("(process {}) keeps its state in", first.pid());
+    assert!(said.contains(&whose) && said.contains("--state"), "{said}");
+    assert!(!other.path("o.sock").exists());
     assert!(notes.iter().all(|note| note.exists()), "its disk is served");
 }

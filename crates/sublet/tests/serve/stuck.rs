@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::daemon::{Folder, text};
+use crate::daemon::{Daemon, Folder, SUBLET, text};
 use crate::guest::Guest;
 use crate::keeper::signal;
 
@@ -90,6 +90,20 @@ fn is_in(pid: u32, state: &str) -> bool {
     waits && is(PathBuf::from(format!("/proc/{pid}")), state)
 }
 
+/// A socket of each kind that a client can come to.
+fn sockets(folder: &Folder, image: &Path) -> String {
+    fs::write(image, vec![0; 1 << 20]).expect("written");
+    let at = |kind: &str| folder.path(&format!("{kind}.sock")).display().to_string();
+    format!(
+        "[tenants.web]\nlisten = [\"unix:{}\", \"ring:{}\"]\n\
+         [disks.plain]\ntenant = \"t\"\nbacking = {image:?}\nlisten = [\"unix:{}\", \"vhost-user:{}\"]\n",
+        at("web"),
+        at("ring"),
+        at("nbd"),
+        at("vhost")
+    )
+}
+
 #[test]
 fn who_cannot_end_over_a_frozen_backing_is_named_and_another_starts_beside_it() {
     let folder = Folder::new();
@@ -108,8 +122,15 @@ fn who_cannot_end_over_a_frozen_backing_is_named_and_another_starts_beside_it() 
     };
     let image = frozen.0.join("db.img");
     fs::write(&image, vec![0; 1 << 20]).expect("written");
-    daemon = folder.serve_config(&config(&folder, &image));
-    folder.ask(&["tenants", "add", "third"]); // its state folder is claimed
+    // Called otherwise, with nothing to keep in its state folder, and with a socket of each kind.
+    let program = folder.path("lender");
+    fs::copy(SUBLET, &program).expect("copied");
+    let all = config(&folder, &image) + &sockets(&folder, &folder.path("plain.img"));
+    let file = folder.write("sublet.toml", &all);
+    let served = folder.command(&["--config", file.to_str().expect("text")]);
+    let mut renamed = Command::new(&program);
+    renamed.args(served.get_args());
+    daemon = Daemon::start(renamed);
     frozen.freeze();
     let mut guest = Guest::of(&folder.path("db.sock"), "db");
     guest.ask_to_write(3, 3);
@@ -134,6 +155,16 @@ fn who_cannot_end_over_a_frozen_backing_is_named_and_another_starts_beside_it() 
     let file = other.write("same.toml", &config(&other, &image));
     let same_backing = other.command(&["--config", file.to_str().expect("text")]);
     assert!(refused(same_backing).contains("the backing"));
+
+    for kind in ["web", "ring", "nbd", "vhost"] {
+        let socket = folder.path(&format!("{kind}.sock"));
+        let theirs = sockets(&other, &other.path("plain.img"));
+        let ours = other.path(&format!("{kind}.sock"));
+        let taken = theirs.replace(&ours.display().to_string(), &socket.display().to_string());
+        let file = other.write("taken.toml", &taken);
+        let said = refused(other.command(&["--config", file.to_str().expect("text")]));
+        assert!(said.contains(&socket.display().to_string()), "{said}");
+    }
 
     let next = other.serve();
     drop(next);

@@ -92,12 +92,12 @@ impl Daemon {
         ]);
         command.args(["--listen", &format!("tcp:127.0.0.1:{port}")]);
         command.arg("--admin").arg(folder.join("admin.sock"));
+        command.arg("--state").arg(folder.join("state"));
         if let Some(arena) = arena {
             let reserve = host.free - host.watermark - arena;
             command.args(["--reserve", &reserve.0.to_string()]);
         }
         let child = command
-            .env("XDG_STATE_HOME", &folder)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
