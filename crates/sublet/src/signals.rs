@@ -1,8 +1,8 @@
 //! Signals that would kill, and must not.
 //!
 //! They are heard and nothing comes of them, rather than ignored: who is ignored stays so in programs that are started.
-//! SIGPIPE the runtime ignores; SIGTERM, SIGINT, SIGHUP and SIGXCPU `serve` acts on, SIGUSR1 too `memcached`; SIGQUIT,
-//! and what a fault of our own raises, kill.
+//! SIGPIPE the runtime ignores; SIGTERM, SIGINT, SIGPWR, SIGHUP and SIGXCPU `serve` acts on, and tells of SIGUSR1 and SIGUSR2;
+//! `memcached` acts on SIGUSR1, too; SIGQUIT, and what a fault of our own raises, kill.
 
 use std::io;
 use std::sync::Arc;

@@ -15,6 +15,7 @@ mod rings;
 mod rule;
 mod saves;
 mod service;
+mod signals;
 mod state;
 mod tenants;
 
@@ -22,12 +23,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXCPU};
-use signal_hook::flag::register_conditional_shutdown;
-use signal_hook::iterator::Signals;
+use signal_hook::consts::SIGTERM;
 use sublet_frontends::memcached::face::Face;
 use sublet_frontends::memcached::serve::{self, Group, Listener, Premises, Stop};
 use sublet_frontends::ring::serve as ring;
@@ -56,6 +54,7 @@ use finale::Finale;
 use greeting::Granted;
 use rings::RingsError;
 use service::Service;
+use signals::Heard;
 
 /// Why the daemon did not start, or ended.
 #[derive(Debug, thiserror::Error)]
@@ -125,12 +124,11 @@ pub enum RunError {
     System(#[from] io::Error),
 }
 
-/// Serves until SIGTERM, SIGINT or SIGXCPU. SIGHUP has it read passwords and certificates anew, and nothing else.
+/// Serves until SIGTERM, SIGINT, SIGPWR or SIGXCPU. SIGHUP has it read passwords and certificates anew, and nothing else.
 pub fn run(loaded: Loaded) -> Result<(), RunError> {
     heap::bound();
     let _log = log::start(&loaded.config.log, loaded.config.log_format)?;
-    let impatience = Arc::new(AtomicBool::new(false));
-    let mut signals = signals(&impatience)?;
+    let mut signals = Heard::begin()?;
     let alone = claim(&loaded.config)?;
     state::claim(loaded.live.state())?;
     let doors = Doors::open(&loaded.config)?;
@@ -166,14 +164,7 @@ pub fn run(loaded: Loaded) -> Result<(), RunError> {
     let admin = Admin::start(doors, Arc::clone(&daemon))?;
     greeting::print(&daemon.status(), &config, &granted);
 
-    let signal = signals.forever().find(|signal| {
-        if *signal == SIGHUP {
-            daemon.begin_reread();
-        }
-        *signal != SIGHUP
-    });
-    impatience.store(true, Ordering::Relaxed);
-    tracing::info!(signal, "ending");
+    signals.wait(&daemon);
     // Who asks is answered until the last page is on its backing.
     daemon.begin_ending();
     // For as long as the backings go on taking it.
@@ -202,15 +193,6 @@ const DISKS_END_MAX: Duration = Duration::from_secs(120);
 
 /// How long any other step of the end may take.
 const STEP_MAX: Duration = Duration::from_secs(30);
-
-/// The signals that end the daemon: the first one cleanly, the next one at once; but for one that says that its processor time
-/// is up, which comes again each second until the kernel kills it.
-fn signals(impatience: &Arc<AtomicBool>) -> io::Result<Signals> {
-    for signal in [SIGTERM, SIGINT] {
-        register_conditional_shutdown(signal, 1, Arc::clone(impatience))?;
-    }
-    Signals::new([SIGTERM, SIGINT, SIGXCPU, SIGHUP])
-}
 
 /// A daemon with a ceiling may have others beside it.
 fn claim(config: &Config) -> Result<Option<Alone>, NotAlone> {

@@ -124,13 +124,30 @@ fn signals_that_are_meant_for_others_end_nobody() {
     let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
     assert_eq!(guest.write_page(7, 5), 0);
     assert_eq!(keeper_of(&folder), Some(keeper));
-    assert_eq!(daemon.end().0, Some(0));
+    let (code, log) = daemon.end();
+    assert_eq!(code, Some(0));
+    for told in ["SIGUSR1", "SIGUSR2"] {
+        assert_eq!(log.matches(told).count(), 1, "{log}");
+    }
 }
 
+/// By `ulimit -t`, and as LXC halts a container.
 #[test]
-fn a_daemon_whose_processor_time_is_up_ends_cleanly() {
-    let folder = Folder::new();
-    let daemon = folder.serve();
-    signal("-XCPU", &daemon.pid().to_string());
-    assert_eq!(daemon.ended().0, Some(0));
+fn a_daemon_whose_processor_time_or_power_is_up_ends_cleanly_and_says_so() {
+    for (sent, named) in [("-XCPU", "SIGXCPU"), ("-PWR", "SIGPWR")] {
+        let folder = Folder::new();
+        let place = format!("unix:{}", folder.path("swap.sock").display());
+        let daemon = folder.serve();
+        let add = ["disk", "add", "swap", "--tenant", "t", "--kind", "swap"];
+        folder.ask(&[&add[..], &["--size", "1MiB", "--listen", &place]].concat());
+        let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
+        assert_eq!(guest.write_page(7, 5), 0);
+        signal(sent, &daemon.pid().to_string());
+        let (code, log) = daemon.ended();
+        assert_eq!(code, Some(0), "{log}");
+        assert!(log.contains(named), "{log}");
+        let backing = fs::read(folder.path("state/disks/swap.swap")).expect("its file");
+        assert_eq!(backing[7 * 4096], 5, "it was drained");
+        assert!(keeper_of(&folder).is_none());
+    }
 }

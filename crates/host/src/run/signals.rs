@@ -1,0 +1,64 @@
+//! What the daemon does with signals. Others than these it lives through, or dies by (`sublet`'s own `signals`).
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nix::libc::SIGPWR;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU};
+use signal_hook::flag::register_conditional_shutdown;
+use signal_hook::iterator::Signals;
+
+use super::Daemon;
+
+/// By these it ends: an owner's, that of LXC, which halts a container, and the kernel's, when its processor time is up.
+const ENDING: [i32; 4] = [SIGTERM, SIGINT, SIGPWR, SIGXCPU];
+
+/// Signals that are waited for.
+pub(super) struct Heard {
+    signals: Signals,
+    /// The daemon ends already, and another word of its owner ends it at once.
+    is_ending: Arc<AtomicBool>,
+}
+
+impl Heard {
+    /// From now on none of them kills, before the daemon ends. When it does, SIGXCPU still does not: it comes each second until
+    /// the kernel kills.
+    pub(super) fn begin() -> io::Result<Heard> {
+        let is_ending = Arc::new(AtomicBool::new(false));
+        for signal in [SIGTERM, SIGINT] {
+            register_conditional_shutdown(signal, 1, Arc::clone(&is_ending))?;
+        }
+        let others = [SIGHUP, SIGUSR1, SIGUSR2];
+        let signals = Signals::new(ENDING.into_iter().chain(others))?;
+        Ok(Heard { signals, is_ending })
+    }
+
+    /// Waits for one that ends the daemon.
+    pub(super) fn wait(&mut self, daemon: &Arc<Daemon>) {
+        for signal in self.signals.forever() {
+            let name = name(signal);
+            match signal {
+                SIGHUP => daemon.begin_reread(),
+                SIGUSR1 | SIGUSR2 => {
+                    tracing::info!(
+                        signal = name,
+                        "a signal that changes nothing: logs go to stderr, and SIGHUP has files read anew"
+                    );
+                }
+                _ => {
+                    self.is_ending.store(true, Ordering::Relaxed);
+                    tracing::info!(signal = name, "ending");
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn name(signal: i32) -> &'static str {
+    match signal {
+        SIGPWR => "SIGPWR",
+        signal => signal_hook::low_level::signal_name(signal).unwrap_or("a signal"),
+    }
+}
