@@ -85,6 +85,9 @@ pub struct DiskStatus {
     /// A note that its promises rest on cannot be written: until then it writes through.
     #[serde(default)]
     pub unnoted: bool,
+    /// It writes through for now, whatever its durability.
+    #[serde(default)]
+    pub held_back: bool,
     /// Where it is not what the config says.
     pub differences: Vec<Difference>,
 }
@@ -110,6 +113,7 @@ impl DiskStatus {
             faults: 0,
             astray: false,
             unnoted: false,
+            held_back: false,
             differences: Vec::new(),
         }
     }

@@ -377,9 +377,12 @@ impl Staging {
                 "notes on pages of swap stay in the state folder, whose file system does not answer: the next start takes such disks for lost ones"
             );
         }
+        let Some(kept) = self.kept else {
+            return;
+        };
         match is_empty {
-            true => self.kept.end(),
-            false if !self.kept.is_found() => {
+            true => kept.end(),
+            false if !kept.is_found() => {
                 tracing::error!(
                     "nobody can hand these pages to the next start: it will say which disks lack them"
                 );

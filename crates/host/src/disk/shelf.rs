@@ -82,7 +82,8 @@ pub struct Disks {
 /// The stage, and who keeps it.
 pub(super) struct Staging {
     pub(super) stage: Arc<Stage>,
-    pub(super) kept: Kept,
+    /// Nobody where there is none that takes pages.
+    pub(super) kept: Option<Kept>,
     /// Disks that are being opened: the stage does not know them yet.
     opening: usize,
 }
@@ -339,10 +340,10 @@ impl Disks {
             return Ok(None);
         }
         let _changes = self.staging_changes.lock();
-        if self.staging.lock().is_none() {
-            let slots = Stage::slots_within(self.ground.dirty_max);
-            let staging = self.stage_of(Kept::take(&self.ground.keeper, slots)?)?;
-            *self.staging.lock() = Some(staging);
+        let takes_pages = |staging: &Staging| staging.kept.is_some();
+        if !self.staging.lock().as_ref().is_some_and(takes_pages) {
+            let made = self.make_stage()?;
+            self.put_stage(made);
         }
         let mut staging = self.staging.lock();
         Ok(staging.as_mut().map(|staging| {
@@ -352,6 +353,30 @@ impl Disks {
                 stage: Arc::clone(&staging.stage),
             }
         }))
+    }
+
+    /// The stage, or one that takes no pages: that a swap disk is slower is its guest's concern, and nobody else's.
+    fn make_stage(&self) -> Result<Staging, DiskError> {
+        let slots = Stage::slots_within(self.ground.dirty_max);
+        match Kept::take(&self.ground.keeper, slots) {
+            Ok(kept) => self.stage_of(kept),
+            Err(error @ KeeperError::InUse(_)) => Err(error.into()),
+            Err(error) => {
+                tracing::error!(%error, "there is no stage for pages of swap, and swap is written through");
+                Ok(Staging {
+                    stage: Arc::new(Stage::none(error).map_err(DiskError::System)?),
+                    kept: None,
+                    opening: 0,
+                })
+            }
+        }
+    }
+
+    /// Disks that were opened without a stage go on without.
+    fn put_stage(&self, mut made: Staging) {
+        let mut staging = self.staging.lock();
+        made.opening = staging.as_ref().map_or(0, |before| before.opening);
+        *staging = Some(made);
     }
 
     /// Opens the stage that a daemon before this one left, though no swap disk asks for it, if there are pages on it.
@@ -383,7 +408,7 @@ impl Disks {
         let idle = self.staging.lock().take_if(is_idle);
         if let Some(idle) = idle {
             self.pledges.forget_all(idle.stage.id(), &[]);
-            idle.kept.end();
+            idle.kept.into_iter().for_each(Kept::end);
         }
     }
 
@@ -419,7 +444,8 @@ impl Disks {
 
     /// A note that a disk may have pages on the stage only, where it may.
     fn pledge(&self, settings: &DiskSettings, stage: &Stage) -> Option<Pledge> {
-        let promises = settings.durability() != Durability::WriteThrough;
+        let promises =
+            settings.durability() != Durability::WriteThrough && stage.none_for().is_none();
         promises.then(|| Pledge {
             stage: stage.id().clone(),
             tenant: settings.tenant.to_string(),
@@ -458,7 +484,7 @@ impl Disks {
         }
         Ok(Staging {
             stage: Arc::new(stage),
-            kept,
+            kept: Some(kept),
             opening: 0,
         })
     }
@@ -570,6 +596,7 @@ impl Disks {
             why: with_drawbacks(why, drawbacks(disk)),
             astray: disk.plight.astray().is_some(),
             unnoted: disk.plight.is_unnoted(),
+            held_back: disk.swap.as_ref().is_some_and(Swap::is_held_back),
             connections: callers.map(Callers::count).sum(),
             reads: figures.reads,
             writes: figures.writes + figures.trims,
@@ -638,9 +665,11 @@ fn drawbacks(disk: &Backed) -> Vec<String> {
     let short = disk.short_of.as_ref().map(|why| {
         format!("its backing has not the blocks for all of its pages, and writes may fail: {why}")
     });
-    let is_lost = disk.swap.as_ref().is_some_and(|swap| swap.stage.is_lost());
-    let lost = "writes go to its backing before they are acknowledged, for no `sublet keep` would have its pages for the next start; that is tried again every second";
-    let lost = is_lost.then(|| lost.to_owned());
+    let stage = disk.swap.as_ref().map(|swap| &swap.stage);
+    let lost = stage.filter(|stage| stage.is_lost()).map(|stage| match stage.none_for() {
+        None => "writes go to its backing before they are acknowledged, for no `sublet keep` would have its pages for the next start; that is tried again every second".to_owned(),
+        Some(error) => format!("writes go to its backing before they are acknowledged, for there is no stage for its pages: {error}; that is tried again when the daemon starts"),
+    });
     let said = disk.plight.said(disk.settings.durability());
     short.into_iter().chain(lost).chain(said).collect()
 }

@@ -127,6 +127,11 @@ impl Swap {
             && !self.stage.is_lost()
     }
 
+    /// Whether it writes through for now, though it need not.
+    pub(super) fn is_held_back(&self) -> bool {
+        self.durability != Durability::WriteThrough && !self.takes()
+    }
+
     /// Whether all is to be written through: because its owner said so, or because the next daemon would not know of what
     /// only memory has.
     pub(super) fn writes_through(&self) -> bool {

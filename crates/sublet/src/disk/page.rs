@@ -70,7 +70,7 @@ fn facts(disk: &DiskStatus) -> Vec<(&'static str, String)> {
                 .clone()
                 .unwrap_or_else(|| "none".to_owned()),
         ),
-        ("writes", writes(settings)),
+        ("writes", writes(disk)),
         ("clients", disk.connections.to_string()),
         (
             "memory",
@@ -115,9 +115,11 @@ fn facts(disk: &DiskStatus) -> Vec<(&'static str, String)> {
     facts
 }
 
-fn writes(settings: &DiskSettings) -> String {
-    match settings.read_only {
-        true => "read-only".to_owned(),
-        false => settings.durability().to_string(),
+fn writes(disk: &DiskStatus) -> String {
+    let durability = disk.settings.durability();
+    match (disk.settings.read_only, disk.held_back) {
+        (true, _) => "read-only".to_owned(),
+        (false, true) => format!("write-through for now (its durability is {durability})"),
+        (false, false) => durability.to_string(),
     }
 }

@@ -137,6 +137,7 @@ struct Host {
     cgroup: Option<CgroupFigures>,
     memlock: Rlimit,
     descriptors: Rlimit,
+    file_size: Rlimit,
     /// Processes and threads of this user; root's are without a limit.
     processes: Rlimit,
     tasks: Option<Tasks>,
@@ -159,6 +160,7 @@ impl Host {
                 false => getrlimit(Resource::Memlock),
             },
             descriptors: getrlimit(Resource::Nofile),
+            file_size: getrlimit(Resource::Fsize),
             processes: match rustix::process::geteuid().is_root() {
                 true => unlimited(),
                 false => getrlimit(Resource::Nproc),
@@ -184,6 +186,7 @@ impl Host {
             cgroup: None,
             memlock: unlimited(),
             descriptors: unlimited(),
+            file_size: unlimited(),
             processes: unlimited(),
             tasks: tasks::tightest(root),
         }
@@ -215,6 +218,7 @@ fn examine(host: &Host) -> Vec<Finding> {
         cgroup(host),
         pressure(host),
         descriptors(host),
+        file_size(host),
         threads(host),
         zone_reclaim(host),
         same_page_merging(host),
@@ -316,6 +320,16 @@ fn pressure(host: &Host) -> Finding {
     )
 }
 
+fn file_size(host: &Host) -> Finding {
+    match host.file_size.current {
+        Some(limit) => Finding::ok("file size", format!("{} at most", Bytes(limit))).warn(
+            "a backing is not written beyond it, and swap is written through where its stage is larger",
+            "ulimit -f unlimited   (as a service: LimitFSIZE=infinity)",
+        ),
+        None => Finding::ok("file size", "no limit"),
+    }
+}
+
 fn descriptors(host: &Host) -> Finding {
     match host.descriptors.maximum {
         Some(limit) if limit < DESCRIPTORS_MIN => Finding::ok("open files", limit.to_string())
@@ -382,6 +396,7 @@ mod tests {
             cgroup: None,
             memlock: unlimited(),
             descriptors: unlimited(),
+            file_size: unlimited(),
             processes: unlimited(),
             tasks: Some(Tasks {
                 limit: 4915,
@@ -409,7 +424,7 @@ mod tests {
     #[test]
     fn each_trouble_is_found_alone() {
         type Spoil = fn(&mut Host);
-        let troubles: [(&str, Verdict, Spoil); 12] = [
+        let troubles: [(&str, Verdict, Spoil); 13] = [
             ("huge pages", Verdict::Bad, |h| {
                 h.huge_pages = Some("never".into())
             }),
@@ -434,6 +449,9 @@ mod tests {
             }),
             ("open files", Verdict::Warn, |h| {
                 h.descriptors.maximum = Some(1024)
+            }),
+            ("file size", Verdict::Warn, |h| {
+                h.file_size.current = Some(1 << 20)
             }),
             ("threads", Verdict::Warn, |h| {
                 h.tasks = Some(Tasks {

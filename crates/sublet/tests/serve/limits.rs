@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 use rustix::process::{Pid, Resource, Rlimit};
 
@@ -104,6 +105,48 @@ fn a_write_beyond_the_limit_of_a_file_is_an_error_and_no_death() {
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     assert!(text(&refused.stderr).contains("too large"), "{refused:?}");
     assert_eq!(daemon.end().0, Some(0));
+}
+
+/// `ulimit -f` below the size of the stage, which is a file as the kernel sees it.
+#[test]
+fn a_swap_disk_whose_stage_is_larger_than_a_file_may_be_is_written_through() {
+    let folder = Folder::new();
+    let swap = folder.write("swap.img", "");
+    fs::write(&swap, vec![0; 1 << 20]).expect("written");
+    let config = format!(
+        "[disks.swap]\nkind = \"swap\"\ntenant = \"t\"\nbacking = {swap:?}\nlisten = [\"unix:{}\"]\n",
+        folder.path("swap.sock").display()
+    );
+    let file = folder.write("sublet.toml", &config);
+    let serve = folder.command(&["--config", file.to_str().expect("text")]);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -f 2048; exec \"$@\"", "sh"]); // 1 MiB; in some shells 2 MiB
+    limited.arg(serve.get_program()).args(serve.get_args());
+    let daemon = Daemon::start(limited);
+    let shown = folder.ask(&["disk", "show", "swap"]);
+    for words in [
+        "there is no stage",
+        "RLIMIT_FSIZE",
+        "LimitFSIZE=",
+        "dirty_max",
+        "write-through for now (its durability is write-behind)",
+    ] {
+        assert!(shown.contains(words), "{shown}");
+    }
+    let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
+    assert_eq!(guest.write_page(7, 5), 0);
+    assert_eq!(fs::read(&swap).expect("there")[7 * 4096], 5, "it is there");
+    assert!(keeper_of(&folder).is_none());
+    // Nobody takes its pages for lost ones.
+    daemon.kill();
+    let _unlimited = folder.serve_config(&config);
+    let shown = folder.ask(&["disk", "show", "swap"]);
+    assert!(
+        !shown.contains("stage") && !shown.contains("for now"),
+        "{shown}"
+    );
+    let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
+    assert!(guest.read_page(7) == [5; 4096]);
 }
 
 /// `pkill -USR1 sublet`, as for a daemon that reopens its log by it; the keeper is called so, too.

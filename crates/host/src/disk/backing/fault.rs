@@ -20,7 +20,7 @@ pub enum BackingError {
         source: io::Error,
     },
     /// There is none, and none can be made.
-    #[error("cannot make the backing {path}: {source}")]
+    #[error("cannot make the backing {path}: {source}{}", limit(.source))]
     Make {
         /// The file.
         path: PathBuf,
@@ -96,6 +96,16 @@ pub enum BackingError {
         /// What was said.
         said: Bytes,
     },
+}
+
+/// Which limit a file would be larger than, as far as it is the process's.
+fn limit(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::FileTooLarge => {
+            "; the process may be under a limit (RLIMIT_FSIZE: `ulimit -f`, as a service LimitFSIZE=)"
+        }
+        _ => "",
+    }
 }
 
 impl BackingError {

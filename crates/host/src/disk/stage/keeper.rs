@@ -25,9 +25,11 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
+    Pid, PidfdFlags, Resource, Signal, WaitId, WaitIdOptions, getrlimit, pidfd_open,
+    pidfd_send_signal, waitid,
 };
 use signal_hook::consts::SIGHUP;
+use sublet_types::Bytes;
 
 use super::super::bell::Bell;
 use super::{Preface, Stage};
@@ -52,6 +54,18 @@ pub enum KeeperError {
         /// Why.
         source: io::Error,
     },
+    /// Its file would be larger than this process may make one.
+    #[error(
+        "cannot keep pages of swap at {path}: no file may be larger than {limit} (RLIMIT_FSIZE: `ulimit -f`, as a service LimitFSIZE=), and the stage takes {needed}; raise the limit or lower `dirty_max`"
+    )]
+    FileSize {
+        /// The keeper's socket.
+        path: PathBuf,
+        /// The limit.
+        limit: Bytes,
+        /// The stage's size.
+        needed: Bytes,
+    },
     /// Another daemon has it.
     #[error(
         "the pages of swap at {0} are in use by another daemon: stop it, or give this one another --admin"
@@ -64,6 +78,19 @@ impl KeeperError {
     pub(in super::super) fn at(socket: &Path, source: io::Error) -> KeeperError {
         let path = socket.to_owned();
         KeeperError::System { path, source }
+    }
+
+    /// There is no new stage with so many slots.
+    fn made(socket: &Path, slots: u32, source: io::Error) -> KeeperError {
+        let limit = getrlimit(Resource::Fsize).current;
+        match (source.kind(), limit) {
+            (io::ErrorKind::FileTooLarge, Some(limit)) => KeeperError::FileSize {
+                path: socket.to_owned(),
+                limit: Bytes(limit),
+                needed: Bytes(Stage::file_bytes(slots)),
+            },
+            _ => KeeperError::at(socket, source),
+        }
     }
 }
 
@@ -141,9 +168,9 @@ impl Kept {
         match Kept::find(socket)? {
             Some(kept) => Ok(kept),
             None => {
-                let keeper =
-                    make(socket, slots).map_err(|source| KeeperError::at(socket, source))?;
-                Kept::of(socket, keeper)
+                let keeper = make(socket, slots);
+                let made = |source| KeeperError::made(socket, slots, source);
+                Kept::of(socket, keeper.map_err(made)?)
             }
         }
     }

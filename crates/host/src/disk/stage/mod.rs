@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 use parking_lot::Mutex;
+use rustix::fs::{MemfdFlags, memfd_create};
 use sublet_types::{Bytes, DiskName, PAGE_BYTES};
 
 pub(super) use self::head::Preface;
@@ -54,6 +55,8 @@ pub(super) struct Stage {
     locked: Option<MmapRaw>,
     /// No later daemon would find it.
     is_lost: Arc<AtomicBool>,
+    /// Why nobody could make one that takes pages.
+    none_for: Option<KeeperError>,
 }
 
 struct Index {
@@ -103,23 +106,35 @@ impl Stage {
         Stage::kept(file, Arc::default())
     }
 
+    /// A stage that takes no page, since none that does could be made: whoever uses it writes through.
+    pub(super) fn none(why: KeeperError) -> io::Result<Stage> {
+        let file = File::from(memfd_create("sublet-no-stage", MemfdFlags::CLOEXEC)?);
+        Ok(Stage {
+            id: StageId::new(file.metadata()?.ino())?,
+            slots: 0,
+            index: Mutex::new(Index::of(0)),
+            locked: None,
+            is_lost: Arc::new(AtomicBool::new(true)),
+            none_for: Some(why),
+            file,
+        })
+    }
+
+    /// Why there is none that takes pages, if that is so.
+    pub(super) fn none_for(&self) -> Option<&KeeperError> {
+        self.none_for.as_ref()
+    }
+
     /// Opens a stage that somebody keeps, until `is_lost` says otherwise; like that.
     pub(super) fn kept(file: File, is_lost: Arc<AtomicBool>) -> io::Result<Stage> {
         let slots = Preface::read(&file)?.slots;
         let stage = Stage {
             id: StageId::new(file.metadata()?.ino())?,
             slots,
-            index: Mutex::new(Index {
-                disks: BTreeMap::new(),
-                next: 0,
-                // Twice as many: what comes and goes is then tidied in place, and nothing is ever allocated.
-                of_page: HashMap::with_capacity(2 * slots as usize),
-                slots: vec![None; slots as usize],
-                free: Vec::with_capacity(slots as usize),
-                sequence: 0,
-            }),
+            index: Mutex::new(Index::of(slots)),
             locked: lock_in_memory(&file),
             is_lost,
+            none_for: None,
             file,
         };
         stage.adopt()?;
@@ -425,7 +440,10 @@ impl Stage {
 
     /// What it takes of the host's memory.
     pub(super) fn bytes(&self) -> Bytes {
-        Bytes(Stage::file_bytes(self.slots))
+        match self.none_for {
+            Some(_) => Bytes::ZERO,
+            None => Bytes(Stage::file_bytes(self.slots)),
+        }
     }
 
     fn place(&self, slot: u32) -> u64 {
@@ -434,6 +452,19 @@ impl Stage {
 }
 
 impl Index {
+    fn of(slots: u32) -> Index {
+        let slots = slots as usize;
+        Index {
+            disks: BTreeMap::new(),
+            next: 0,
+            // Twice as many: what comes and goes is then tidied in place, and nothing is ever allocated.
+            of_page: HashMap::with_capacity(2 * slots),
+            slots: vec![None; slots],
+            free: Vec::with_capacity(slots),
+            sequence: 0,
+        }
+    }
+
     /// Whether a disk may take one more slot: some are left to others, so that a backing that stands still stays one
     /// disk's trouble.
     fn has_place_for(&self, known: &Known) -> bool {
