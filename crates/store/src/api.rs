@@ -423,9 +423,7 @@ pub enum TenantError {
     #[error("no such tenant")]
     Unknown,
     /// The table is full.
-    #[error(
-        "{0} tenants are the most a daemon serves; those removed since it started count until it starts again"
-    )]
+    #[error("{0} tenants are the most a daemon serves at a time: remove one that nobody needs")]
     TooMany(usize),
     /// A floor above the ceiling.
     #[error("the floor is above the ceiling")]

@@ -40,6 +40,8 @@ pub(super) struct Backed {
     pub(super) ailments: [Ailment; 3],
     /// Why the backing has not the blocks for all pages, if it has not.
     pub(super) short_of: Option<String>,
+    /// Bytes at the backing's end that are no whole sector, and no part of the disk.
+    pub(super) rest: AtomicU64,
     /// What is wrong around it.
     pub(super) plight: Arc<Plight>,
 }

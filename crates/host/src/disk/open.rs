@@ -137,6 +137,7 @@ pub(super) fn assemble(
     let bytes = said.min(has);
     let mark = backing.mark().map_err(DiskError::System)?;
     let short_of = reserve(&backing, &settings);
+    let rest = AtomicU64::new(tell_of_rest(&backing, &settings));
     let bell = Arc::new(Bell::new().map_err(DiskError::System)?);
     let pool = store.create_pool(tenant, pool_flags(&settings), None)?;
     store.set_windows(pool, settings.windows.unwrap_or_default());
@@ -163,6 +164,7 @@ pub(super) fn assemble(
         bytes: AtomicU64::new(bytes),
         ailments: Default::default(),
         short_of,
+        rest,
         plight,
         backing,
         bell,
@@ -192,16 +194,16 @@ fn open_backing(settings: &DiskSettings, opening: &Opening<'_>) -> Result<Backin
         path: path.clone(),
         source,
     })?;
-    tell_of_rest(&backing, has, settings);
     fit(backing, has, settings, opening)
 }
 
-/// A guest sees whole sectors.
-fn tell_of_rest(backing: &Backing, has: u64, settings: &DiskSettings) {
-    let rest = backing.all_bytes().unwrap_or(has).saturating_sub(has);
+/// A guest sees whole sectors. Says how many bytes are left over.
+fn tell_of_rest(backing: &Backing, settings: &DiskSettings) -> u64 {
+    let rest = backing.rest().unwrap_or(0);
     if rest > 0 {
         tracing::warn!(disk = %settings.name, bytes = rest, "the last bytes of the backing are no whole sector, and no part of the disk");
     }
+    rest
 }
 
 /// A page of swap that memory has no place for always finds its own, so the whole of a file is given its blocks. Says what

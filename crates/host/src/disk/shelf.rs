@@ -639,6 +639,8 @@ impl Disks {
         keep().inspect_err(|_| backing.ungrow(before))?;
         let bytes = whole_sectors(size.0);
         disk.bytes.store(bytes, Ordering::Relaxed);
+        let rest = backing.rest().unwrap_or(0);
+        disk.rest.store(rest, Ordering::Relaxed);
         disk.reading.resize(bytes / PAGE_BYTES);
         Ok(())
     }
@@ -671,7 +673,16 @@ fn drawbacks(disk: &Backed) -> Vec<String> {
         Some(error) => format!("writes go to its backing before they are acknowledged, for there is no stage for its pages: {error}; that is tried again when the daemon starts"),
     });
     let said = disk.plight.said(disk.settings.durability());
-    short.into_iter().chain(lost).chain(said).collect()
+    let rest = disk.rest.load(Ordering::Relaxed);
+    let rest = (rest > 0).then(|| {
+        format!("the last {rest} bytes of its backing are no whole sector, and no part of the disk")
+    });
+    short
+        .into_iter()
+        .chain(lost)
+        .chain(rest)
+        .chain(said)
+        .collect()
 }
 
 fn with_drawbacks(why: String, drawbacks: Vec<String>) -> String {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 use sublet_policy::explain::{Explanation, Loss};
@@ -77,6 +77,7 @@ pub struct Decisions {
 
 /// Where what is added is written down besides, one JSON object a line.
 pub struct LogFile {
+    path: PathBuf,
     file: File,
     /// The last line could not be written.
     is_ailing: bool,
@@ -106,6 +107,7 @@ impl LogFile {
         };
         let file = opened.map_err(named)?;
         Ok(LogFile {
+            path: path.to_owned(),
             file,
             is_ailing: false,
         })
@@ -116,7 +118,7 @@ impl LogFile {
         let written = self.file.write_all(line.as_bytes());
         let was_ailing = std::mem::replace(&mut self.is_ailing, written.is_err());
         if let (Err(error), false) = (written, was_ailing) {
-            tracing::error!(%error, "the decision log cannot be written; it goes on in memory");
+            tracing::error!(path = %self.path.display(), %error, "the decision log cannot be written; it goes on in memory");
         }
     }
 }

@@ -134,6 +134,29 @@ fn a_disk_that_was_added_is_shown_everywhere_and_is_there_after_a_restart() {
 }
 
 #[test]
+fn bytes_that_are_no_whole_sector_are_told_of_where_a_disk_is_added_and_shown() {
+    let folder = Folder::new();
+    let _daemon = serve(&folder, "");
+    let backing = image(&folder, "vm/db.img");
+    let grow = |bytes| {
+        let file = std::fs::File::options().write(true).open(&backing);
+        file.and_then(|file| file.set_len(bytes)).expect("resized");
+    };
+    grow(100);
+    let refused = add_db(&folder, &backing, &[]);
+    assert!(
+        text(&refused.stderr).contains("has 100 bytes"),
+        "{refused:?}"
+    );
+    grow(1_000_001);
+    let added = add_db(&folder, &backing, &[]);
+    assert!(added.status.success(), "{added:?}");
+    for said in [text(&added.stdout), folder.ask(&["disk", "show", "db"])] {
+        assert!(said.contains("the last 65 bytes of its backing"), "{said}");
+    }
+}
+
+#[test]
 fn what_is_temporary_ends_with_the_daemon() {
     let folder = Folder::new();
     let daemon = serve(&folder, &config(&folder, "swap"));

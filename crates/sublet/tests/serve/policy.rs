@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use sublet_client::ring::{Client, Key};
 use sublet_types::{ObjectId, PageIndex, PoolFlags, PoolId};
 
-use crate::daemon::Folder;
+use crate::daemon::{Folder, text};
 
 /// A tenant that puts pages on its ring.
 struct Tenant {
@@ -114,6 +114,32 @@ fn a_release_by_hand_is_told_as_such() {
     assert_eq!(told.len(), 1, "{log}");
     assert!(told[0].contains("given=16.0 MiB"), "{log}");
     assert!(!log.contains("the arena gave way"), "{log}");
+}
+
+/// `/dev/full` opens, and takes nothing.
+#[test]
+fn a_decision_log_that_takes_nothing_is_told_of_at_the_first_decision() {
+    let folder = Folder::new();
+    let daemon =
+        folder.serve_config("[policy]\nname = \"static-alloc\"\nlog_file = \"/dev/full\"\n");
+    folder.ask(&["tenants", "add", "guest"]);
+    let begun = Instant::now();
+    let explain = ["policy", "explain", "--tenant", "guest"];
+    while !text(&folder.sublet(&explain).stdout).contains("static-alloc") {
+        assert!(
+            begun.elapsed() < Duration::from_secs(10),
+            "nothing is decided"
+        );
+        thread::sleep(Duration::from_millis(100));
+    }
+    let (code, log) = daemon.end();
+    assert_eq!(code, Some(0), "{log}");
+    let told: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains("the decision log cannot be written"))
+        .collect();
+    assert_eq!(told.len(), 1, "{log}");
+    assert!(told[0].contains("/dev/full"), "{log}");
 }
 
 #[test]

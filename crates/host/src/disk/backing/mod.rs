@@ -86,7 +86,7 @@ impl Backing {
             identity: identity(&facts),
             is_new: false,
         };
-        let bytes = backing.bytes().map_err(failed)?;
+        let bytes = backing.all_bytes().map_err(failed)?;
         if bytes < PAGE_BYTES {
             let path = backing.path;
             return Err(BackingError::Size { path, bytes });
@@ -184,6 +184,11 @@ impl Backing {
     /// What a disk has of it now: whole sectors.
     pub(super) fn bytes(&self) -> io::Result<u64> {
         Ok(whole_sectors(self.all_bytes()?))
+    }
+
+    /// Its last bytes, where they are no whole sector.
+    pub(super) fn rest(&self) -> io::Result<u64> {
+        self.all_bytes().map(|bytes| bytes - whole_sectors(bytes))
     }
 
     /// Its size now.
@@ -419,7 +424,7 @@ mod tests {
         std::fs::write(&path, vec![0; 4000]).expect("written");
         assert!(matches!(
             Backing::open(&path, false),
-            Err(BackingError::Size { bytes: 3584, .. })
+            Err(BackingError::Size { bytes: 4000, .. })
         ));
         let refused = Backing::open(folder.path(), true).expect_err("refused");
         assert!(matches!(refused, BackingError::Kind(_)), "{refused}");
