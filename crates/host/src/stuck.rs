@@ -174,9 +174,9 @@ pub(crate) fn said(by: Option<&Listening>) -> String {
 }
 
 /// Who listens where a listener wants to, if that is a Unix socket.
-pub(crate) fn in_the_way(error: &ListenError) -> Option<Listening> {
+pub(crate) fn in_the_way(error: &ListenError) -> Option<Box<Listening>> {
     match error {
-        ListenError::Taken(Endpoint::Unix { path, .. }) => listening(path),
+        ListenError::Taken(Endpoint::Unix { path, .. }) => listening(path).map(Box::new),
         _ => None,
     }
 }

@@ -66,6 +66,13 @@ pub enum DiskError {
          opened with --force"
     )]
     Lost(DiskName),
+    /// The same, or somebody has it still.
+    #[error(
+        "whatever the backing of disk {0} did not have yet is gone, or with a `sublet keep` that is not reached: there is no stage, and the \
+         log says why. Mend that and have the disk opened anew; else its guest may read older pages than it wrote: end that guest, and \
+         have the disk opened with --force"
+    )]
+    OutOfReach(DiskName),
     /// Its file is gone, and its guest, which may live still, would find an empty one in its place.
     #[error(
         "{}, the backing of disk {name}, is gone, and a guest may have swapped to it: bring it back, or end that guest and \
@@ -169,7 +176,7 @@ pub enum DiskError {
         /// Where, and why it cannot be served there.
         source: Box<DiskError>,
         /// Who has it.
-        by: Listening,
+        by: Box<Listening>,
     },
     /// Another disk is served there in another way.
     #[error(
@@ -293,7 +300,9 @@ impl DiskError {
             DiskError::Serve {
                 place: DiskListen::VhostUser(path),
                 source,
-            } if source.kind() == io::ErrorKind::AddrInUse => stuck::listening(path.as_ref()),
+            } if source.kind() == io::ErrorKind::AddrInUse => {
+                stuck::listening(path.as_ref()).map(Box::new)
+            }
             _ => None,
         };
         match by {
@@ -312,6 +321,7 @@ impl DiskError {
             self,
             DiskError::Backing(BackingError::Format { .. })
                 | DiskError::Lost(_)
+                | DiskError::OutOfReach(_)
                 | DiskError::Vanished { .. }
                 | DiskError::Replaced { .. }
                 | DiskError::Mute { .. }

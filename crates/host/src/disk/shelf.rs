@@ -414,9 +414,10 @@ impl Disks {
 
     /// That a disk lost no page with a stage that is gone.
     fn check_pledge(&self, name: &DiskName, stage: &Stage) -> Result<(), DiskError> {
-        match self.pledges.is_broken(name, stage.id()) {
-            true => Err(DiskError::Lost(name.clone())),
-            false => Ok(()),
+        match (self.pledges.is_broken(name, stage.id()), stage.none_for()) {
+            (false, _) => Ok(()),
+            (true, None) => Err(DiskError::Lost(name.clone())),
+            (true, Some(_)) => Err(DiskError::OutOfReach(name.clone())),
         }
     }
 

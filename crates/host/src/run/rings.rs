@@ -21,14 +21,14 @@ use crate::stuck::{self, Listening};
 #[derive(Debug, thiserror::Error)]
 pub enum RingsError {
     /// The place is taken, or not ours to take.
-    #[error("tenant {name}: {source}{}", stuck::said(.by.as_ref()))]
+    #[error("tenant {name}: {source}{}", stuck::said(.by.as_deref()))]
     Listen {
         /// Which tenant.
         name: TenantName,
         /// Why.
         source: ListenError,
         /// Who has it.
-        by: Option<Listening>,
+        by: Option<Box<Listening>>,
     },
     /// The spill folder is of no use.
     #[error("tenant {name}: cannot use the spill folder {}: {source}", folder.display())]

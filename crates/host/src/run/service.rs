@@ -38,14 +38,14 @@ pub(super) struct Service {
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
     /// Its place is taken, or not ours to take.
-    #[error("tenant {name}: {source}{}{}", stuck::said(.by.as_ref()), hint(.source))]
+    #[error("tenant {name}: {source}{}{}", stuck::said(.by.as_deref()), hint(.source))]
     Listen {
         /// Which tenant.
         name: TenantName,
         /// Why.
         source: ListenError,
         /// Who has it.
-        by: Option<Listening>,
+        by: Option<Box<Listening>>,
     },
     /// Its certificates are of no use.
     #[error("tenant {name}: {source}")]

@@ -165,6 +165,7 @@ fn a_change_that_cannot_be_kept_is_not_made() {
 
     std::fs::remove_file(folder.path("state")).expect("removed");
     let _daemon = folder.serve();
+    std::fs::remove_dir_all(folder.path("state")).expect("removed");
     folder.write("state", "");
     let set = folder.sublet(&["tenants", "set", "default", "--weight", "3"]);
     assert_eq!(set.status.code(), Some(1));

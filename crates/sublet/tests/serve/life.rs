@@ -55,7 +55,7 @@ fn a_place_where_another_daemon_answers_is_not_taken() {
     let folder = Folder::new();
     let _first = folder.serve();
     let second = folder
-        .command(&["--listen", "tcp:127.0.0.1:0"])
+        .command_with(&folder.path("other"), &["--listen", "tcp:127.0.0.1:0"])
         .output()
         .expect("it runs");
     assert_eq!(second.status.code(), Some(1));

@@ -149,6 +149,37 @@ fn a_swap_disk_whose_stage_is_larger_than_a_file_may_be_is_written_through() {
     assert!(guest.read_page(7) == [5; 4096]);
 }
 
+/// The keeper has the pages, and its socket is under another name.
+#[test]
+fn a_swap_disk_whose_keeper_is_out_of_reach_is_closed_until_it_is_found() {
+    let folder = Folder::new();
+    let file = folder.write("swap.img", "");
+    fs::write(&file, vec![0; 1 << 20]).expect("written");
+    let config = format!(
+        "[disks.swap]\nkind = \"swap\"\ntenant = \"t\"\nbacking = {file:?}\nlisten = [\"unix:{}\"]\n",
+        folder.path("swap.sock").display()
+    );
+    let daemon = folder.serve_config(&config);
+    let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
+    assert_eq!(guest.write_page(7, 5), 0);
+    daemon.kill();
+    let (socket, aside) = (folder.path("admin.stage"), folder.path("aside"));
+    fs::rename(&socket, &aside).expect("moved");
+    fs::create_dir(&socket).expect("made");
+    let _next = folder.serve_config(&config);
+    let shown = folder.ask(&["disk", "show", "swap"]);
+    assert!(
+        shown.contains("closed") && shown.contains("is not reached"),
+        "{shown}"
+    );
+
+    fs::remove_dir(&socket).expect("removed");
+    fs::rename(&aside, &socket).expect("moved back");
+    folder.ask(&["disk", "open", "swap"]);
+    let mut guest = Guest::of(&folder.path("swap.sock"), "swap");
+    assert!(guest.read_page(7) == [5; 4096]);
+}
+
 /// `pkill -USR1 sublet`, as for a daemon that reopens its log by it; the keeper is called so, too.
 #[test]
 fn signals_that_are_meant_for_others_end_nobody() {
