@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 const ACCEPTS_PER_TURN: usize = 64;
 
 /// How often it is looked whether there is room again where somebody waits for it outside.
-const ROOM_INTERVAL: Duration = Duration::from_millis(50);
+const ROOM_INTERVAL: Duration = Duration::from_millis(10);
 
 const BELL: Token = Token(usize::MAX);
 

@@ -9,9 +9,14 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rustix::net::{Shutdown, shutdown};
 
-/// Who has said nothing for this long gives its place to whoever comes, where places are short. Where there is
+/// Who has said nothing for this long gives its place to whoever comes, where places are short; where there are none,
+/// much sooner. Where there is
 /// something to prove, a token or a password, nothing is said before that is proven.
 pub const SILENCE_MAX: Duration = Duration::from_secs(5);
+
+/// Whoever is let in has so long to say something, whatever crowd comes. Once all places are taken, nobody who is silent
+/// has longer: whoever waits outside waits so long for each `most` who came before.
+const HEARING: Duration = Duration::from_millis(50);
 
 /// One place in so many is kept for those who have spoken: who comes takes one only while nobody else gives way.
 const KEPT_ONE_IN: usize = 8;
@@ -57,10 +62,15 @@ impl<T> Places<T> {
         self.most.saturating_sub(taken)
     }
 
-    /// When the first of the silent gives way.
+    /// When the first of the silent gives way to whoever comes; `None` while there is room, or nobody is silent.
     fn gives_way_at(&self) -> Option<Instant> {
+        let hearing = match self.free() {
+            0 => HEARING.min(self.silence_max),
+            free if free <= self.most / KEPT_ONE_IN => self.silence_max,
+            _ => return None,
+        };
         let (_, (since, _)) = self.silent.first_key_value()?;
-        Some(*since + self.silence_max)
+        Some(*since + hearing)
     }
 
     /// Until when whoever comes had better wait: all places are taken, and somebody gives way soon.
@@ -71,8 +81,7 @@ impl<T> Places<T> {
 
     fn enter(&mut self, who: T, now: Instant) -> Entry<T> {
         let until = self.gives_way_at();
-        let is_short = self.free() <= self.most / KEPT_ONE_IN;
-        if is_short && until.is_some_and(|until| until <= now) {
+        if until.is_some_and(|until| until <= now) {
             let first = self.silent.pop_first();
             let ticket = self.admit(who, now);
             return match first {
@@ -116,7 +125,8 @@ pub struct Full {
 pub struct Lobby(Mutex<Places<Arc<OwnedFd>>>);
 
 impl Lobby {
-    /// So many places, none taken. Who is silent longer than `silence_max` gives way; [`SILENCE_MAX`] outside tests.
+    /// So many places, none taken. Who is silent longer than `silence_max` gives way where places are short;
+    /// [`SILENCE_MAX`] outside tests. Where there are none it gives way sooner.
     pub fn new(most: usize, silence_max: Duration) -> Arc<Lobby> {
         Arc::new(Lobby(Mutex::new(Places::new(most, silence_max))))
     }
@@ -202,7 +212,7 @@ mod tests {
     fn the_oldest_who_is_silent_gives_way_and_nobody_sooner() {
         let now = Instant::now();
         let mut places = full_at(now);
-        let due = now + SILENCE_MAX;
+        let due = now + HEARING;
         let sooner = due - Duration::from_millis(1);
         assert_eq!(
             places.enter(99, sooner),
@@ -247,6 +257,30 @@ mod tests {
             assert!(matches!(entry, Entry::InsteadOf(..)), "{entry:?}");
         }
         assert_eq!(places.free(), 2, "kept for those who have spoken");
+    }
+
+    /// Ten times as many as there are places came before, all at once, and say nothing.
+    #[test]
+    fn a_crowd_of_the_silent_displaces_itself_and_nobody_who_has_spoken() {
+        let began = Instant::now();
+        let mut now = began;
+        let mut places = full_at(now);
+        (1..=4).for_each(|ticket| places.speak(ticket));
+        let mut last = Entry::Full { until: None };
+        for who in MOST..11 * MOST {
+            if let Some(until) = places.waits_until(now) {
+                now = until;
+            }
+            last = places.enter(who, now);
+            let gave_way = matches!(last, Entry::InsteadOf(_, other) if other >= 4);
+            assert!(gave_way, "{who}: {last:?}");
+        }
+        let Entry::InsteadOf(ticket, _) = last else {
+            panic!("{last:?}");
+        };
+        places.speak(ticket);
+        assert_eq!(places.spoken.len(), 5);
+        assert!(now - began < SILENCE_MAX / 4, "{:?}", now - began);
     }
 
     #[test]

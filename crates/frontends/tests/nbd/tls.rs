@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
@@ -151,6 +151,30 @@ fn who_shows_its_certificate_comes_in_where_others_show_none() {
         client.read(1, 0, 1, 0);
     }
     assert_eq!(node.figure("refused_full"), 0);
+}
+
+/// Ten times as many as there are places wait before it in the kernel's queue, and stay connected.
+#[test]
+fn who_shows_its_certificate_comes_in_behind_a_queue_of_others() {
+    let papers = Papers::new();
+    let disk = FakeDisk::new("a", 64 << 20, Mood::Prompt);
+    let settings = Settings {
+        connections_max: 8,
+        ..Settings::default()
+    };
+    let node = Node::start_as(vec![disk], settings, Some(papers.tls()));
+    let mut stays = veil(node.connect(), papers.config(Some("client")));
+    stays.go("a");
+    let queue = [(); 80].map(|()| UnixStream::connect(node.path("nbd")).expect("queued"));
+    let began = Instant::now();
+    let mut client = veil(node.connect(), papers.config(Some("client")));
+    client.go("a");
+    client.read(1, 0, 1, 0);
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(4), "{took:?}");
+    stays.read(1, 0, 1, 0);
+    assert_eq!(node.figure("refused_full"), 0);
+    drop(queue);
 }
 
 #[test]

@@ -31,7 +31,7 @@ const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
 /// save, has as long as it takes.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(900);
 /// How often it is looked for a place while there is none.
-const ROOM_INTERVAL: Duration = Duration::from_millis(50);
+const ROOM_INTERVAL: Duration = Duration::from_millis(10);
 /// How long accepting rests when there is no descriptor for one more.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 

@@ -17,7 +17,11 @@ use vhost::vhost_user::message::MAX_MSG_SIZE;
 use crate::doors::{SocketFile, SocketFileError};
 
 /// VMMs that wait to be let in, one after the other.
-const BACKLOG: u32 = 128;
+const BACKLOG: u32 = 64;
+
+/// A VMM that is let in has so long for its first message, whoever knocks: the last of a full queue of silent ones waits
+/// for [`BACKLOG`] of them.
+const HEARING: Duration = Duration::from_millis(50);
 
 /// How often it is looked for the rest of a message that has begun.
 const REST_INTERVAL: Duration = Duration::from_millis(20);
@@ -75,8 +79,8 @@ impl Door {
         Ok(stream)
     }
 
-    /// Waits until a VMM's first message is there, so that reading it does not block. Who is silent for longer than
-    /// `silence_max` gives way when the next one knocks; who stops in the middle of a message is over then.
+    /// Waits until a VMM's first message is there, so that reading it does not block. Who has not said it after
+    /// [`HEARING`] gives way when the next one knocks; who stops in the middle of it is over after `silence_max`.
     pub(super) fn hears(&self, stream: &UnixStream, silence_max: Duration) -> io::Result<()> {
         let since = Instant::now();
         loop {
@@ -84,10 +88,11 @@ impl Door {
             if arrived == Arrived::All {
                 return Ok(());
             }
-            let patience = silence_max.saturating_sub(since.elapsed());
+            let patience = HEARING.min(silence_max).saturating_sub(since.elapsed());
             let is_late = patience.is_zero();
+            let is_over = arrived == Arrived::Part && since.elapsed() >= silence_max;
             let gives_way = || is_readable(&[self.listener.as_fd()], Some(Duration::ZERO));
-            if is_late && (arrived == Arrived::Part || gives_way()?) {
+            if is_over || (is_late && gives_way()?) {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             match arrived {
@@ -184,6 +189,25 @@ mod tests {
             let second = door.accept().expect("the next one");
             door.hears(&second, PATIENCE).expect("it has spoken");
         }
+    }
+
+    #[test]
+    fn a_queue_of_the_silent_is_gone_through_long_before_one_of_them_is_late() {
+        const LATE: Duration = Duration::from_secs(600);
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("disk");
+        let door = Door::open(&path, 0o600).expect("a door");
+        let silent = [(); 10].map(|()| UnixStream::connect(&path).expect("queued"));
+        let mut last = UnixStream::connect(&path).expect("queued");
+        last.write_all(&[1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0])
+            .expect("heard");
+        for _ in &silent {
+            let first = door.accept().expect("a silent one");
+            let end = door.hears(&first, LATE).expect_err("it gives way");
+            assert_eq!(end.kind(), io::ErrorKind::TimedOut);
+        }
+        let heard = door.accept().expect("the last");
+        door.hears(&heard, LATE).expect("it has spoken");
     }
 
     #[test]
