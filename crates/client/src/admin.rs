@@ -1,6 +1,5 @@
 //! A handle on a daemon's admin interface. Calls block; each has a connection of its own.
 
-use std::fs;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,6 +88,8 @@ pub enum CredentialsError {
 
 /// An answer's largest size: the status of as many tenants as a daemon serves.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// More than a token takes, and what its file may say below it.
+const TOKEN_FILE_BYTES_MAX: u64 = 64 << 10;
 /// How long a connection may take to come about.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long an answer may take: an ordered release of a whole large host.
@@ -446,7 +447,7 @@ async fn in_time<T>(time: Duration, work: impl Future<Output = io::Result<T>>) -
 }
 
 fn first_line(path: &std::path::Path) -> Result<String, CredentialsError> {
-    let text = fs::read_to_string(path).map_err(|source| CredentialsError::Read {
+    let text = sublet_tls::read_text(path, TOKEN_FILE_BYTES_MAX).map_err(|source| CredentialsError::Read {
         path: path.to_owned(),
         source,
     })?;

@@ -81,7 +81,7 @@ pub enum Fault {
 }
 
 /// What a file holds instead of what was looked for.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// Not a byte.
     Nothing,

@@ -1,15 +1,18 @@
 //! PEM as people have it: with a byte order mark, with text around it, under an older label.
 
-use std::fs;
 use std::path::Path;
 
 use pem::Pem;
 use rustls::pki_types::CertificateDer;
 
+use crate::read::read;
 use crate::{Fault, Found};
 
 /// Labels of certificates; the second is what OpenSSL once wrote.
 const CERTIFICATE_LABELS: [&str; 2] = ["CERTIFICATE", "X509 CERTIFICATE"];
+
+/// More than any collection of certificates takes.
+const FILE_BYTES_MAX: u64 = 16 << 20;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -20,7 +23,7 @@ pub(crate) struct Blocks {
 }
 
 pub(crate) fn blocks(path: &Path) -> Result<Blocks, Fault> {
-    let bytes = fs::read(path).map_err(|source| Fault::Unreadable {
+    let bytes = read(path, FILE_BYTES_MAX).map_err(|source| Fault::Unreadable {
         path: path.to_owned(),
         source,
     })?;
@@ -37,7 +40,15 @@ pub(crate) fn blocks(path: &Path) -> Result<Blocks, Fault> {
 }
 
 pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Fault> {
-    let Blocks { all, found } = blocks(path)?;
+    certificates_in(blocks(path)?, path)
+}
+
+/// The certificates among what was read from that file.
+pub(crate) fn certificates_in(
+    blocks: Blocks,
+    path: &Path,
+) -> Result<Vec<CertificateDer<'static>>, Fault> {
+    let Blocks { all, found } = blocks;
     let certificates: Vec<_> = all
         .into_iter()
         .filter(|block| CERTIFICATE_LABELS.contains(&block.tag()))

@@ -19,8 +19,13 @@ pub fn identity(
     key: &Path,
     provider: &CryptoProvider,
 ) -> Result<Arc<SingleCertAndKey>, Fault> {
-    let signing = key::signing_key(key, provider)?;
-    let certificates = files::certificates(chain)?;
+    // Both may stand in one pipe, which can be read once.
+    let in_key_file = files::blocks(key)?;
+    let signing = key::signing_key(&in_key_file, key, provider)?;
+    let certificates = match chain == key {
+        true => files::certificates_in(in_key_file, chain)?,
+        false => files::certificates(chain)?,
+    };
     let own = certificates.first().map_or(&[][..], |own| own.as_ref());
     let Ok((_, own)) = X509Certificate::from_der(own) else {
         return Err(Fault::NotX509 {

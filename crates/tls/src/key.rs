@@ -10,22 +10,23 @@ use rustls::sign::SigningKey;
 use x509_parser::der_parser::ber::{BerObject, BerObjectContent};
 use x509_parser::der_parser::der::parse_der;
 
-use crate::files::{self, Blocks};
+use crate::files::Blocks;
 use crate::{Fault, KeyKind};
 
 const LABELS: [&str; 3] = ["PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY"];
 
 /// What stands in this file, ready to sign.
 pub(crate) fn signing_key(
+    Blocks { all, found }: &Blocks,
     path: &Path,
     provider: &CryptoProvider,
 ) -> Result<Arc<dyn SigningKey>, Fault> {
     let path = path.to_owned();
-    let Blocks { all, found } = files::blocks(&path)?;
     if all.iter().any(is_encrypted) {
         return Err(Fault::Encrypted { path });
     }
     let Some(block) = all.iter().find(|block| LABELS.contains(&block.tag())) else {
+        let found = found.clone();
         return Err(Fault::NoKey { path, found });
     };
     let der = block.contents();

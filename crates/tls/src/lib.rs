@@ -6,6 +6,7 @@ mod fault;
 mod files;
 mod identity;
 mod key;
+mod read;
 mod verify_client;
 mod verify_server;
 
@@ -16,6 +17,7 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 pub use self::authorities::Authorities;
 pub use self::fault::{Fault, Found, KeyKind};
 pub use self::identity::identity;
+pub use self::read::{read, read_text};
 pub use self::verify_client::{Anonymous, client_verifier};
 pub use self::verify_server::server_verifier;
 

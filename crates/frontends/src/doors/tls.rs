@@ -11,6 +11,7 @@ use parking_lot::RwLock;
 use rustls::crypto::CryptoProvider;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache, VerifierBuilderError};
+use rustls::sign::SingleCertAndKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{HandshakeKind, ServerConfig, ServerConnection};
 use sublet_tls::{Anonymous, Authorities, Fault};
@@ -146,16 +147,20 @@ impl Configs {
             (ClientCertificate::Unasked, _) | (_, Some(_)) => settings.client_certificate,
             (_, None) => return Err(TlsError::NoAuthority),
         };
+        let key = settings.key.as_deref().unwrap_or(&settings.chain);
+        let identity = sublet_tls::identity(&settings.chain, key, &sublet_tls::provider())?;
+        let config = |asked, known| config(settings, Arc::clone(&identity), asked, known);
         Ok(Configs {
-            asked: config(settings, asked, known)?,
-            anyone: config(settings, ClientCertificate::Unasked, None)?,
-            mutual: config(settings, ClientCertificate::Required, known)?,
+            asked: config(asked, known)?,
+            anyone: config(ClientCertificate::Unasked, None)?,
+            mutual: config(ClientCertificate::Required, known)?,
         })
     }
 }
 
 fn config(
     settings: &TlsSettings,
+    identity: Arc<SingleCertAndKey>,
     asked: ClientCertificate,
     authorities: Option<&Authorities>,
 ) -> Result<Arc<ServerConfig>, TlsError> {
@@ -164,8 +169,6 @@ fn config(
         TlsVersion::V13 => &[&TLS13],
     };
     let provider = sublet_tls::provider();
-    let key = settings.key.as_deref().unwrap_or(&settings.chain);
-    let identity = sublet_tls::identity(&settings.chain, key, &provider)?;
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(versions)?;
     let builder = match asked {

@@ -96,10 +96,13 @@ impl Passwords {
 
     /// Reads a file of `user:password` lines; the last one may lack its newline.
     pub fn read(path: &Path) -> Result<Passwords, PasswordsError> {
-        if std::fs::metadata(path)?.len() > FILE_BYTES_MAX {
-            return Err(PasswordsError::TooLarge);
+        match sublet_tls::read(path, FILE_BYTES_MAX) {
+            Ok(text) => Passwords::parse(&text),
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                Err(PasswordsError::TooLarge)
+            }
+            Err(error) => Err(error.into()),
         }
-        Passwords::parse(&std::fs::read(path)?)
     }
 
     fn parse(text: &[u8]) -> Result<Passwords, PasswordsError> {

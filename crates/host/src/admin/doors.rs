@@ -111,6 +111,8 @@ fn hint(error: &io::Error) -> &'static str {
 
 /// A token that 2^64 guesses would not find.
 const TOKEN_BYTES_MIN: usize = 16;
+/// More than a token takes, and what its file may say below it.
+const TOKEN_FILE_BYTES_MAX: u64 = 64 << 10;
 
 const BACKLOG: u32 = 64;
 
@@ -242,7 +244,7 @@ fn token(path: &Path) -> Result<String, DoorsError> {
     if mode & 0o004 != 0 {
         return Err(DoorsError::OpenToken(path.to_owned()));
     }
-    let text = fs::read_to_string(path).map_err(unreadable)?;
+    let text = sublet_tls::read_text(path, TOKEN_FILE_BYTES_MAX).map_err(unreadable)?;
     let token = text.lines().next().unwrap_or_default().trim().to_owned();
     match token.len() {
         short if short < TOKEN_BYTES_MIN => Err(DoorsError::ShortToken(path.to_owned())),

@@ -16,7 +16,6 @@ mod written;
 #[cfg(test)]
 mod tests;
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -117,9 +116,5 @@ fn read_text(path: &Path) -> Result<String, LoadError> {
         path: path.to_owned(),
         source,
     };
-    let size = fs::metadata(path).map_err(unreadable)?.len();
-    if size > FILE_BYTES_MAX {
-        return Err(unreadable(io::ErrorKind::FileTooLarge.into()));
-    }
-    fs::read_to_string(path).map_err(unreadable)
+    sublet_tls::read_text(path, FILE_BYTES_MAX).map_err(unreadable)
 }

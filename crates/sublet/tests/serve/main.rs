@@ -22,6 +22,7 @@ mod metrics;
 mod notes;
 mod packaging;
 mod papers;
+mod pipes;
 mod policy;
 mod reread;
 mod saves;
