@@ -1,5 +1,6 @@
 //! A handle on a daemon's admin interface. Calls block; each has a connection of its own.
 
+use std::error::Error;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +54,16 @@ pub enum CallError {
         /// What is wrong with its certificate.
         source: Box<rustls::Error>,
     },
+    /// Somebody answers there who is no admin interface over TCP.
+    #[error(
+        "{what} answers at {door}; the admin interface over TCP is where the daemon's `[admin] tcp` says"
+    )]
+    Other {
+        /// Where.
+        door: Door,
+        /// Who.
+        what: Other,
+    },
     /// Certificate or token files are of no use.
     #[error("{0}")]
     Credentials(#[from] CredentialsError),
@@ -62,6 +73,30 @@ pub enum CallError {
     /// What came back makes no sense: another program, or another version.
     #[error("what answers at {0} does not speak this version of the admin interface")]
     Garbled(Door),
+}
+
+/// Who answers where an admin interface was looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Other {
+    /// It speaks, but not TLS.
+    #[error("a listener without TLS")]
+    WithoutTls,
+    /// As an NBD or memcached listener may; an admin interface asks for a token.
+    #[error("a listener that asks for a client's certificate, as no admin interface does,")]
+    AsksForCertificate,
+}
+
+impl Other {
+    fn of(fault: &rustls::Error) -> Option<Other> {
+        use rustls::AlertDescription::{BadCertificate, CertificateRequired};
+        match fault {
+            rustls::Error::InvalidMessage(_) => Some(Other::WithoutTls),
+            rustls::Error::AlertReceived(CertificateRequired | BadCertificate) => {
+                Some(Other::AsksForCertificate)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Why TLS or the token cannot be used.
@@ -338,7 +373,7 @@ impl Admin {
                     let stream = stream.await.map_err(|e| self.unreachable(e))?;
                     let (connector, name) = (connector(ca)?, server_name(host)?);
                     let stream = in_time(CONNECT_TIME_MAX, connector.connect(name, stream)).await;
-                    let stream = stream.map_err(|e| self.no_tls(e))?;
+                    let stream = stream.map_err(|e| self.unreachable(e))?;
                     self.exchange(
                         stream,
                         self.request(method, path, body, Some(&token)),
@@ -350,22 +385,19 @@ impl Admin {
         })
     }
 
+    /// Why nothing was answered. Of a client's certificate the other side speaks after its handshake only.
     fn unreachable(&self, source: io::Error) -> CallError {
-        CallError::Unreachable {
-            door: self.door.clone(),
-            source,
-        }
-    }
-
-    /// Why TLS did not come about.
-    fn no_tls(&self, error: io::Error) -> CallError {
-        let fault = error.get_ref().and_then(|inner| inner.downcast_ref());
+        let door = self.door.clone();
+        let fault = tls_fault(&source);
         match fault {
-            Some(source @ rustls::Error::InvalidCertificate(_)) => CallError::Untrusted {
-                door: self.door.clone(),
-                source: Box::new(source.clone()),
+            Some(fault @ rustls::Error::InvalidCertificate(_)) => CallError::Untrusted {
+                door,
+                source: Box::new(fault.clone()),
             },
-            _ => self.unreachable(error),
+            _ => match fault.and_then(Other::of) {
+                Some(what) => CallError::Other { door, what },
+                None => CallError::Unreachable { door, source },
+            },
         }
     }
 
@@ -440,6 +472,23 @@ fn word(lasts: Lasts) -> &'static str {
     }
 }
 
+/// What TLS has to say of a failure, wherever among its causes.
+fn tls_fault(failure: &io::Error) -> Option<&rustls::Error> {
+    let mut cause = Some(failure as &(dyn Error + 'static));
+    while let Some(error) = cause {
+        if let Some(fault) = error.downcast_ref() {
+            return Some(fault);
+        }
+        // An error of the system's kind passes over the one that it was made of.
+        let inner = error.downcast_ref::<io::Error>().map(io::Error::get_ref);
+        cause = match inner {
+            Some(inner) => inner.map(|inner| inner as &(dyn Error + 'static)),
+            None => error.source(),
+        };
+    }
+    None
+}
+
 async fn in_time<T>(time: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     tokio::time::timeout(time, work)
         .await
@@ -447,9 +496,11 @@ async fn in_time<T>(time: Duration, work: impl Future<Output = io::Result<T>>) -
 }
 
 fn first_line(path: &std::path::Path) -> Result<String, CredentialsError> {
-    let text = sublet_tls::read_text(path, TOKEN_FILE_BYTES_MAX).map_err(|source| CredentialsError::Read {
-        path: path.to_owned(),
-        source,
+    let text = sublet_tls::read_text(path, TOKEN_FILE_BYTES_MAX).map_err(|source| {
+        CredentialsError::Read {
+            path: path.to_owned(),
+            source,
+        }
     })?;
     Ok(text.lines().next().unwrap_or_default().trim().to_owned())
 }

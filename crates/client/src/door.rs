@@ -29,6 +29,11 @@ pub enum DoorError {
     /// No port.
     #[error("{0:?} does not end in a port; write tcp:HOST:PORT")]
     NoPort(String),
+    /// As a browser has it.
+    #[error(
+        "{0:?} is no place of an admin interface; write the path of its socket, or tcp:HOST:PORT"
+    )]
+    Url(String),
     /// TLS needs a certificate to check, and a token to show.
     #[error(
         "over TCP, say --admin-ca FILE (who signed the daemon's certificate) and --admin-token FILE"
@@ -46,6 +51,9 @@ impl Door {
         let Some(place) = place else {
             return Ok(Door::Unix(default_socket()));
         };
+        if place.contains("://") {
+            return Err(DoorError::Url(place.to_owned()));
+        }
         let Some(address) = place.strip_prefix("tcp:") else {
             return Ok(Door::Unix(
                 place.strip_prefix("unix:").unwrap_or(place).into(),
@@ -76,5 +84,24 @@ impl fmt::Display for Door {
             Door::Unix(path) => write!(f, "{}", path.display()),
             Door::Tcp { host, port, .. } => write!(f, "tcp:{host}:{port}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_no_path_and_says_how_places_are_written() {
+        for place in [
+            "https://localhost:7070",
+            "tcp://localhost:7070",
+            "unix:///run/a.sock",
+        ] {
+            let refused = Door::meant(Some(place), None, None).expect_err("refused");
+            assert!(refused.to_string().contains("tcp:HOST:PORT"), "{refused}");
+        }
+        let path = Door::meant(Some("unix:/run/a.sock"), None, None);
+        assert_eq!(path, Ok(Door::Unix("/run/a.sock".into())));
     }
 }

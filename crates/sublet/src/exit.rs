@@ -61,7 +61,7 @@ impl Exit {
                 Exit::Unreachable
             }
             CallError::Untrusted { .. } => Exit::failed(format_args!(
-                "{error}; name who signed its certificate, or the certificate itself: --ca FILE"
+                "{error}; name who signed its certificate, or the certificate itself: --admin-ca FILE"
             )),
             CallError::Refused(refusal) if !refusal.hint.is_empty() => {
                 Exit::failed(format_args!("{error}; {}", refusal.hint))

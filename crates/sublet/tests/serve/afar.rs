@@ -118,3 +118,39 @@ fn where_backings_may_lie_is_not_said_from_afar() {
     );
     folder.admin().allow_folder(&asked).expect("allowed");
 }
+
+/// Other listeners of the same daemon: one without TLS, one that asks for a client's certificate.
+#[test]
+fn who_answers_in_an_admin_interfaces_stead_is_told_and_no_start_is_advised() {
+    let folder = Folder::new();
+    let shut = "[tenants.shut]\nlisten = [\"tcp:127.0.0.1:0\"]\ntls_cert = \"FOLDER/crt\"\n\
+                tls_key = \"FOLDER/key\"\ntls_ca = \"FOLDER/crt\"\n";
+    let shut = shut.replace("FOLDER/", folder.path("").to_str().expect("text"));
+    let _daemon = folder.serve_config(&(config(&folder) + &shut));
+    let status = folder.admin().status().expect("answered");
+    for (tenant, expected) in [("web", "without TLS"), ("shut", "a client's certificate")] {
+        let tenant = status
+            .tenants
+            .iter()
+            .find(|one| one.name.to_string() == tenant);
+        let place = &tenant.expect("a tenant").listen[0];
+        let port = place.rsplit_once(':').expect("a port").1;
+        let asked = folder.sublet(&[
+            "status",
+            "--admin",
+            &format!("tcp:localhost:{port}"),
+            "--admin-ca",
+            folder.path("crt").to_str().expect("text"),
+            "--admin-token",
+            folder.path("token").to_str().expect("text"),
+        ]);
+        let said = text(&asked.stderr);
+        assert!(said.contains(expected), "{said}");
+        assert!(
+            !said.contains("sublet serve") && !said.contains("no daemon"),
+            "{said}"
+        );
+    }
+    let asked = folder.sublet(&["status", "--admin", "https://localhost:7070"]);
+    assert!(text(&asked.stderr).contains("tcp:HOST:PORT"), "{asked:?}");
+}
