@@ -135,7 +135,7 @@ fn begin(folder: &Folder, words: &[&str]) -> Waiting {
 
 /// Returns when so many threads of the daemon wait for the file system, or for who holds its folder.
 fn wait_until_hung(daemon: &Daemon, calls: usize) {
-    let until = Instant::now() + Duration::from_secs(30);
+    let until = Instant::now() + Duration::from_secs(60);
     let waits = |task: PathBuf| {
         let waits_for = fs::read_to_string(task.join("wchan")).unwrap_or_default();
         ["request_wait", "rwsem", "openat", "component"]
@@ -173,7 +173,7 @@ fn assert_all_answer(folder: &Folder) {
     assert!(begun.elapsed() < Duration::from_secs(8), "somebody waited");
 }
 
-/// Items that are more than a ceiling of two blocks has room for.
+/// Items that are sent; an arena that still grows may displace some of them.
 const ITEMS: usize = 12;
 
 const ITEM_BYTES: usize = 900_000;
@@ -232,13 +232,15 @@ fn a_state_folder_that_hangs_keeps_its_own_callers_only_and_the_daemon_ends() {
     ];
     let mut client = UnixStream::connect(&socket).expect("it listens");
     store_items(&mut client);
+    let stored = items(&mut client);
+    assert!(stored > 4, "more than two blocks have room for: {stored}");
     let _waiting = [
         begin(&folder, &["tenants", "set", "web", "--ceiling", "2MiB"]),
         begin(&folder, &["tenants", "save", "web", &save]),
         begin(&folder, &disk),
     ];
     wait_until_hung(&daemon, 3);
-    assert_eq!(items(&mut client), ITEMS, "nothing holds yet");
+    assert_eq!(items(&mut client), stored, "nothing holds yet");
     assert_all_answer(&folder);
 
     let until = Instant::now() + Duration::from_secs(30);
@@ -254,7 +256,7 @@ fn a_state_folder_that_hangs_keeps_its_own_callers_only_and_the_daemon_ends() {
         refused.contains(&hanging.at.display().to_string()),
         "{refused}"
     );
-    assert_eq!(items(&mut client), ITEMS, "it was refused");
+    assert_eq!(items(&mut client), stored, "it was refused");
     folder.ask(&["tenants", "set", "web", "--weight", "9", "--temporary"]);
     assert!(folder.ask(&["tenants", "show", "web"]).contains('9'));
     assert_all_answer(&folder);
