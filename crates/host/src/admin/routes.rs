@@ -259,15 +259,17 @@ fn of_disk(error: &DiskError) -> (StatusCode, String) {
         | DiskError::Backing(
             BackingError::InUse(_) | BackingError::Shared { .. } | BackingError::Stuck { .. },
         ) => (StatusCode::CONFLICT, String::new()),
-        DiskError::Lost(name) | DiskError::OutOfReach(name) => (
+        DiskError::Lost(name) => (
             StatusCode::CONFLICT,
             format!(
                 "sublet disk open {name} --force; or, where `sublet disk list` does not show it: sublet disk remove {name}, and add it"
             ),
         ),
-        DiskError::Vanished { name, .. } | DiskError::Replaced { name, .. } => (
+        DiskError::Vanished { name, .. }
+        | DiskError::Replaced { name, .. }
+        | DiskError::OutOfReach(name) => (
             StatusCode::CONFLICT,
-            format!("once it is back: sublet disk open {name}"),
+            format!("once that is mended: sublet disk open {name}"),
         ),
         DiskError::Silent { name } => (
             StatusCode::CONFLICT,

@@ -13,8 +13,9 @@ use sublet_types::{DiskName, Pages};
 
 use super::DiskError;
 use super::open::undo;
-use super::shelf::{Disks, Shelved, Staging};
+use super::shelf::{Disks, Shelved};
 use super::stage::{Pledges, Stage};
+use super::staging::Staging;
 use super::swap::Swap;
 
 /// How often it is looked whether everything is written.

@@ -25,6 +25,7 @@ mod rooms;
 mod served;
 mod shelf;
 mod stage;
+mod staging;
 mod swap;
 #[cfg(test)]
 mod tests;
@@ -69,8 +70,7 @@ pub enum DiskError {
     /// The same, or somebody has it still.
     #[error(
         "whatever the backing of disk {0} did not have yet is gone, or with a `sublet keep` that is not reached: there is no stage, and the \
-         log says why. Mend that and have the disk opened anew; else its guest may read older pages than it wrote: end that guest, and \
-         have the disk opened with --force"
+         log says why. Mend that first: until then nobody knows what would be given up"
     )]
     OutOfReach(DiskName),
     /// Its file is gone, and its guest, which may live still, would find an empty one in its place.

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use sublet_client::messages::{Deserted, DiskState, DiskStatus, LeftBehind};
@@ -24,11 +24,12 @@ use super::backing::{BackingError, whole_sectors};
 use super::open::{OpenDisk, Opening, undo};
 use super::places::{Callers, Parting, Places};
 use super::served::{Served, ServedOn};
-use super::stage::{KeeperError, Kept, Pledge, Pledges, Stage};
+use super::stage::{Pledge, Pledges, Stage};
+use super::staging::Staging;
 use super::swap::Swap;
 use super::watch::{Notes, Watch};
 use crate::config::Claim;
-use crate::{headroom, locked, stuck};
+use crate::stuck;
 
 /// What all disks share.
 #[derive(Clone, Debug)]
@@ -72,35 +73,13 @@ pub struct Disks {
     /// Made with the first swap disk.
     pub(super) staging: Mutex<Option<Staging>>,
     /// Who begins or ends a stage and its keeper: that may take its time.
-    staging_changes: Mutex<()>,
+    pub(super) staging_changes: Mutex<()>,
+    /// When the keeper was last asked in vain and at length.
+    pub(super) silent_at: Mutex<Option<Instant>>,
     pub(super) pledges: Pledges,
     pub(super) served: Served,
     pub(super) watch: Watch,
     pub(super) open: Mutex<BTreeMap<DiskName, Arc<Shelved>>>,
-}
-
-/// The stage, and who keeps it.
-pub(super) struct Staging {
-    pub(super) stage: Arc<Stage>,
-    /// Nobody where there is none that takes pages.
-    pub(super) kept: Option<Kept>,
-    /// Disks that are being opened: the stage does not know them yet.
-    opening: usize,
-}
-
-/// The stage for a disk that is being opened. It stays until this is dropped; then until no disk uses it.
-pub(super) struct StageInUse<'a> {
-    disks: &'a Disks,
-    pub(super) stage: Arc<Stage>,
-}
-
-impl Drop for StageInUse<'_> {
-    fn drop(&mut self) {
-        if let Some(staging) = &mut *self.disks.staging.lock() {
-            staging.opening -= 1;
-        }
-        self.disks.fold_stage();
-    }
 }
 
 /// A disk that is served.
@@ -127,6 +106,7 @@ impl Disks {
             callers: Mutex::default(),
             staging: Mutex::default(),
             staging_changes: Mutex::default(),
+            silent_at: Mutex::default(),
             open: Mutex::default(),
         }
     }
@@ -145,7 +125,10 @@ impl Disks {
         let stage = in_use.as_ref().map(|in_use| Arc::clone(&in_use.stage));
         match (&stage, history) {
             (None, _) => {}
-            (Some(_), History::GivenUp) => self.give_up_anothers(&settings),
+            (Some(stage), History::GivenUp) => {
+                self.check_reach(&said.name, stage)?;
+                self.give_up_anothers(&settings);
+            }
             (Some(stage), _) => {
                 self.check_pledge(&said.name, stage)?;
                 self.check_tenant(&settings)?;
@@ -335,92 +318,6 @@ impl Disks {
         Ok(tenant.ok_or(TenantError::Unknown)?)
     }
 
-    fn stage_for(&self, settings: &DiskSettings) -> Result<Option<StageInUse<'_>>, DiskError> {
-        if settings.kind != DiskKind::Swap {
-            return Ok(None);
-        }
-        let _changes = self.staging_changes.lock();
-        let takes_pages = |staging: &Staging| staging.kept.is_some();
-        if !self.staging.lock().as_ref().is_some_and(takes_pages) {
-            let made = self.make_stage()?;
-            self.put_stage(made);
-        }
-        let mut staging = self.staging.lock();
-        Ok(staging.as_mut().map(|staging| {
-            staging.opening += 1;
-            StageInUse {
-                disks: self,
-                stage: Arc::clone(&staging.stage),
-            }
-        }))
-    }
-
-    /// The stage, or one that takes no pages: that a swap disk is slower is its guest's concern, and nobody else's.
-    fn make_stage(&self) -> Result<Staging, DiskError> {
-        let slots = Stage::slots_within(self.ground.dirty_max);
-        match Kept::take(&self.ground.keeper, slots) {
-            Ok(kept) => self.stage_of(kept),
-            Err(error @ KeeperError::InUse(_)) => Err(error.into()),
-            Err(error) => {
-                tracing::error!(%error, "there is no stage for pages of swap, and swap is written through");
-                Ok(Staging {
-                    stage: Arc::new(Stage::none(error).map_err(DiskError::System)?),
-                    kept: None,
-                    opening: 0,
-                })
-            }
-        }
-    }
-
-    /// Disks that were opened without a stage go on without.
-    fn put_stage(&self, mut made: Staging) {
-        let mut staging = self.staging.lock();
-        made.opening = staging.as_ref().map_or(0, |before| before.opening);
-        *staging = Some(made);
-    }
-
-    /// Opens the stage that a daemon before this one left, though no swap disk asks for it, if there are pages on it.
-    /// One without any ends, and the host has its memory back.
-    pub fn find_stage(&self) -> Result<(), DiskError> {
-        let changes = self.staging_changes.lock();
-        if self.staging.lock().is_none()
-            && let Some(kept) = Kept::find(&self.ground.keeper)?
-        {
-            let staging = self.stage_of(kept)?;
-            *self.staging.lock() = Some(staging);
-        }
-        drop(changes);
-        if let Some(stage) = self.stage() {
-            // So that it is known.
-            stage
-                .deserted()
-                .keys()
-                .for_each(|name| drop(self.pledges.noted(name)));
-        }
-        self.fold_stage();
-        Ok(())
-    }
-
-    /// Ends a stage that no disk uses and that has no pages. Nobody who only looks waits for that.
-    pub fn fold_stage(&self) {
-        let _changes = self.staging_changes.lock();
-        let is_idle = |staging: &mut Staging| staging.opening == 0 && staging.stage.is_idle();
-        let idle = self.staging.lock().take_if(is_idle);
-        if let Some(idle) = idle {
-            self.pledges.forget_all(idle.stage.id(), &[]);
-            idle.kept.into_iter().for_each(Kept::end);
-        }
-    }
-
-    /// That a disk lost no page with a stage that is gone.
-    fn check_pledge(&self, name: &DiskName, stage: &Stage) -> Result<(), DiskError> {
-        match (self.pledges.is_broken(name, stage.id()), stage.none_for()) {
-            (false, _) => Ok(()),
-            (true, None) => Err(DiskError::Lost(name.clone())),
-            (true, Some(_)) => Err(DiskError::OutOfReach(name.clone())),
-        }
-    }
-
     /// What is staged under that name is no other tenant's.
     fn check_tenant(&self, settings: &DiskSettings) -> Result<(), DiskError> {
         let name = settings.name.clone();
@@ -464,30 +361,6 @@ impl Disks {
     /// Whether a disk may have pages on a stage only, or had some on one that is gone.
     pub fn is_pledged(&self, name: &DiskName) -> bool {
         self.pledges.noted(name).is_some()
-    }
-
-    fn stage_of(&self, kept: Kept) -> Result<Staging, DiskError> {
-        let failed = |source| KeeperError::at(&self.ground.keeper, source);
-        headroom::stay_alive();
-        locked::lock_what_comes();
-        let file = kept.file().map_err(failed)?;
-        let stage = Stage::kept(file, kept.is_lost()).map_err(failed)?;
-        let slots = Stage::slots_within(self.ground.dirty_max);
-        let wanted = Bytes(Stage::file_bytes(slots));
-        if stage.bytes() != wanted {
-            tracing::warn!(
-                has = %stage.bytes(), %wanted,
-                "the stage of the daemon before this one goes on with its size; `dirty_max` holds after a clean stop"
-            );
-        }
-        for (disk, pages) in stage.disks() {
-            tracing::info!(%disk, pages, "pages of swap that a daemon before this one had yet to write");
-        }
-        Ok(Staging {
-            stage: Arc::new(stage),
-            kept: Some(kept),
-            opening: 0,
-        })
     }
 
     /// Serves a disk no more. Who waits for its clients keeps nobody else waiting.

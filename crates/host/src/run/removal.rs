@@ -104,7 +104,10 @@ impl Shelf {
     pub(super) fn remove(&self, name: &DiskName, unwritten: Unwritten) -> Result<Pages, DiskError> {
         let given_up = match self.standing(name) {
             Standing::Open => self.disks.remove(name, unwritten)?,
-            Standing::Closed(_) | Standing::Gone => self.disks.forget(name),
+            Standing::Closed(_) | Standing::Gone => {
+                self.disks.check_gives_up(name)?;
+                self.disks.forget(name)
+            }
         };
         self.named.lock().remove(name);
         self.disks.fold_stage();

@@ -172,6 +172,20 @@ fn a_swap_disk_whose_keeper_is_out_of_reach_is_closed_until_it_is_found() {
         shown.contains("closed") && shown.contains("is not reached"),
         "{shown}"
     );
+    // Another disk without a stage changes nothing of that.
+    let place = format!("unix:{}", folder.path("other.sock").display());
+    let add = ["disk", "add", "other", "--tenant", "t", "--kind", "swap"];
+    folder.ask(&[&add[..], &["--size", "1MiB", "--listen", &place]].concat());
+    for gives_up in [
+        &["disk", "open", "swap", "--force"][..],
+        &["disk", "remove", "swap"],
+        &["disk", "remove", "swap", "--force"],
+    ] {
+        let refused = folder.sublet(gives_up);
+        assert_eq!(refused.status.code(), Some(1), "{gives_up:?}");
+        let said = text(&refused.stderr);
+        assert!(said.contains("is not reached"), "{gives_up:?}: {said}");
+    }
 
     fs::remove_dir(&socket).expect("removed");
     fs::rename(&aside, &socket).expect("moved back");
