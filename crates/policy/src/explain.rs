@@ -132,6 +132,11 @@ pub enum LossCause {
         /// What it may hold.
         target: Pages,
     },
+    /// It held more than its ceiling, which its owner had lowered.
+    OverCeiling {
+        /// What it may hold.
+        ceiling: Pages,
+    },
     /// The arena gave memory back to the host.
     ArenaShrank {
         /// How much left all tenants.
@@ -225,6 +230,9 @@ impl fmt::Display for LossCause {
                 by.bytes(),
                 to.bytes()
             ),
+            LossCause::OverCeiling { ceiling } => {
+                write!(f, "its owner lowered its ceiling to {}", ceiling.bytes())
+            }
             LossCause::Released { by } => {
                 write!(f, "{} were released by hand", by.bytes())
             }

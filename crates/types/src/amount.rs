@@ -94,6 +94,9 @@ pub struct BelowBlock(pub Bytes);
 /// The largest number that is taken for gibibytes whose unit was forgotten; larger ones are taken for mebibytes.
 const FORGOTTEN_GIB_MAX: u64 = 4096;
 
+/// Numbers from here on had a unit, a small one.
+const FORGOTTEN_MIB_END: u64 = 1 << 16;
+
 /// Says what was probably meant: `10 B is less than a block, 2.00 MiB; did you mean 10GiB?`
 impl fmt::Display for BelowBlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -102,7 +105,8 @@ impl fmt::Display for BelowBlock {
         match number {
             0 => Ok(()),
             1..=FORGOTTEN_GIB_MAX => write!(f, "; did you mean {number}GiB?"),
-            _ => write!(f, "; did you mean {number}MiB?"),
+            ..FORGOTTEN_MIB_END => write!(f, "; did you mean {number}MiB?"),
+            _ => Ok(()), // its unit was said
         }
     }
 }
@@ -245,6 +249,8 @@ mod tests {
         let mib = "15.6 KiB is less than a block, 2.00 MiB; did you mean 16000MiB?";
         assert_eq!(said(10), Err(gib.into()));
         assert_eq!(said(16_000), Err(mib.into()));
+        let meant = "1.00 MiB is less than a block, 2.00 MiB";
+        assert_eq!(said(1 << 20), Err(meant.into()), "its unit was there");
         assert_eq!(said(0), Err("0 B is less than a block, 2.00 MiB".into()));
         assert_eq!(said(BLOCK_BYTES), Ok(Bytes(BLOCK_BYTES)));
     }

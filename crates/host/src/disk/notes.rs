@@ -1,8 +1,11 @@
 //! Small files in the state folder that one daemon leaves for the next.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 use crate::config::{Claim, KeepError};
 use crate::patience::patiently;
@@ -26,6 +29,22 @@ pub(super) fn nowhere() -> io::Error {
     )
 }
 
+/// The most bytes of a note.
+const NOTE_MAX: u64 = 64 << 10;
+
+/// What a note says, if there is one; what is no file is none, and nobody waits for what may be written into it.
+pub(super) fn read(path: &Path) -> Option<String> {
+    let mut options = File::options();
+    let opened = options
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits() as i32);
+    let file = opened.open(path).ok()?;
+    let is_file = file.metadata().is_ok_and(|facts| facts.is_file());
+    let mut text = String::new();
+    let read = is_file.then(|| file.take(NOTE_MAX).read_to_string(&mut text));
+    read?.ok().map(|_| text)
+}
+
 /// Another daemon's notes are not touched; one that was killed is waited for.
 fn lay(state: &Claim) -> io::Result<()> {
     let may_pass = |error: &KeepError| matches!(error, KeepError::Shared(_));
@@ -36,7 +55,7 @@ fn lay(state: &Claim) -> io::Result<()> {
 /// Leaves a note. Half of one would be none: the one before stays until this one is whole.
 pub(super) fn leave(state: &Claim, path: &Path, text: &str) -> io::Result<()> {
     lay(state)?;
-    if fs::read_to_string(path).is_ok_and(|there| there == text) {
+    if read(path).is_some_and(|there| there == text) {
         return Ok(());
     }
     if let Some(folder) = path.parent() {
@@ -57,5 +76,24 @@ pub(super) fn take(state: &Claim, path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         taken => taken,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_file_is_no_note_and_nobody_waits_for_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (note, pipe) = (folder.path().join("note"), folder.path().join("pipe"));
+        fs::write(&note, "said").expect("written");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("made");
+        assert_eq!(read(&note).as_deref(), Some("said"));
+        assert_eq!(read(&pipe), None);
+        assert_eq!(read(folder.path()), None);
+        assert_eq!(read(&folder.path().join("none")), None);
     }
 }

@@ -37,7 +37,7 @@ impl Served {
 
     /// What was noted of a disk that was served at that path since the host's start.
     pub(super) fn noted(&self, name: &DiskName, backing: &str) -> Option<ServedOn> {
-        let note = std::fs::read_to_string(self.path(name)?).ok()?;
+        let note = notes::read(&self.path(name)?)?;
         let mut lines = note.lines();
         let is_now = lines.next()? == notes::host_start().ok()?;
         let is_there = lines.next()? == backing;

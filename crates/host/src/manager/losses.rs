@@ -73,8 +73,9 @@ fn cause(mark: Mark, now: Mark, tenant: &TenantSnapshot, snapshot: &Snapshot) ->
     let given = (mark.held.0 + mark.others.0).saturating_sub(now.held.0 + now.others.0);
     let by = Pages(given);
     let gained = Pages(now.others.0.saturating_sub(mark.others.0));
-    match tenant.target {
-        Some(target) if mark.held > target => LossCause::OverTarget { target },
+    match (tenant.ceiling, tenant.target) {
+        (Some(ceiling), _) if mark.held > ceiling => LossCause::OverCeiling { ceiling },
+        (_, Some(target)) if mark.held > target => LossCause::OverTarget { target },
         _ if mark.orders != now.orders && by.0 > 0 => LossCause::Released { by },
         _ if mark.total > snapshot.total && by.0 > 0 => LossCause::ArenaShrank {
             by,
@@ -152,6 +153,13 @@ mod tests {
         assert_eq!(
             told(before(Some(450)), &over),
             [(1, LossCause::OverTarget { target })]
+        );
+        let mut lowered = snapshot(2, 1000, [300, 500], None);
+        let ceiling = Pages(250);
+        lowered.tenants[0].ceiling = Some(ceiling);
+        assert_eq!(
+            told(before(None), &lowered),
+            [(1, LossCause::OverCeiling { ceiling })]
         );
         let alone = snapshot(2, 1000, [300, 500], None);
         assert_eq!(told(before(None), &alone), [(1, LossCause::LetGo)]);

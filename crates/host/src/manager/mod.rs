@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use sublet_frontends::memcached::serve::Premises;
 use sublet_policy::catalogue::{Choice, ChoiceError};
+use sublet_policy::explain::{Loss, LossCause};
 use sublet_policy::{Decision, Policy};
 use sublet_types::{Shrinking, Targets, TenantId, TenantName};
 
@@ -229,12 +230,35 @@ impl Seat {
         let lost = ruling.losses.look(&snapshot, orders);
         // Under the same lock, so that no older decision is applied after a newer one.
         self.apply(&decision);
+        self.say_what_a_ceiling_took(&lost);
         let changes = decision.explanations.iter().filter(|one| one.is_change());
         let changes = changes.map(|change| (change.id, Event::Decided(*change)));
         let lost = lost.into_iter().map(|(id, loss)| (id, Event::Lost(loss)));
         let lines = self.remember(policy, lost.chain(changes));
         ruling.targets = decision.targets;
         lines
+    }
+
+    /// What tenants lose by their owner's word is told in the log; what the arena gives away is told there by whoever has it
+    /// given.
+    fn say_what_a_ceiling_took(&self, lost: &[(TenantId, Loss)]) {
+        let over = |loss: &Loss| matches!(loss.cause, LossCause::OverCeiling { .. });
+        if !lost.iter().any(|(_, loss)| over(loss)) {
+            return;
+        }
+        let names = self.names();
+        for (id, loss) in lost.iter().filter(|(_, loss)| over(loss)) {
+            if let Some(tenant) = names.get(id) {
+                tracing::info!(%tenant, "{loss}");
+            }
+        }
+    }
+
+    fn names(&self) -> HashMap<TenantId, TenantName> {
+        let figures = self.premises.store.tenants().into_iter();
+        figures
+            .map(|tenant| (tenant.id, tenant.settings.name))
+            .collect()
     }
 
     fn apply(&self, decision: &Decision) {
@@ -254,10 +278,7 @@ impl Seat {
         if events.peek().is_none() {
             return Vec::new();
         }
-        let figures = self.premises.store.tenants().into_iter();
-        let names: HashMap<TenantId, TenantName> = figures
-            .map(|tenant| (tenant.id, tenant.settings.name))
-            .collect();
+        let names = self.names();
         let unix = unix_now(&self.premises);
         let mut decisions = self.decisions.lock();
         let told = |(id, event)| {

@@ -258,7 +258,15 @@ impl Daemon {
             let ceiling = after.ceiling.or(self.config.arena.ceiling);
             service.allowed.set(ceiling);
         }
-        tracing::info!(tenant = %name, weight = after.weight.0, "tenant changed by its owner");
+        let said =
+            |limit: Option<Bytes>| limit.map_or("none".to_owned(), |limit| limit.to_string());
+        tracing::info!(
+            tenant = %name,
+            weight = after.weight.0,
+            floor = said(after.floor),
+            ceiling = said(after.ceiling),
+            "tenant changed by its owner"
+        );
         drop(turn);
         self.tenant(name)
     }

@@ -32,7 +32,7 @@ another counts as failed, else no target would ever grow.
 ## Why did it lose memory?
 
 Every change of a target is kept for a day, or 16 MiB of them, with its reason; and so is every loss of a 64th of what a tenant held and
-more: because it was over its target, because its owner released memory by hand, because the arena gave memory to the host, because others
+more: because it was over its target or a lowered ceiling, because its owner released memory by hand, because the arena gave memory to the host, because others
 put and it had most above its weighted share, or because it let go itself. `sublet policy explain` tells them; `[policy] log_file` writes
 them down besides, one JSON object a line.
 ";

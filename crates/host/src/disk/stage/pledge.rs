@@ -87,7 +87,7 @@ impl Pledges {
 
     /// What was noted of a disk.
     pub(in super::super) fn noted(&self, name: &DiskName) -> Option<Pledge> {
-        let note = fs::read_to_string(self.path(name)?).ok();
+        let note = notes::read(&self.path(name)?);
         let noted = note.and_then(|note| Pledge::parsed(&note));
         self.learn(name, noted.clone());
         noted
