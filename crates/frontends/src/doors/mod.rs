@@ -12,7 +12,7 @@ mod tls;
 pub(crate) use self::acceptor::{Acceptor, Bell, Door};
 pub(crate) use self::listen::tcp_name;
 pub use self::listen::{Endpoint, ListenError, Listener, Transport, bind, bind_one};
-pub use self::places::{Full, GaveWay, Lobby, Place, SILENCE_MAX};
+pub use self::places::{Full, GaveWay, Lobby, Place, SILENCE_MAX, WhenFull};
 pub(crate) use self::rota::Rota;
 pub use self::socket_file::{SocketFile, SocketFileError};
 pub(crate) use self::tls::Veil;

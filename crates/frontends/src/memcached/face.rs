@@ -15,7 +15,7 @@ use super::prefixes::Prefixes;
 use super::settings::Settings;
 use super::text::Crawler;
 use super::watch::Watchers;
-use crate::doors::{Lobby, TlsFigures};
+use crate::doors::{Lobby, TlsFigures, WhenFull};
 use crate::tenancy::Tenancy;
 
 /// The version that clients are told: that of the memcached whose behaviour this is.
@@ -158,7 +158,11 @@ impl Face {
     pub fn new(settings: Settings, host: Box<dyn Host>, passwords: Passwords) -> Face {
         let gathering = gathering_max(Bytes(settings.item_max));
         Face {
-            lobby: Lobby::new(settings.connections_max, settings.silence_max),
+            lobby: Lobby::new(
+                settings.connections_max,
+                settings.silence_max,
+                WhenFull::IsRefused,
+            ),
             connections: Connections::default(),
             figures: Figures::default(),
             prefixes: Prefixes::new(settings.prefix_delimiter, settings.detail),

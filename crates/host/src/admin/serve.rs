@@ -12,9 +12,9 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::process::geteuid;
-use sublet_frontends::doors::{Lobby, Place, SILENCE_MAX};
+use sublet_frontends::doors::{Lobby, Place, SILENCE_MAX, WhenFull};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -83,10 +83,15 @@ async fn over_tls(door: Option<TlsDoor>, daemon: Arc<Daemon>) {
     };
     let routes = routes::admin_with_token(daemon, token);
     let admit = || async { listener.accept().await.map(|(stream, _)| stream) };
-    serve(admit, |stream, place| {
+    serve(admit, |stream: TcpStream, place| {
         let (routes, acceptor): (Router, TlsAcceptor) = (routes.clone(), acceptor.clone());
         async move {
-            match timeout(HEAD_TIME_MAX, acceptor.accept(stream)).await {
+            let veiled = async {
+                stream.readable().await?;
+                place.begin();
+                acceptor.accept(stream).await
+            };
+            match timeout(HEAD_TIME_MAX, veiled).await {
                 Ok(Ok(stream)) => speak(stream, routes, place).await,
                 Ok(Err(error)) => complain(BAD_TLS, &error),
                 Err(_) => {}
@@ -117,7 +122,7 @@ where
     A: Future<Output = io::Result<S>>,
     T: Future<Output = ()> + Send + 'static,
 {
-    let lobby = Lobby::new(CONNECTIONS_MAX, SILENCE_MAX);
+    let lobby = Lobby::new(CONNECTIONS_MAX, SILENCE_MAX, WhenFull::Waits);
     loop {
         let seated = async {
             let stream = admit().await?;

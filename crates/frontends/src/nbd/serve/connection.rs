@@ -403,6 +403,7 @@ impl Connection {
             }
             Ok((apart, count)) => {
                 self.moved_at = now;
+                self.seat.place.begin();
                 self.session.got(apart);
                 self.run_fresh(&read[..count], workplace);
                 Ok(())

@@ -21,7 +21,7 @@ use self::post::{Message, Newcomer, Parting, Post};
 use self::worker::{PARTING_MAX, Worker};
 use super::metrics::Figures;
 use super::{Exports, Settings};
-use crate::doors::{Acceptor, Bell, Door, Lobby, Rota, Tls};
+use crate::doors::{Acceptor, Bell, Door, Lobby, Rota, Tls, WhenFull};
 pub use crate::doors::{Endpoint, ListenError, Listener};
 use crate::memcached::serve::Premises;
 use crate::tenancy::Doorman;
@@ -50,7 +50,11 @@ impl Group {
     /// Connections to these disks, none yet.
     pub fn new(exports: Arc<Exports>, settings: Settings, tls: Option<Arc<Tls>>) -> Group {
         Group {
-            lobby: Lobby::new(settings.connections_max as usize, settings.silence_max),
+            lobby: Lobby::new(
+                settings.connections_max as usize,
+                settings.silence_max,
+                WhenFull::Waits,
+            ),
             exports,
             settings,
             tls,

@@ -146,7 +146,10 @@ impl<P: Pages> Connection<P> {
         };
         while *got < HELLO_BYTES {
             match receive(&self.socket, &mut bytes[*got..])? {
-                Some(count) => *got += count,
+                Some(count) => {
+                    *got += count;
+                    self.seat.place.begin();
+                }
                 None => return Ok(Greeting::Unfinished),
             }
         }

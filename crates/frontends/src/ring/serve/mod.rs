@@ -19,7 +19,7 @@ use self::worker::{Message, Post, Worker};
 use super::metrics::Figures;
 use super::pages::Desk;
 use super::{Names, Restored, Settings};
-use crate::doors::{self, Acceptor, Bell, Endpoint, Lobby, Rota};
+use crate::doors::{self, Acceptor, Bell, Endpoint, Lobby, Rota, WhenFull};
 pub use crate::doors::{ListenError, Listener};
 use crate::memcached::serve::Premises;
 use crate::tenancy::Doorman;
@@ -44,7 +44,11 @@ impl Group {
     /// Connections that act for `tenant`, none yet.
     pub fn new(tenant: TenantId, settings: Settings) -> Group {
         Group {
-            lobby: Lobby::new(settings.connections_max as usize, settings.silence_max),
+            lobby: Lobby::new(
+                settings.connections_max as usize,
+                settings.silence_max,
+                WhenFull::Waits,
+            ),
             tenant,
             settings,
             figures: Figures::default(),
