@@ -14,7 +14,7 @@ pub struct Authorities {
     pub(crate) certificates: Arc<[CertificateDer<'static>]>,
     /// All of them.
     pub(crate) roots: Arc<RootCertStore>,
-    /// Those whose holders may sign others': all but who says that he is no authority.
+    /// Those whose holders may sign others': those of version 1, and those that say so.
     pub(crate) signers: Arc<RootCertStore>,
 }
 

@@ -168,12 +168,17 @@ impl Judge<'_> {
     }
 }
 
-/// Whether a root does not say that it is no authority: one of version 1 says nothing.
+/// Whether the holder of a root may sign others'. One of version 1 says nothing of that; any other must say that it may, by its
+/// constraints or, where it has none, by its key's usage. A usage that does not name it rules it out.
 pub(crate) fn is_no_leaf(root: &X509Certificate<'_>) -> bool {
-    match root.basic_constraints() {
-        Ok(Some(found)) => found.value.ca,
-        Ok(None) => true,
-        Err(_) => false,
+    let (Ok(constraints), Ok(usage)) = (root.basic_constraints(), root.key_usage()) else {
+        return false;
+    };
+    let signs = usage.map(|found| found.value.key_cert_sign());
+    match constraints {
+        _ if signs == Some(false) => false,
+        Some(found) => found.value.ca,
+        None => is_v1(root) || signs == Some(true),
     }
 }
 

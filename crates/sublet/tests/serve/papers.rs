@@ -141,11 +141,11 @@ fn sign_by(folder: &Folder, name: &str, issuer: &str, version: X509) {
     rewrite(folder, &certificate, |text| text + &theirs);
 }
 
-/// Trusts, beside the authority, one who says that he is none.
-fn pin(folder: &Folder, name: &str) {
+/// Trusts, beside the authority, one whose certificate has these extensions.
+fn pin(folder: &Folder, name: &str, extensions: &str) {
     make_key(folder, name, P_256);
     ask(folder, name, name);
-    folder.write("pinned.ext", "basicConstraints=critical,CA:FALSE\n");
+    folder.write("pinned.ext", extensions);
     let (request, key) = (format!("{name}.csr"), format!("{name}-key.pem"));
     let certificate = format!("{name}-cert.pem");
     let own = ["x509", "-req", "-in", &request, "-signkey", &key];
@@ -449,16 +449,38 @@ fn x509_v1_is_believed_of_whom_an_authority_lets_sign() {
         ask(&folder, &leaf, "client.test");
         sign_by(&folder, &leaf, between, X509::V1);
     }
-    pin(&folder, "pinned");
-    for (leaf, version) in [("of-pinned", X509::V1), ("v3-of-pinned", X509::V3)] {
+    pin(&folder, "pinned", "basicConstraints=critical,CA:FALSE\n");
+    pin(&folder, "named-only", "subjectAltName=DNS:client.test\n");
+    pin(&folder, "key-only", "keyUsage=critical,digitalSignature\n");
+    pin(&folder, "signing", "keyUsage=critical,keyCertSign\n");
+    pin(
+        &folder,
+        "unsigning",
+        "basicConstraints=critical,CA:TRUE\nkeyUsage=digitalSignature\n",
+    );
+    for (issuer, leaf, version) in [
+        ("pinned", "of-pinned", X509::V1),
+        ("pinned", "v3-of-pinned", X509::V3),
+        ("named-only", "of-named-only", X509::V1),
+        ("named-only", "v3-of-named-only", X509::V3),
+        ("key-only", "v3-of-key-only", X509::V3),
+        ("signing", "v3-of-signing", X509::V3),
+        ("unsigning", "v3-of-unsigning", X509::V3),
+    ] {
         sign(&folder, leaf, P_256, "client.test", version);
-        sign_by(&folder, leaf, "pinned", version);
+        sign_by(&folder, leaf, issuer, version);
     }
     let _daemon = serve(&folder);
     let status = folder.admin().status().expect("answered");
     let memcached = port(&status.tenants[0].listen[0]);
     let says = |client| memcached_says(&folder, memcached, client, "-tls1_3");
-    for client in ["of-good", "pinned"] {
+    for client in [
+        "of-good",
+        "pinned",
+        "named-only",
+        "key-only",
+        "v3-of-signing",
+    ] {
         assert_eq!(says(client), "MN\r\n", "{client}");
     }
     for client in [
@@ -468,6 +490,10 @@ fn x509_v1_is_believed_of_whom_an_authority_lets_sign() {
         "of-named",
         "of-pinned",
         "v3-of-pinned",
+        "of-named-only",
+        "v3-of-named-only",
+        "v3-of-key-only",
+        "v3-of-unsigning",
     ] {
         assert_eq!(says(client), "", "{client}");
     }
