@@ -21,6 +21,9 @@ const FOLLOWED_MAX: usize = 256;
 /// file of theirs stays open.
 const STEP_MAX: usize = 16;
 
+/// Cgroups that swap and are looked at besides, at each look: nobody's swapping is theirs for longer than it lasts.
+const SWAPPING_MAX: usize = 16;
+
 /// From one pass through all of them to the next.
 const PASS_EVERY: Duration = Duration::from_secs(2);
 
@@ -34,6 +37,8 @@ pub(super) struct Missed {
     pub(super) files: u64,
     /// Pages that had been swapped out.
     pub(super) swapped: u64,
+    /// Whether one of them missed such between the last two looks at it.
+    pub(super) is_swapping: bool,
 }
 
 /// The host's cgroups with limits, but for this process's own.
@@ -71,6 +76,11 @@ struct Followed {
     names: &'static Names,
     /// What it had missed in all when it was at its limit last.
     last: Option<Missed>,
+    /// Swapped pages that it had missed when it was looked at last, in or out of turn.
+    swapped: Option<u64>,
+    is_swapping: bool,
+    /// In this look, out of turn.
+    is_heard: bool,
 }
 
 impl Limited {
@@ -102,12 +112,23 @@ impl Limited {
     }
 
     fn count(&mut self, memory: Bytes) {
+        self.followed
+            .iter_mut()
+            .for_each(|one| one.is_heard = false);
+        let swapping = self.followed.iter_mut().filter(|one| one.is_swapping);
+        for cgroup in swapping.take(SWAPPING_MAX) {
+            // One that is gone is left in its turn.
+            let now = cgroup.missed_at_its_limit(memory, &mut self.reader);
+            cgroup.hear_swapped(now.ok().flatten());
+            cgroup.is_heard = true;
+        }
         for _ in 0..STEP_MAX.min(self.followed.len()) {
             if self.round.next >= self.followed.len() {
                 self.round = Round::default();
             }
             self.count_next(memory);
         }
+        self.missed.is_swapping = self.followed.iter().any(|one| one.is_swapping);
     }
 
     /// Those above come first.
@@ -121,6 +142,9 @@ impl Limited {
             return;
         };
         *next += 1;
+        if !cgroup.is_heard {
+            cgroup.hear_swapped(now);
+        }
         let before = std::mem::replace(&mut cgroup.last, now);
         let is_in_one = counted.iter().any(|top| cgroup.folder.starts_with(top));
         if let (Some(before), Some(now), false) = (before, now, is_in_one) {
@@ -157,7 +181,10 @@ impl Limited {
         let known = std::mem::take(&mut self.followed);
         for cgroup in &mut found {
             let before = known.iter().find(|known| known.folder == cgroup.folder);
-            cgroup.last = before.and_then(|known| known.last);
+            if let Some(known) = before {
+                cgroup.last = known.last;
+                (cgroup.swapped, cgroup.is_swapping) = (known.swapped, known.is_swapping);
+            }
         }
         self.followed = found;
         self.round = Round::default();
@@ -186,6 +213,9 @@ impl Pass {
             folder,
             names,
             last: None,
+            swapped: None,
+            is_swapping: false,
+            is_heard: false,
         };
         // The top of a hierarchy has none of these files.
         if cgroup.limit(reader).is_ok_and(|limit| limit < memory) {
@@ -195,6 +225,13 @@ impl Pass {
 }
 
 impl Followed {
+    /// What it has missed in all by now, where it is at its limit.
+    fn hear_swapped(&mut self, now: Option<Missed>) {
+        let now = now.map(|missed| missed.swapped);
+        self.is_swapping = self.swapped.is_some() && now > self.swapped;
+        self.swapped = now;
+    }
+
     fn limit(&self, reader: &mut Reader) -> io::Result<Bytes> {
         let mut least = u64::MAX;
         for name in self.names.limits {
@@ -329,6 +366,34 @@ mod tests {
             let told = limited.look(Duration::from_secs(look), HOST);
             assert_eq!(told.files, missed, "look {look}");
         }
+    }
+
+    /// One of many, so that its turn comes at one look in four.
+    #[test]
+    fn one_of_many_that_swaps_is_known_at_each_look_until_it_stops() {
+        let top = tempfile::tempdir().expect("a folder");
+        (0..60).for_each(|n| container(&top.path().join(format!("c{n}")), FULL, 1));
+        let stat = top.path().join("c33/memory.stat");
+        let swap = |count: u64| {
+            fs::write(&stat, format!("workingset_refault_anon {count}\n")).expect("written");
+        };
+        swap(0);
+        let mut limited = limited(top.path());
+        let look = |limited: &mut Limited, n: u64| {
+            limited
+                .look(Duration::from_millis(20 * n), HOST)
+                .is_swapping
+        };
+        (0..8).for_each(|n| assert!(!look(&mut limited, n), "nobody swaps yet"));
+        let mut known = 0;
+        for n in 8..28 {
+            swap(n);
+            let is_swapping = look(&mut limited, n);
+            assert!(is_swapping || known == 0, "look {n}");
+            known += u64::from(is_swapping);
+        }
+        assert!(known >= 16, "found in its turn: {known}");
+        assert!(!look(&mut limited, 28), "it stopped");
     }
 
     /// Descriptors of this process that lie under a folder.

@@ -57,8 +57,7 @@ impl Wants {
         }
         let since = now.refaults.saturating_sub(before.refaults);
         self.owed += files;
-        // Not all of them are read at each look.
-        let is_theirs = self.owed > 0 || missed.swapped > was_missed.swapped;
+        let is_theirs = self.owed > 0 || missed.is_swapping;
         let theirs = self.owed.min(since);
         self.owed -= theirs;
         self.others.refaults += theirs;
@@ -108,7 +107,10 @@ mod tests {
     }
 
     fn files(files: u64) -> Missed {
-        Missed { files, swapped: 0 }
+        Missed {
+            files,
+            ..Missed::default()
+        }
     }
 
     fn told(wants: &Wants) -> (u64, u64, u64) {
@@ -137,6 +139,22 @@ mod tests {
         };
         wants.hear(AT, reclaimed, files(450));
         assert_eq!(told(&wants), (1250, 600, 30), "the host reclaims as well");
+    }
+
+    #[test]
+    fn while_one_of_them_swaps_swapping_and_waiting_are_theirs() {
+        let mut wants = Wants::default();
+        let swapping = |is_swapping| Missed {
+            swapped: 7,
+            is_swapping,
+            ..Missed::default()
+        };
+        wants.hear(AT, counted(1000, 10), swapping(true));
+        let before = told(&wants);
+        wants.hear(AT, counted(1100, 40), swapping(true));
+        assert_eq!(told(&wants), (before.0 + 100, before.1, before.2));
+        wants.hear(AT, counted(1200, 50), swapping(false));
+        assert_eq!(told(&wants), (before.0 + 200, before.1 + 50, before.2 + 10));
     }
 
     #[test]
