@@ -48,7 +48,8 @@ static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 pub(super) fn lost() -> u64 {
     // What was read before this is read before the count: zeroes are never older than it.
     fence(Ordering::Acquire);
-    LOST.load(Ordering::Relaxed)
+    // And the marks of ranges are read after it: who finds the count risen finds the mark.
+    LOST.load(Ordering::Acquire)
 }
 
 /// A range that is guarded until this is dropped, which must be before the range is unmapped.
