@@ -16,8 +16,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use libc::{c_int, c_void, siginfo_t};
 use vm_memory::MmapRegion;
 
-/// Ranges that are guarded at a time: 64 guests with as many regions as a guest may have.
-pub(super) const RANGES_MAX: usize = 64 * super::memory::REGIONS_MAX;
+/// Guests, one for each disk.
+const GUESTS_MAX: usize = 256;
+
+/// Ranges that are guarded at a time: as many regions as each guest may have, and as many again while others take their place.
+/// Those that were never used take no memory.
+pub(super) const RANGES_MAX: usize = 2 * GUESTS_MAX * super::memory::REGIONS_MAX;
 
 /// A place of the table, which the handler reads while others change it.
 struct Range {
@@ -37,6 +41,9 @@ static RANGES: [Range; RANGES_MAX] = [const {
         has_lost: AtomicBool::new(false),
     }
 }; RANGES_MAX];
+
+/// Places of the table that were ever used: the handler looks at no others.
+static USED: AtomicUsize = AtomicUsize::new(0);
 
 /// Ranges of which a page vanished, of all that ever were: while it stands still, none has.
 static LOST: AtomicU64 = AtomicU64::new(0);
@@ -63,15 +70,20 @@ impl Guard {
     /// No further range can be guarded, or the kernel takes no handler.
     pub(super) fn over(region: &MmapRegion<()>) -> io::Result<Guard> {
         install()?;
-        let is_free = |range: &&Range| {
+        let is_free = |range: &Range| {
             let start = &range.start;
+            if start.load(Ordering::Relaxed) != FREE {
+                return false;
+            }
             let claimed =
                 start.compare_exchange(FREE, CLAIMED, Ordering::Acquire, Ordering::Relaxed);
             claimed.is_ok()
         };
-        let Some(range) = RANGES.iter().find(is_free) else {
+        let Some(place) = RANGES.iter().position(is_free) else {
             return Err(io::Error::other("too many regions of guests are mapped"));
         };
+        let range = &RANGES[place];
+        USED.fetch_max(place + 1, Ordering::SeqCst);
         let start = region.as_ptr() as usize;
         // Whoever finds the new end looks at the start again, and finds it claimed at least.
         fence(Ordering::Release);
@@ -144,7 +156,8 @@ extern "C" fn on_bus_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_
 
 /// The range that an address lies in, and where it begins and ends.
 fn range_of(at: usize) -> Option<(&'static Range, std::ops::Range<usize>)> {
-    RANGES.iter().find_map(|range| {
+    let used = USED.load(Ordering::SeqCst);
+    RANGES.iter().take(used).find_map(|range| {
         let bytes = range.bytes()?;
         bytes.contains(&at).then_some((range, bytes))
     })
@@ -262,6 +275,20 @@ mod tests {
         for _ in 0..3 * RANGES_MAX {
             Guard::over(&region).expect("a place");
         }
+    }
+
+    #[test]
+    fn seventy_guests_with_all_their_regions_find_places() {
+        let (region, file) = pages();
+        let guests = 70 * crate::vhost_user::memory::REGIONS_MAX;
+        let others = (1..guests).map(|_| Guard::over(&region).expect("a place"));
+        let others: Vec<Guard> = others.collect();
+        let (last, cut) = pages();
+        let guard = Guard::over(&last).expect("a place");
+        cut.set_len(PAGE as u64).expect("cut");
+        assert_eq!(byte(&last, 2 * PAGE), 0);
+        assert!(guard.has_lost());
+        drop((others, file));
     }
 
     /// Run by the next test, in a process of its own.

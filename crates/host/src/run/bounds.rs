@@ -3,7 +3,7 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sublet_frontends::memcached::face::gathering_max;
 use sublet_frontends::memcached::serve::HELD_MAX;
-use sublet_frontends::{nbd, ring};
+use sublet_frontends::{nbd, ring, vhost_user};
 use sublet_types::{Bytes, DiskKind, DiskListen};
 
 use crate::admin;
@@ -20,6 +20,9 @@ const DESCRIPTORS_AN_ADMIN: u64 = 3;
 
 /// Descriptors of a disk: its backing, its thread's, and its queues' over vhost-user.
 const DESCRIPTORS_A_DISK: u64 = 64;
+
+/// Descriptors of a disk's guest beside: each region of its memory is a file, and others may be taking their places.
+const DESCRIPTORS_A_GUEST: u64 = 2 * vhost_user::memory::REGIONS_MAX as u64;
 
 /// Descriptors of a connection over NBD: its socket, the same to send memory by, and the two ends of a pipe.
 const DESCRIPTORS_AN_NBD: u64 = 4;
@@ -91,7 +94,9 @@ impl Bounds {
     fn of_disks(config: &Config) -> Bounds {
         let nbd = |place: &&DiskListen| !matches!(place, DiskListen::VhostUser(_));
         let listeners = config.disks.iter().flat_map(|disk| &disk.listen);
+        let guests = listeners.clone().count() as u64;
         let listeners = listeners.filter(nbd).count() as u64;
+        let guests = guests - listeners;
         let connections = listeners * u64::from(nbd::Settings::default().connections_max);
         let held = match listeners {
             0 => Bytes::ZERO,
@@ -108,6 +113,7 @@ impl Bounds {
                 },
             rings: Bytes::ZERO,
             descriptors: connections * DESCRIPTORS_AN_NBD
+                + guests * DESCRIPTORS_A_GUEST
                 + config.disks.len() as u64 * DESCRIPTORS_A_DISK,
         }
     }
