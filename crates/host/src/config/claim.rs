@@ -5,17 +5,39 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use super::KeepError;
+
+/// How long who wants a claim waits for somebody who is laying it: since he began.
+const LAYING_MAX: Duration = Duration::from_secs(2);
 
 /// A claim to the state folder, if there is one: laid when a daemon starts, and held for as long as it lives. Where that
 /// did not succeed, each write tries it again. Who reads only needs none.
 #[derive(Clone, Debug, Default)]
 pub struct Claim {
     folder: Option<PathBuf>,
-    lock: Arc<Mutex<Option<File>>>,
+    laid: Arc<Laid>,
+}
+
+/// How far a claim is. No file is touched while this is locked, for its file system may hang.
+#[derive(Debug, Default)]
+struct Laid {
+    lock: Mutex<Lock>,
+    news: Condvar,
+}
+
+#[derive(Debug, Default)]
+enum Lock {
+    #[default]
+    Free,
+    /// Somebody lays it since then.
+    Laying(Instant),
+    Had {
+        _file: File,
+    },
 }
 
 impl Claim {
@@ -23,7 +45,7 @@ impl Claim {
     pub fn to(folder: Option<PathBuf>) -> Claim {
         Claim {
             folder,
-            lock: Arc::default(),
+            laid: Arc::default(),
         }
     }
 
@@ -44,32 +66,68 @@ impl Claim {
         Some(folder.join(LOCK))
     }
 
-    /// Lays the claim, if that was not done; says to what.
+    /// Whether the folder does not answer: who lays the claim waits for it.
+    pub(crate) fn is_silent(&self) -> bool {
+        match *self.laid.lock.lock() {
+            Lock::Laying(since) => since.elapsed() >= LAYING_MAX,
+            Lock::Free | Lock::Had { .. } => false,
+        }
+    }
+
+    /// Lays the claim, if that was not done; says to what. One does that at a time.
     ///
     /// # Errors
     ///
-    /// There is no folder, another daemon has it, or the system refuses.
+    /// There is no folder, another daemon has it, or the system refuses. Somebody lays it already, and the folder does not
+    /// answer.
     pub fn lay(&self) -> Result<&Path, KeepError> {
         let folder = self.folder().ok_or(KeepError::NoFolder)?;
-        let mut lock = self.lock.lock();
-        if lock.is_some() {
+        if self.laid.is_had_or_begun(folder)? {
             return Ok(folder);
         }
-        let path = folder.join(LOCK);
-        let failed = |source| KeepError::Write {
-            path: path.clone(),
-            source,
+        let (lock, laid) = match take(folder) {
+            Ok(file) => (Lock::Had { _file: file }, Ok(folder)),
+            Err(error) => (Lock::Free, Err(error)),
         };
-        let file = open_lock(folder, &path).map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {
-                sign(&file);
-                *lock = Some(file);
-                Ok(folder)
+        *self.laid.lock.lock() = lock;
+        self.laid.news.notify_all();
+        laid
+    }
+}
+
+impl Laid {
+    /// Whether it is laid. Where it is not, who asks lays it.
+    fn is_had_or_begun(&self, folder: &Path) -> Result<bool, KeepError> {
+        let mut lock = self.lock.lock();
+        while let Lock::Laying(since) = *lock {
+            let late = self.news.wait_until(&mut lock, since + LAYING_MAX);
+            if late.timed_out() && matches!(*lock, Lock::Laying(_)) {
+                return Err(KeepError::Silent(folder.to_owned()));
             }
-            Err(TryLockError::WouldBlock) => Err(KeepError::Shared(folder.to_owned())),
-            Err(TryLockError::Error(source)) => Err(failed(source)),
         }
+        let is_had = matches!(*lock, Lock::Had { .. });
+        if !is_had {
+            *lock = Lock::Laying(Instant::now());
+        }
+        Ok(is_had)
+    }
+}
+
+/// Takes the lock of a folder.
+fn take(folder: &Path) -> Result<File, KeepError> {
+    let path = folder.join(LOCK);
+    let failed = |source| KeepError::Write {
+        path: path.clone(),
+        source,
+    };
+    let file = open_lock(folder, &path).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => {
+            sign(&file);
+            Ok(file)
+        }
+        Err(TryLockError::WouldBlock) => Err(KeepError::Shared(folder.to_owned())),
+        Err(TryLockError::Error(source)) => Err(failed(source)),
     }
 }
 
@@ -116,5 +174,15 @@ mod tests {
         drop(one);
         other.lay().expect("free again");
         assert!(matches!(Claim::default().lay(), Err(KeepError::NoFolder)));
+    }
+
+    #[test]
+    fn who_finds_that_a_claim_is_being_laid_waits_a_moment_only() {
+        let claim = Claim::to(Some("/a folder that hangs".into()));
+        *claim.laid.lock.lock() = Lock::Laying(Instant::now());
+        for _ in 0..2 {
+            assert!(matches!(claim.lay(), Err(KeepError::Silent(_))));
+            assert!(claim.is_silent());
+        }
     }
 }

@@ -124,10 +124,10 @@ pub enum DiskError {
     /// An image is to be made, and nobody says how large.
     #[error("the image of disk {0} is to be made, and its size is not said")]
     NoImageSize(DiskName),
-    /// Its backing hangs.
+    /// Its backing hangs, or the folder with its notes.
     #[error("{} does not answer; try again when its file system does", path.display())]
     Mute {
-        /// The backing.
+        /// The backing, or the folder.
         path: PathBuf,
     },
     /// Nothing behind it, and nowhere to make it.

@@ -120,6 +120,9 @@ impl Disks {
         if self.open.lock().contains_key(&said.name) {
             return Err(DiskError::Exists(said.name.clone()));
         }
+        if said.kind == DiskKind::Swap {
+            self.check_notes()?;
+        }
         let mut settings = self.with_backing(said)?;
         let in_use = self.stage_for(&settings)?;
         let stage = in_use.as_ref().map(|in_use| Arc::clone(&in_use.stage));
@@ -172,6 +175,17 @@ impl Disks {
             .lock()
             .insert(said.name.clone(), Arc::new(shelved));
         Ok(())
+    }
+
+    /// That notes can be read: of a swap disk nobody knows without them whether it has lost pages.
+    pub(super) fn check_notes(&self) -> Result<(), DiskError> {
+        let state = &self.ground.state;
+        match state.folder().filter(|_| state.is_silent()) {
+            Some(folder) => Err(DiskError::Mute {
+                path: folder.to_owned(),
+            }),
+            None => Ok(()),
+        }
     }
 
     /// Notes what the next daemon has to know of a disk, and serves it.
@@ -260,17 +274,26 @@ impl Disks {
         disk: &Arc<Backed>,
         settings: &DiskSettings,
     ) -> Result<Vec<DiskListen>, DiskError> {
+        let disk: Arc<dyn Disk> = Arc::clone(disk) as Arc<dyn Disk>;
+        let served = self.serve_at_places(&disk, settings);
+        // Nobody else's disk waits while it is looked who is in the way.
+        let (served, callers) = served.map_err(DiskError::with_who_listens)?;
+        self.callers.lock().insert(settings.name.clone(), callers);
+        Ok(served)
+    }
+
+    fn serve_at_places(
+        &self,
+        disk: &Arc<dyn Disk>,
+        settings: &DiskSettings,
+    ) -> Result<(Vec<DiskListen>, Vec<Callers>), DiskError> {
         let mut places = self.places.lock();
         let places = match &mut *places {
             Some(places) => places,
             none => none.insert(Places::open(&self.premises, self.ground.threads)?),
         };
-        let disk: Arc<dyn Disk> = Arc::clone(disk) as Arc<dyn Disk>;
-        let served = places.serve(&disk, settings);
-        let served = served.map_err(DiskError::with_who_listens)?;
-        let callers = places.callers(disk.name());
-        self.callers.lock().insert(settings.name.clone(), callers);
-        Ok(served)
+        let served = places.serve(disk, settings)?;
+        Ok((served, places.callers(disk.name())))
     }
 
     /// A swap disk gets a file of its own where nobody named one.

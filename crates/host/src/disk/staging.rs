@@ -119,6 +119,7 @@ impl Disks {
     /// Opens the stage that a daemon before this one left, though no swap disk asks for it, if there are pages on it.
     /// One without any ends, and the host has its memory back.
     pub fn find_stage(&self) -> Result<(), DiskError> {
+        self.check_notes()?;
         let changes = self.staging_changes.lock();
         if !self.takes_pages()
             && let Some(kept) = Kept::find(&self.ground.keeper)?

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,12 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// What the thread of a disk needs at most. Beside a swapping guest all of it stays in memory.
 const STACK: usize = 256 << 10;
+
+/// How long a disk waits for its first notes, and goes on without them: serving begins with a state folder that hangs.
+const FIRST_MAX: Duration = Duration::from_secs(2);
+
+/// The same where another disk's are not written either.
+const ANOTHER_MAX: Duration = Duration::from_millis(100);
 
 /// How long the end of all disks waits for notes that are being written.
 const END_MAX: Duration = Duration::from_secs(1);
@@ -60,9 +67,25 @@ impl Plight {
         unnoted.into_iter().chain(astray).collect()
     }
 
-    fn note(&self, noted: &io::Result<()>) {
-        *self.unnoted.lock() = noted.as_ref().err().map(io::Error::to_string);
+    /// Says whether there was a reason before.
+    fn note(&self, noted: &io::Result<()>) -> bool {
+        let mut unnoted = self.unnoted.lock();
         self.is_unnoted.store(noted.is_err(), Ordering::Release);
+        let why = noted.as_ref().err().map(io::Error::to_string);
+        std::mem::replace(&mut *unnoted, why).is_some()
+    }
+
+    /// Its first notes are yet to be written.
+    fn owe(&self) {
+        self.is_unnoted.store(true, Ordering::Release);
+    }
+
+    /// They are still.
+    fn wait_on(&self) {
+        let mut unnoted = self.unnoted.lock();
+        if self.is_unnoted() && unnoted.is_none() {
+            *unnoted = Some("the state folder does not answer".to_owned());
+        }
     }
 }
 
@@ -102,6 +125,8 @@ struct Ward {
 
 struct State {
     owed: Option<Notes>,
+    /// Told when they were tried for the first time.
+    tried: Option<Sender<()>>,
     is_over: bool,
 }
 
@@ -116,17 +141,39 @@ impl Watch {
         }
     }
 
-    /// Writes the notes of a disk that is about to be served, and looks after it from now on. Without its notes it makes no
-    /// promise that would rest on them, until they can be written.
+    /// Has the notes of a disk written that is about to be served, and looks after it from now on. Without its notes it
+    /// makes no promise that would rest on them, until they are written.
     pub(super) fn begin(&self, disk: &Backed, notes: Option<Notes>) {
-        let name = &disk.settings.name;
-        let ward = Ward::new(name, &disk.plight, disk.backing.at_path(), notes);
-        ward.leave_notes(&mut ward.state.lock(), &self.books);
-        if disk.plight.is_unnoted() {
-            let why = disk.plight.said(disk.settings.durability());
+        let (name, plight) = (&disk.settings.name, &disk.plight);
+        let is_owed = notes.is_some();
+        let ward = Ward::new(name, plight, disk.backing.at_path(), notes);
+        if is_owed {
+            self.look_after_first(ward);
+        } else {
+            self.look_after(ward);
+        }
+        if plight.is_unnoted() {
+            let why = plight.said(disk.settings.durability());
             tracing::warn!(disk = %name, "{}", why.join("; "));
         }
+    }
+
+    /// Returns when its first notes were tried, or take too long.
+    fn look_after_first(&self, ward: Ward) {
+        let (tell, tried) = mpsc::channel();
+        ward.state.lock().tried = Some(tell);
+        let plight = Arc::clone(&ward.plight);
+        plight.owe();
+        let others = self.wards.lock();
+        let patience = match others.values().any(|other| other.plight.is_unnoted()) {
+            true => ANOTHER_MAX,
+            false => FIRST_MAX,
+        };
+        drop(others);
         self.look_after(ward);
+        if tried.recv_timeout(patience).is_err() {
+            plight.wait_on();
+        }
     }
 
     fn look_after(&self, ward: Ward) {
@@ -172,6 +219,7 @@ impl Ward {
             has_thread: AtomicBool::new(false),
             state: Mutex::new(State {
                 owed,
+                tried: None,
                 is_over: false,
             }),
             news: Condvar::new(),
@@ -193,15 +241,12 @@ impl Ward {
     /// Ends with the disk.
     fn look_after(&self, books: &Books) {
         let mut state = self.state.lock();
-        loop {
+        while !state.is_over {
+            self.leave_notes(&mut state, books);
+            MutexGuard::unlocked(&mut state, || self.look());
             if !state.is_over {
                 self.news.wait_for(&mut state, PAUSE);
             }
-            if state.is_over {
-                return;
-            }
-            self.leave_notes(&mut state, books);
-            MutexGuard::unlocked(&mut state, || self.look());
         }
     }
 
@@ -221,11 +266,11 @@ impl Ward {
             .map_or(Ok(()), |pledge| books.pledges.make(name, pledge));
         let served = || books.served.note_on(name, &notes.backing, notes.mark);
         let noted = pledged.and_then(|()| served());
-        let was_unnoted = self.plight.is_unnoted();
-        self.plight.note(&noted);
+        let was_told = self.plight.note(&noted);
+        drop(state.tried.take());
         if noted.is_ok() {
             state.owed = None;
-            if was_unnoted {
+            if was_told {
                 tracing::info!(disk = %name, "the notes of a disk are written: it acknowledges as its durability says");
             }
         }

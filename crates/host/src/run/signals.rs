@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::libc::SIGPWR;
+use signal_hook::SigId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU};
-use signal_hook::flag::register_conditional_shutdown;
+use signal_hook::flag::{register, register_conditional_shutdown};
 use signal_hook::iterator::Signals;
 
 use super::Daemon;
@@ -19,6 +20,8 @@ pub(super) struct Heard {
     signals: Signals,
     /// The daemon ends already, and another word of its owner ends it at once.
     is_ending: Arc<AtomicBool>,
+    /// What has a first word say so, until serving begins: a start that hangs hears nothing else.
+    first_words: Vec<SigId>,
 }
 
 impl Heard {
@@ -26,16 +29,25 @@ impl Heard {
     /// the kernel kills.
     pub(super) fn begin() -> io::Result<Heard> {
         let is_ending = Arc::new(AtomicBool::new(false));
+        let mut first_words = Vec::new();
         for signal in [SIGTERM, SIGINT] {
             register_conditional_shutdown(signal, 1, Arc::clone(&is_ending))?;
+            first_words.push(register(signal, Arc::clone(&is_ending))?);
         }
         let others = [SIGHUP, SIGUSR1, SIGUSR2];
         let signals = Signals::new(ENDING.into_iter().chain(others))?;
-        Ok(Heard { signals, is_ending })
+        Ok(Heard {
+            signals,
+            is_ending,
+            first_words,
+        })
     }
 
     /// Waits for one that ends the daemon.
     pub(super) fn wait(&mut self, daemon: &Arc<Daemon>) {
+        for first_word in self.first_words.drain(..) {
+            signal_hook::low_level::unregister(first_word);
+        }
         for signal in self.signals.forever() {
             let name = name(signal);
             match signal {

@@ -178,6 +178,9 @@ const ITEMS: usize = 12;
 
 const ITEM_BYTES: usize = 900_000;
 
+/// How many of them have room under a ceiling of 2 MiB. An arena that follows a busy host may displace others meanwhile.
+const FIT_2_MIB: usize = 2;
+
 fn store_items(client: &mut UnixStream) {
     for key in 0..ITEMS {
         write!(client, "set k{key} 0 0 {ITEM_BYTES}\r\n").expect("sent");
@@ -233,14 +236,17 @@ fn a_state_folder_that_hangs_keeps_its_own_callers_only_and_the_daemon_ends() {
     let mut client = UnixStream::connect(&socket).expect("it listens");
     store_items(&mut client);
     let stored = items(&mut client);
-    assert!(stored > 4, "more than two blocks have room for: {stored}");
+    assert!(
+        stored > FIT_2_MIB,
+        "a ceiling of 2 MiB would show: {stored}"
+    );
     let _waiting = [
         begin(&folder, &["tenants", "set", "web", "--ceiling", "2MiB"]),
         begin(&folder, &["tenants", "save", "web", &save]),
         begin(&folder, &disk),
     ];
     wait_until_hung(&daemon, 3);
-    assert_eq!(items(&mut client), stored, "nothing holds yet");
+    assert!(items(&mut client) > FIT_2_MIB, "nothing holds yet");
     assert_all_answer(&folder);
 
     let until = Instant::now() + Duration::from_secs(30);
@@ -256,11 +262,36 @@ fn a_state_folder_that_hangs_keeps_its_own_callers_only_and_the_daemon_ends() {
         refused.contains(&hanging.at.display().to_string()),
         "{refused}"
     );
-    assert_eq!(items(&mut client), stored, "it was refused");
+    assert!(items(&mut client) > FIT_2_MIB, "it was refused");
     folder.ask(&["tenants", "set", "web", "--weight", "9", "--temporary"]);
     assert!(folder.ask(&["tenants", "show", "web"]).contains('9'));
     assert_all_answer(&folder);
 
+    daemon.terminate();
+    let (code, log) = daemon.ended();
+    assert_eq!(code, Some(0), "{log}");
+}
+
+#[test]
+fn a_state_folder_that_hangs_keeps_a_swap_disk_closed_and_the_daemon_starts_and_ends() {
+    let folder = Folder::new();
+    let daemon;
+    let Some(hanging) = Hanging::mount(&folder) else {
+        return;
+    };
+    let backing = folder.path("swap.img");
+    fs::write(&backing, vec![0; 1 << 20]).expect("written");
+    let at = |name: &str| format!("unix:{}", folder.path(name).display());
+    let (web, swap) = (at("web.sock"), at("swap.sock"));
+    let config = format!(
+        "[tenants.web]\nlisten = [{web:?}]\n[disks.swap]\nkind = \"swap\"\ntenant = \"web\"\nbacking = {backing:?}\nlisten = [{swap:?}]\n"
+    );
+    let file = folder.write("sublet.toml", &config);
+    let words = ["--config", file.to_str().expect("text")];
+    daemon = Daemon::start(folder.command_with(&hanging.at, &words));
+    let shown = folder.ask(&["disk", "show", "swap"]);
+    let silent = format!("{} does not answer", hanging.at.display());
+    assert!(shown.contains(&silent), "{shown}");
     daemon.terminate();
     let (code, log) = daemon.ended();
     assert_eq!(code, Some(0), "{log}");
