@@ -100,6 +100,14 @@ impl Live {
         }
     }
 
+    /// The folder, with no changes yet.
+    pub(super) fn without_changes(&self) -> Live {
+        Live {
+            state: self.state.clone(),
+            ..Live::none(None)
+        }
+    }
+
     /// The claim to the folder.
     pub fn state(&self) -> &Claim {
         &self.state

@@ -51,6 +51,25 @@ pub struct Loaded {
     pub file: Option<PathBuf>,
     /// What was changed live and the config does not have, by its key (`tenants.web`).
     pub orphans: Vec<String>,
+    /// The file and the command line.
+    base: Written,
+    /// What `live.toml` said.
+    kept: Option<(PathBuf, String)>,
+}
+
+impl Loaded {
+    /// The same by what `live.toml` says now that nobody else writes it. Its file system may hang.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, or makes no sense.
+    pub(crate) fn read_again(self) -> Result<Loaded, LoadError> {
+        let kept = self.live.read()?;
+        match kept == self.kept {
+            true => Ok(self),
+            false => loaded(self.base, self.file, self.live, kept),
+        }
+    }
 }
 
 /// Why there is no config.
@@ -82,19 +101,31 @@ pub fn load(file: Option<&Path>, flags: &[Flag]) -> Result<Loaded, LoadError> {
     for (flag, text) in flags {
         written.take_flag(flag, text)?;
     }
-    let without_live = written.meaning()?;
-    let mut live = Live::none(without_live.state.clone());
+    let live = Live::none(written.meaning()?.state);
+    let kept = live.read()?;
+    loaded(written, file.map(Path::to_owned), live, kept)
+}
+
+fn loaded(
+    base: Written,
+    file: Option<PathBuf>,
+    live: Live,
+    kept: Option<(PathBuf, String)>,
+) -> Result<Loaded, LoadError> {
+    let (mut written, mut live) = (base.clone(), live.without_changes());
     let mut orphans = Vec::new();
-    if let Some((path, text)) = live.read()? {
-        orphans = written.read_live(&path, &text)?;
-        live.adopt(&path, &text)?;
+    if let Some((path, text)) = &kept {
+        orphans = written.read_live(path, text)?;
+        live.adopt(path, text)?;
     }
     Ok(Loaded {
         config: written.meaning()?,
-        written: without_live,
+        written: base.meaning()?,
         live,
-        file: file.map(Path::to_owned),
+        file,
         orphans,
+        base,
+        kept,
     })
 }
 

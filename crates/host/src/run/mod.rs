@@ -41,7 +41,7 @@ pub use service::{ServiceError, unusable_files};
 
 use crate::admin::{Admin, Doors, DoorsError};
 use crate::chores::{Chores, ChoresError};
-use crate::config::{Config, Loaded};
+use crate::config::{Config, LoadError, Loaded};
 use crate::disk::DiskError;
 use crate::headroom::{Headroom, ProcHost, ReadError, ReadHost, StartError};
 use crate::manager::{Manager, WrongPolicy};
@@ -62,6 +62,9 @@ pub enum RunError {
     /// The log filter makes no sense.
     #[error(transparent)]
     Log(#[from] LogError),
+    /// `live.toml` was changed while the folder was another's, and makes no sense.
+    #[error(transparent)]
+    Load(#[from] LoadError),
     /// Another daemon sizes itself.
     #[error(transparent)]
     NotAlone(#[from] NotAlone),
@@ -130,7 +133,7 @@ pub fn run(loaded: Loaded) -> Result<(), RunError> {
     let _log = log::start(&loaded.config.log, loaded.config.log_format)?;
     let mut signals = Heard::begin()?;
     let alone = claim(&loaded.config)?;
-    state::claim(loaded.live.state())?;
+    let loaded = state::claim(loaded)?;
     let doors = Doors::open(&loaded.config)?;
     let finale = Finale::prepare(finale::exit)?;
     let places = loaded.config.tenants.iter().map(service::listeners);

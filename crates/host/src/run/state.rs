@@ -1,17 +1,21 @@
 //! The state folder is one daemon's, from its start to its end: what another found there, it would take for its own.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use super::RunError;
-use crate::config::{Claim, KeepError};
+use crate::config::{Claim, KeepError, Loaded};
 use crate::patience::patiently;
 use crate::stuck::{self, Stuck};
 
 /// How long the folder's file system may take to answer. A daemon starts beside one that hangs.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// How long it is looked who has the folder: at most all that all processes have open.
+const LOOK_MAX: Duration = Duration::from_secs(5);
 
 /// Who has the folder.
 enum Other {
@@ -19,37 +23,64 @@ enum Other {
     Lives(Option<u32>),
 }
 
-/// Claims the state folder, if there is one. One that was killed a moment ago is waited for. A folder that takes no claim
-/// since it cannot be written is no reason not to serve: nothing can be kept there.
-pub(super) fn claim(state: &Claim) -> Result<(), RunError> {
+/// How the claim went.
+enum Claimed {
+    /// Or the folder takes none, since it cannot be written.
+    Ours,
+    Shared,
+}
+
+/// Claims the state folder, if there is one. One that was killed a moment ago is waited for, and what it kept meanwhile is
+/// read. A folder that takes no claim since it cannot be written is no reason not to serve: nothing can be kept there.
+pub(super) fn claim(loaded: Loaded) -> Result<Loaded, RunError> {
+    let state = loaded.live.state().clone();
     let Some(folder) = state.folder().map(PathBuf::from) else {
-        return Ok(());
+        return Ok(loaded);
     };
-    let (answer, laid) = mpsc::channel();
-    let state = state.clone();
-    thread::Builder::new()
-        .name("state".into())
-        .spawn(move || _ = answer.send(lay(&state)))?;
-    match laid.recv_timeout(ANSWER_MAX) {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(Other::Stuck(stuck))) => Err(RunError::Stuck { folder, stuck }),
-        Ok(Err(Other::Lives(pid))) => Err(RunError::InUse { folder, pid }),
-        Err(_) => {
+    let laid = within(ANSWER_MAX, {
+        let state = state.clone();
+        move || lay(&state)
+    })?;
+    match laid {
+        Some(Claimed::Ours) => Ok(loaded.read_again()?),
+        Some(Claimed::Shared) => Err(taken(folder, state)),
+        None => {
             tracing::warn!(folder = %folder.display(), "the state folder does not answer, and is not claimed yet; see to its file system");
-            Ok(())
+            Ok(loaded)
         }
     }
 }
 
-fn lay(state: &Claim) -> Result<(), Other> {
+/// What `work` says, if it says that in time. It may touch a file system that hangs.
+fn within<T: Send + 'static>(
+    most: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<Option<T>> {
+    let (answer, said) = mpsc::channel();
+    let thread = thread::Builder::new().name("state".into());
+    thread.spawn(move || _ = answer.send(work()))?;
+    Ok(said.recv_timeout(most).ok())
+}
+
+fn lay(state: &Claim) -> Claimed {
     let may_pass = |error: &KeepError| matches!(error, KeepError::Shared(_));
     match patiently(may_pass, || state.lay().map(|_| ())) {
-        Err(KeepError::Shared(_)) => Err(in_the_way(state)),
+        Err(KeepError::Shared(_)) => return Claimed::Shared,
         Err(error) => {
             tracing::warn!(%error, "the state folder cannot be claimed: what is changed while the daemon runs cannot be kept");
-            Ok(())
         }
-        Ok(()) => Ok(()),
+        Ok(()) => {}
+    }
+    Claimed::Ours
+}
+
+/// Another's folder is no place to serve from, whether it is found who that is or not.
+fn taken(folder: PathBuf, state: Claim) -> RunError {
+    let found = within(LOOK_MAX, move || in_the_way(&state));
+    match found.ok().flatten() {
+        Some(Other::Stuck(stuck)) => RunError::Stuck { folder, stuck },
+        Some(Other::Lives(pid)) => RunError::InUse { folder, pid },
+        None => RunError::InUse { folder, pid: None },
     }
 }
 
@@ -60,5 +91,22 @@ fn in_the_way(state: &Claim) -> Other {
     match by_lock.or_else(|| signed.and_then(stuck::process)) {
         Some(stuck) => Other::Stuck(stuck),
         None => Other::Lives(signed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_of_another_is_refused_before_it_is_known_whose_it_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [one, other] = [(); 2].map(|()| Claim::to(Some(folder.path().to_owned())));
+        one.lay().expect("free");
+        assert!(matches!(lay(&other), Claimed::Shared));
+        let refused = taken(folder.path().to_owned(), other);
+        assert!(matches!(refused, RunError::InUse { pid: Some(_), .. }));
+        let silent = within(Duration::ZERO, || thread::sleep(Duration::from_secs(60)));
+        assert_eq!(silent.expect("a thread"), None);
     }
 }

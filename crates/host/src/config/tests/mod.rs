@@ -390,6 +390,30 @@ fn one_daemon_at_a_time_keeps_changes_in_a_folder() {
     second.write().expect("the other ended");
 }
 
+/// As a daemon does that waits for one that ends.
+#[test]
+fn what_was_kept_while_the_folder_was_another_s_is_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let state = ("state", folder.path().display().to_string());
+    let path = folder.path().join("live.toml");
+    let mut loaded = load(None, &[state]).expect("loaded");
+    loaded.live.state().lay().expect("free");
+    for weight in [Some(Weight(7)), Some(Weight(8)), None] {
+        match weight {
+            Some(Weight(n)) => fs::write(&path, format!("[tenants.default]\nweight = {n}\n")),
+            None => fs::remove_file(&path),
+        }
+        .expect("changed");
+        loaded = loaded.read_again().expect("read");
+        assert_eq!(loaded.live.change(&name("default")).weight, weight);
+        let weight = weight.unwrap_or_default();
+        assert_eq!(loaded.config.tenants[0].settings.weight, weight);
+    }
+    // It is the same claim.
+    let other = Live::none(Some(folder.path().to_owned()));
+    assert!(matches!(other.write(), Err(KeepError::Shared(_))));
+}
+
 #[test]
 fn live_changes_of_tenants_that_are_gone_are_told_and_not_served() {
     let folder = tempfile::tempdir().expect("a folder");
