@@ -86,6 +86,16 @@ pub enum KeepError {
         /// Why not.
         source: io::Error,
     },
+    /// The system refused when the file was replaced already, or may be.
+    #[error(
+        "cannot say whether {path} was written: {source}; what it said before is written over it"
+    )]
+    Unsure {
+        /// What was written.
+        path: PathBuf,
+        /// What failed.
+        source: io::Error,
+    },
 }
 
 impl Live {
@@ -229,11 +239,15 @@ impl Live {
     ///
     /// # Errors
     ///
-    /// See [`KeepError`]; then the file says what it said before.
+    /// See [`KeepError`]; then the file says what it said before, but where that says that nobody knows.
     pub fn write(&self) -> Result<(), KeepError> {
         let folder = self.state.lay()?;
         let path = folder.join("live.toml");
-        write_whole(folder, &path, &self.text()).map_err(|source| KeepError::Write { path, source })
+        let new = path.with_extension("toml.new");
+        if let Err(source) = write_new(&new, &self.text()) {
+            return Err(KeepError::Write { path, source });
+        }
+        replace(folder, &new, &path).map_err(|source| KeepError::Unsure { path, source })
     }
 
     fn text(&self) -> String {
@@ -331,17 +345,19 @@ impl TenantChange {
     }
 }
 
-/// Whoever reads `path` sees the old text or the new one, also after a crash.
-fn write_whole(folder: &Path, path: &Path, text: &str) -> io::Result<()> {
-    let new = path.with_extension("toml.new");
+fn write_new(new: &Path, text: &str) -> io::Result<()> {
     let mut file = OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(true)
         .mode(0o600)
-        .open(&new)?;
+        .open(new)?;
     file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
+    file.sync_all()
+}
+
+/// Whoever reads `path` sees the old text or the new one, also after a crash.
+fn replace(folder: &Path, new: &Path, path: &Path) -> io::Result<()> {
+    fs::rename(new, path)?;
     File::open(folder)?.sync_all()
 }

@@ -17,25 +17,31 @@ const WRITE_MAX: Duration = Duration::from_secs(10);
 /// How long a change waits for those before it.
 const TURN_MAX: Duration = Duration::from_secs(30);
 
+/// How often what holds is written over a change that was refused, and may be in the file.
+const RETRY: Duration = Duration::from_secs(1);
+
 /// Writes live changes down.
 type Write = dyn Fn(&Live) -> Result<(), KeepError> + Send + Sync;
 
 /// Live changes.
+#[derive(Clone)]
 pub(super) struct Changes {
-    /// Held over a change, so that what is kept is what holds.
-    turn: Mutex<()>,
     desk: Arc<Desk>,
-    write_max: Duration,
 }
 
 /// What who changes shares with the thread that writes.
 struct Desk {
+    /// Held over a change, so that what is kept is what holds.
+    turn: Mutex<()>,
+    write_max: Duration,
     /// As the file has them.
     shown: Mutex<Arc<Live>>,
     pen: Mutex<Pen>,
     news: Condvar,
     /// The file may have a change that was refused: the next write is made whatever it says.
     is_in_doubt: AtomicBool,
+    /// A thread sees to that.
+    is_settling: AtomicBool,
     write: Box<Write>,
 }
 
@@ -60,6 +66,9 @@ impl Changes {
 
     fn written_by(live: Live, write_max: Duration, write: Box<Write>) -> Changes {
         let desk = Desk {
+            turn: Mutex::new(()),
+            write_max,
+            is_settling: AtomicBool::new(false),
             shown: Mutex::new(Arc::new(live)),
             pen: Mutex::new(Pen::Free),
             news: Condvar::new(),
@@ -67,9 +76,7 @@ impl Changes {
             write,
         };
         Changes {
-            turn: Mutex::new(()),
             desk: Arc::new(desk),
-            write_max,
         }
     }
 
@@ -80,7 +87,7 @@ impl Changes {
 
     /// The turn to change something.
     pub(super) fn turn(&self) -> Result<Turn<'_>, KeepError> {
-        match self.turn.try_lock_for(TURN_MAX) {
+        match self.desk.turn.try_lock_for(TURN_MAX) {
             Some(turn) => Ok(Turn {
                 changes: self,
                 _turn: turn,
@@ -92,6 +99,46 @@ impl Changes {
     /// Changes one thing and keeps it.
     pub(super) fn keep(&self, next: impl FnOnce(&Live) -> Live) -> Result<(), KeepError> {
         self.turn()?.keep(next)
+    }
+
+    /// Writes what holds over a change that was refused, if the file may have one and nobody changes anything now.
+    pub(super) fn settle(&self) {
+        let Some(turn) = self.desk.turn.try_lock() else {
+            return;
+        };
+        let turn = Turn {
+            changes: self,
+            _turn: turn,
+        };
+        if self.desk.is_in_doubt.load(Ordering::Relaxed)
+            && let Err(error) = turn.keep(Live::clone)
+        {
+            tracing::debug!(%error, "live.toml may have a change that was refused still");
+        }
+    }
+
+    /// Has a thread do that until it is done.
+    fn settle_later(&self) {
+        let desk = &self.desk;
+        if !desk.is_in_doubt.load(Ordering::Relaxed)
+            || desk.is_settling.swap(true, Ordering::AcqRel)
+        {
+            return;
+        }
+        let changes = self.clone();
+        let thread = thread::Builder::new().name("settle".to_owned());
+        let settling = thread.spawn(move || {
+            while changes.desk.is_in_doubt.load(Ordering::Relaxed) {
+                thread::sleep(RETRY);
+                changes.settle();
+            }
+            changes.desk.is_settling.store(false, Ordering::Release);
+            // It may have come meanwhile.
+            changes.settle_later();
+        });
+        if settling.is_err() {
+            desk.is_settling.store(false, Ordering::Release);
+        }
     }
 
     fn silent(&self) -> KeepError {
@@ -108,7 +155,7 @@ pub(super) struct Turn<'a> {
 
 impl Turn<'_> {
     /// Writes changes down and shows them. Where they cannot be written they are not shown, and what the file has of them
-    /// is written over by the next change.
+    /// is written over within seconds.
     pub(super) fn keep(&self, next: impl FnOnce(&Live) -> Live) -> Result<(), KeepError> {
         let changes = self.changes;
         let before = changes.now();
@@ -128,16 +175,19 @@ impl Turn<'_> {
             return Err(self.changes.silent());
         }
         *pen = Pen::Writing;
-        let (writer, next) = (Arc::clone(desk), Arc::clone(next));
+        let (writer, next) = (self.changes.clone(), Arc::clone(next));
         let thread = thread::Builder::new().name("live".to_owned());
-        if let Err(source) = thread.spawn(move || writer.write(&next)) {
+        if let Err(source) = thread.spawn(move || {
+            writer.desk.write(&next);
+            writer.settle_later();
+        }) {
             *pen = Pen::Free;
             let path = self.changes.now().path().unwrap_or_default();
             return Err(KeepError::Write { path, source });
         }
         let is_writing = |pen: &mut Pen| matches!(pen, Pen::Writing);
         desk.news
-            .wait_while_for(&mut pen, is_writing, self.changes.write_max);
+            .wait_while_for(&mut pen, is_writing, desk.write_max);
         match std::mem::replace(&mut *pen, Pen::Free) {
             Pen::Wrote(wrote) => wrote,
             _ => {
@@ -152,7 +202,8 @@ impl Turn<'_> {
 impl Desk {
     fn write(&self, next: &Live) {
         let wrote = (self.write)(next);
-        self.is_in_doubt.store(wrote.is_err(), Ordering::Relaxed);
+        let is_in_doubt = matches!(wrote, Err(KeepError::Unsure { .. }));
+        self.is_in_doubt.store(is_in_doubt, Ordering::Relaxed);
         let mut pen = self.pen.lock();
         if matches!(*pen, Pen::Writing) {
             *pen = Pen::Wrote(wrote);
@@ -226,7 +277,7 @@ mod tests {
             let source = io::ErrorKind::Other.into();
             let path = PathBuf::new();
             match weight {
-                Some(_) => Err(KeepError::Write { path, source }),
+                Some(_) => Err(KeepError::Unsure { path, source }),
                 None => Ok(()),
             }
         };
@@ -239,6 +290,32 @@ mod tests {
         }
         let writes: Vec<_> = written.try_iter().collect();
         assert_eq!(writes, [Some(Weight(7)), None]);
+    }
+
+    /// As `live.toml` that was replaced, though nobody knows whether that outlasts a crash.
+    #[test]
+    fn a_refused_change_is_written_over_though_nobody_changes_anything_more() {
+        let (tell, written) = mpsc::channel();
+        let left = AtomicBool::new(true);
+        let write = move |live: &Live| {
+            let _ = tell.send(live.change(&web()).weight);
+            let (path, source) = (PathBuf::new(), io::ErrorKind::Other.into());
+            match left.swap(live.change(&web()).weight.is_some(), Ordering::Relaxed) {
+                true => Err(KeepError::Unsure { path, source }),
+                false => Ok(()),
+            }
+        };
+        let changes = Changes::written_by(Live::none(None), WRITE_MAX, Box::new(write));
+        changes.keep(weight(7)).expect_err("it is refused");
+        let until = Instant::now() + Duration::from_secs(60);
+        while changes.desk.is_settling.load(Ordering::Acquire)
+            || changes.desk.is_in_doubt.load(Ordering::Relaxed)
+        {
+            assert!(Instant::now() < until, "it is in doubt still");
+            thread::yield_now();
+        }
+        let writes: Vec<_> = written.try_iter().collect();
+        assert_eq!(writes, [Some(Weight(7)), None, None]);
     }
 
     #[test]

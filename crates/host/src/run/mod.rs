@@ -172,6 +172,9 @@ pub fn run(loaded: Loaded) -> Result<(), RunError> {
     daemon.begin_ending();
     // For as long as the backings go on taking it.
     daemon.shelf.drain();
+    finale.step("a change that was refused", STEP_MAX, || {
+        daemon.live.settle()
+    });
     finale.step("files that are read anew", STEP_MAX, || daemon.end_reread());
     finale.step("disks and their clients", DISKS_END_MAX, || {
         daemon.shelf.end()
