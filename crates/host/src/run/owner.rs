@@ -1,7 +1,13 @@
 //! What a tenant's clients may ask of the daemon, within what the owner allows.
 
+use std::fmt::Display;
+use std::fs;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use sublet_frontends::memcached::face::{CertsRefused, CpuTime, Host, LimitRefused};
 use sublet_frontends::memcached::serve::Tls;
@@ -35,11 +41,84 @@ impl Allowed {
     }
 }
 
+/// How long a client's worker waits for certificates to be read. Others of its clients wait with it.
+const READ_MAX: Duration = Duration::from_millis(50);
+
+/// Certificates that clients may have read anew: away from the thread that serves them, one reading at a time.
+pub(super) struct Certificates {
+    tls: Arc<Tls>,
+    /// A file of theirs is a pipe, which says what it said once.
+    was_pipe: bool,
+    is_reading: Arc<AtomicBool>,
+}
+
+impl Certificates {
+    /// Those that were read of these files a moment ago.
+    pub(super) fn of<'a>(
+        tls: &Arc<Tls>,
+        mut files: impl Iterator<Item = &'a Path>,
+    ) -> Certificates {
+        let is_pipe = |file: &Path| fs::metadata(file).is_ok_and(|facts| !facts.is_file());
+        Certificates {
+            tls: Arc::clone(tls),
+            was_pipe: files.any(is_pipe),
+            is_reading: Arc::default(),
+        }
+    }
+
+    fn refresh(&self) -> Result<(), CertsRefused> {
+        if self.was_pipe {
+            return Err(CertsRefused::Unusable(
+                "a file of the certificates is a pipe, and was read; SIGHUP has it read anew",
+            ));
+        }
+        let tls = Arc::clone(&self.tls);
+        read_away(&self.is_reading, move || tls.reload())
+    }
+}
+
+/// Has certificates read by another thread. Says how that went, if it goes fast.
+fn read_away<E: Display>(
+    is_reading: &Arc<AtomicBool>,
+    read: impl FnOnce() -> Result<(), E> + Send + 'static,
+) -> Result<(), CertsRefused> {
+    let being_read = Err(CertsRefused::Unusable(
+        "the certificates are being read; the log says how that ends",
+    ));
+    if is_reading.swap(true, Ordering::AcqRel) {
+        return being_read;
+    }
+    let (tell, told) = mpsc::channel();
+    let reads = Arc::clone(is_reading);
+    let work = move || {
+        let read = read().inspect_err(|error| tracing::warn!(%error, "the old certificates stay"));
+        reads.store(false, Ordering::Release);
+        let is_late = tell.send(read.is_ok()).is_err();
+        if is_late && read.is_ok() {
+            tracing::info!("the certificates were read, as a client asked");
+        }
+    };
+    let thread = thread::Builder::new().name("reread".to_owned());
+    if thread.spawn(work).is_err() {
+        is_reading.store(false, Ordering::Release);
+        return Err(CertsRefused::Unusable(
+            "the system refused a thread; the old certificates stay",
+        ));
+    }
+    match told.recv_timeout(READ_MAX) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(CertsRefused::Unusable(
+            "the certificates cannot be used; the old ones stay",
+        )),
+        Err(_) => being_read,
+    }
+}
+
 /// The owner, as one tenant's face meets him.
 pub(super) struct Owner {
     pub(super) store: Arc<Store>,
     pub(super) allowed: Arc<Allowed>,
-    pub(super) tls: Option<Arc<Tls>>,
+    pub(super) certificates: Option<Certificates>,
 }
 
 impl Host for Owner {
@@ -67,14 +146,36 @@ impl Host for Owner {
     }
 
     fn refresh_certs(&self) -> Result<(), CertsRefused> {
-        let tls = self.tls.as_ref().ok_or(CertsRefused::NoTls)?;
-        tls.reload().map_err(|error| {
-            tracing::warn!(%error, "the old certificates stay");
-            CertsRefused::Unusable("the certificates cannot be used; the old ones stay")
-        })
+        let certificates = self.certificates.as_ref();
+        certificates.ok_or(CertsRefused::NoTls)?.refresh()
     }
 
     fn cpu_time(&self) -> CpuTime {
         process::cpu_time().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn certificates_whose_file_system_hangs_hold_up_no_worker() {
+        let is_reading = Arc::default();
+        let (go_on, told) = mpsc::channel::<()>();
+        let hangs = move || told.recv();
+        let is_being_read =
+            |asked| matches!(asked, Err(CertsRefused::Unusable(why)) if why.contains("being read"));
+        assert!(is_being_read(read_away(&is_reading, hangs)));
+        // Nobody begins a second reading.
+        let another = || -> Result<(), &str> { unreachable!("one at a time") };
+        assert!(is_being_read(read_away(&is_reading, another)));
+        go_on.send(()).expect("it waits");
+        let until = Instant::now() + Duration::from_secs(60);
+        while read_away(&is_reading, || Ok::<(), &str>(())).is_err() {
+            assert!(Instant::now() < until, "nothing is read any more");
+        }
     }
 }

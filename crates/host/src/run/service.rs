@@ -16,7 +16,7 @@ use sublet_frontends::ring::serve as ring;
 use sublet_store::{PoolError, Store, TenantError};
 use sublet_types::{EvictionKind, Second, TenantId, TenantName};
 
-use super::owner::{Allowed, Owner};
+use super::owner::{Allowed, Certificates, Owner};
 use super::reread::Reread;
 use super::rings;
 use crate::config::{self, Config, Listen, TenantConfig};
@@ -196,7 +196,7 @@ impl Service {
         let owner = Owner {
             store: Arc::clone(store),
             allowed: Arc::clone(&allowed),
-            tls: tls.clone(),
+            certificates: tenant.tls.as_ref().zip(tls.as_ref()).map(certificates),
         };
         let settings = face_settings(tenant, listeners, config.threads);
         if tenant.eviction != EvictionKind::default() {
@@ -285,6 +285,11 @@ fn tls(tenant: &TenantConfig) -> Result<Option<Arc<Tls>>, ServiceError> {
         source,
     };
     Ok(Some(Arc::new(loaded.map_err(named)?)))
+}
+
+fn certificates((said, tls): (&config::Tls, &Arc<Tls>)) -> Certificates {
+    let files = [&said.cert, &said.key].into_iter().chain(&said.ca);
+    Certificates::of(tls, files.map(PathBuf::as_path))
 }
 
 fn passwords(tenant: &TenantConfig, users: &Users) -> Result<Passwords, ServiceError> {
