@@ -138,7 +138,7 @@ impl Bounds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Written;
+    use crate::config::{Said, Written, disk_asked};
 
     /// Who asks the daemon has two descriptors while it is there, on each of three doors.
     #[test]
@@ -151,5 +151,25 @@ mod tests {
             bounds.descriptors >= clients + asking + DESCRIPTORS_OWN,
             "{bounds:?}"
         );
+    }
+
+    /// Each region of a guest's memory is a file, and the old ones go once the new are there.
+    #[test]
+    fn the_regions_of_a_guest_are_among_the_descriptors() {
+        let mut config = Written::defaults().meaning().expect("they make sense");
+        let before = Bounds::of(&config).descriptors;
+        let said = [
+            ("tenant", Said::Text("db".to_owned())),
+            ("backing", Said::Text("/x/db.img".to_owned())),
+            (
+                "listen",
+                Said::List(vec!["vhost-user:/x/db.sock".to_owned()]),
+            ),
+        ];
+        let said = said.map(|(key, said)| (key.to_owned(), said));
+        let disk = disk_asked(&"db".parse().expect("a name"), said).expect("right");
+        config.disks.push(disk);
+        let grown = Bounds::of(&config).descriptors - before;
+        assert!(grown >= 2 * 256, "{grown}");
     }
 }
