@@ -91,10 +91,10 @@ impl Bytes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct BelowBlock(pub Bytes);
 
-/// The largest number that is taken for gibibytes whose unit was forgotten; larger ones are taken for mebibytes.
-const FORGOTTEN_GIB_MAX: u64 = 4096;
+/// Numbers below are taken for gibibytes whose unit was forgotten.
+const FORGOTTEN_GIB_END: u64 = 4097;
 
-/// Numbers from here on had a unit, a small one.
+/// Numbers from there to below this are taken for mebibytes; larger ones had a unit, a small one.
 const FORGOTTEN_MIB_END: u64 = 1 << 16;
 
 /// Says what was probably meant: `10 B is less than a block, 2.00 MiB; did you mean 10GiB?`
@@ -104,8 +104,8 @@ impl fmt::Display for BelowBlock {
         write!(f, "{} is less than a block, {}", self.0, Bytes(BLOCK_BYTES))?;
         match number {
             0 => Ok(()),
-            1..=FORGOTTEN_GIB_MAX => write!(f, "; did you mean {number}GiB?"),
-            ..FORGOTTEN_MIB_END => write!(f, "; did you mean {number}MiB?"),
+            1..FORGOTTEN_GIB_END => write!(f, "; did you mean {number}GiB?"),
+            FORGOTTEN_GIB_END..FORGOTTEN_MIB_END => write!(f, "; did you mean {number}MiB?"),
             _ => Ok(()), // its unit was said
         }
     }
