@@ -1,7 +1,7 @@
 //! The guest's memory, as the VMM shares it: files in memory, on ordinary or on huge pages.
 //!
 //! A page of a mapped file that cannot be had (it was cut, no huge page is left) ends whoever touches it (SIGBUS), and with this
-//! process every other guest's disk. So each region is guarded ([`guard`](super::guard)): memory of which a page has
+//! process every other guest's disk. So each region is guarded (`guard.rs`): memory of which a page has
 //! vanished is no memory from then on. Everything here is reached by the guest's addresses, checked against the
 //! regions at each use. The decision record on guest memory says why, and what else was tried.
 
