@@ -7,6 +7,7 @@ mod csv;
 mod host_memory;
 mod i32be;
 mod lis;
+pub mod made;
 mod oracle_general;
 mod raw32le;
 mod records;
