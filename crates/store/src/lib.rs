@@ -9,6 +9,7 @@ mod api;
 mod arena;
 pub mod disk;
 mod eviction;
+mod floors;
 mod items;
 mod pages;
 mod paging;
@@ -22,6 +23,7 @@ pub use api::*;
 #[cfg(any(test, feature = "fake"))]
 pub use arena::fake;
 pub use arena::{Blank, Exhausted, Mapped, Memory};
+pub use floors::FloorFigures;
 pub use items::{AUDIENCE_WAITING_MAX, Ear, Entry, Evicted};
 pub use store::{Store, Worker};
 pub use tenants::TENANTS_MAX;

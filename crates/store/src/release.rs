@@ -197,6 +197,7 @@ impl Worker {
             self.evacuate(now);
             self.return_surplus();
         }
+        more |= self.clear_floors(now);
         self.keep_limits(now) || more
     }
 

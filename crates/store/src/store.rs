@@ -8,6 +8,7 @@ use sublet_types::{BLOCK_BYTES, Bytes, Second, Shrinking, TenantId, TenantName, 
 
 use crate::api::*;
 use crate::arena::{Arena, Claimant, Mapped, Memory, PinSlot};
+use crate::floors::FloorFigures;
 use crate::items::{BLOCKS_MAX, Ear, Entry, Items, Moment, Room};
 use crate::pages::{FoundPages, Pages};
 use crate::tenants::{Tenant, Tenants};
@@ -231,6 +232,15 @@ impl Store {
             reserve: self.bytes(arena.reserve() as u32),
             used: Bytes(live.iter().map(|live| live.bytes).sum()),
             items: live.iter().map(|live| live.items).sum(),
+        }
+    }
+
+    /// What all floors are together, and what there is for them, now.
+    pub fn floors(&self) -> FloorFigures {
+        let room = self.items.capacity();
+        FloorFigures {
+            asked: Bytes(self.items.tenants.floors(room).asked() * room.block_bytes as u64),
+            room: self.bytes(room.blocks),
         }
     }
 

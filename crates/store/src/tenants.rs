@@ -9,6 +9,7 @@ use sublet_types::{Bytes, TenantId, TenantName, TenantSettings, Weight};
 
 use crate::api::TenantError;
 use crate::arena::PageKind;
+use crate::floors::Capacity;
 use crate::items::{Audience, Deferred, Segments, Tally};
 use crate::pages::Holdings;
 
@@ -25,6 +26,8 @@ pub(crate) struct Tenants {
     count: AtomicUsize,
     /// Held while one is added: the place that is used again next.
     next_again: Mutex<usize>,
+    /// Held while a block of persistent pages is opened: such blocks are counted against all floors.
+    pub(crate) pinning: Mutex<()>,
 }
 
 /// One tenant and what it holds.
@@ -55,6 +58,7 @@ impl Tenants {
             places: (0..TENANTS_MAX).map(|_| OnceLock::new()).collect(),
             count: AtomicUsize::new(0),
             next_again: Mutex::new(0),
+            pinning: Mutex::new(()),
         }
     }
 
@@ -129,18 +133,18 @@ impl Tenants {
         f64::from(tenant.held()) / f64::from(capacity_blocks.max(1)) / share
     }
 
-    /// Who gives way when `putter` needs a block: the tenant with the largest fairness, if it is ahead
-    /// of the putter by more than a block; else the putter itself. Nobody is brought below its floor for
-    /// another, unless the arena is too small for anything else.
-    pub(crate) fn gives_way<'a>(&'a self, putter: &'a Tenant, block_bytes: usize) -> &'a Tenant {
+    /// Who gives way when `putter` needs a block: the tenant with the largest fairness, if it is ahead of the putter by
+    /// more than a block; else the putter itself. Who has nothing or is below its floor gets its block from whoever has
+    /// most. Nobody is brought below its floor for another, and nobody is asked for what persistent pages are in.
+    pub(crate) fn gives_way<'a>(&'a self, putter: &'a Tenant, room: Capacity) -> &'a Tenant {
+        let floors = self.floors(room);
         let by_weight = |a: &&Tenant, b: &&Tenant| a.per_weight(0).total_cmp(&b.per_weight(0));
-        let above = self
-            .iter()
-            .filter(|tenant| tenant.is_above_floor(block_bytes));
-        let ahead = above.max_by(by_weight);
-        match ahead.or_else(|| self.iter().max_by(by_weight)) {
-            // Who has nothing yet gets its first block from whoever has most.
-            Some(tenant) if putter.held() == 0 => tenant,
+        let others = self.iter().filter(|tenant| tenant.id != putter.id);
+        let ahead = others
+            .filter(|tenant| floors.may_give(tenant))
+            .max_by(by_weight);
+        match ahead {
+            Some(tenant) if putter.held() == 0 || floors.is_below(putter) => tenant,
             Some(tenant) if tenant.per_weight(0) > putter.per_weight(1) => tenant,
             _ => putter,
         }
@@ -172,7 +176,7 @@ struct Giver<'a> {
     tenant: &'a Tenant,
     held: u32,
     left: u32,
-    floor_blocks: u64,
+    floor_blocks: u32,
     weight: f64,
 }
 
@@ -183,9 +187,7 @@ impl Giver<'_> {
             tenant,
             held,
             left: held,
-            floor_blocks: tenant
-                .floor()
-                .map_or(0, |floor| floor.0 / block_bytes as u64),
+            floor_blocks: tenant.floor_blocks(block_bytes),
             weight: f64::from(tenant.weight().0),
         }
     }
@@ -194,7 +196,7 @@ impl Giver<'_> {
 impl Ord for Giver<'_> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         let has_some = |giver: &Self| giver.left > 0;
-        let is_above = |giver: &Self| u64::from(giver.left) > giver.floor_blocks;
+        let is_above = |giver: &Self| giver.left > giver.floor_blocks;
         let fairness = |giver: &Self| f64::from(giver.left) / giver.weight;
         let by_floor = has_some(self)
             .cmp(&has_some(other))
@@ -334,12 +336,31 @@ impl Tenant {
     }
 
     /// Blocks held for each unit of weight, had it `more` blocks: fairness but for a common factor.
-    fn per_weight(&self, more: u32) -> f64 {
+    pub(crate) fn per_weight(&self, more: u32) -> f64 {
         f64::from(self.held() + more) / f64::from(self.weight().0)
     }
 
-    fn is_above_floor(&self, block_bytes: usize) -> bool {
-        u64::from(self.held()) * block_bytes as u64 > self.floor().map_or(0, |floor| floor.0)
+    /// Blocks that its floor takes: rounded up, for what is less than a block is none; never more than its ceiling.
+    pub(crate) fn floor_blocks(&self, block_bytes: usize) -> u32 {
+        let floor = self.floor().map_or(0, |floor| floor.0);
+        let blocks = u32::try_from(floor.div_ceil(block_bytes as u64)).unwrap_or(u32::MAX);
+        blocks.min(self.blocks_under_ceiling(block_bytes))
+    }
+
+    /// Whether its floor takes all that it holds: then it has nothing to spare.
+    pub(crate) fn is_within_floor(&self, block_bytes: usize) -> bool {
+        self.held() <= self.floor_blocks(block_bytes)
+    }
+
+    /// Whether it holds less than its floor.
+    pub(crate) fn is_below_floor(&self, block_bytes: usize) -> bool {
+        self.held() < self.floor_blocks(block_bytes)
+    }
+
+    /// Blocks that it cannot give for a put, since persistent pages are in them.
+    pub(crate) fn pinned(&self) -> u32 {
+        let holdings = self.pages.get();
+        holdings.map_or(0, |holdings| holdings.blocks(PageKind::Persistent))
     }
 
     /// What the policy allows it now, if it does say so.
@@ -367,9 +388,10 @@ impl Tenant {
         blocks_in(self.ceiling.load(Ordering::Relaxed), block_bytes).max(1)
     }
 
-    /// Blocks that ceiling and target allow it.
+    /// Blocks that ceiling and target allow it: its floor in any case.
     fn blocks_allowed(&self, block_bytes: usize) -> u32 {
         let target = blocks_in(self.target_bytes(), block_bytes);
+        let target = target.max(self.floor_blocks(block_bytes));
         self.blocks_under_ceiling(block_bytes).min(target)
     }
 
@@ -433,6 +455,11 @@ mod tests {
 
     const BLOCK: usize = 2 << 20;
 
+    const ROOM: Capacity = Capacity {
+        block_bytes: BLOCK,
+        blocks: 100,
+    };
+
     #[test]
     fn who_is_over_its_weighted_share_gives_way() {
         let tenants = Tenants::new();
@@ -446,16 +473,16 @@ mod tests {
         );
         assert_eq!(tenants.fairness(light, 100), 2.0);
         assert!((tenants.fairness(heavy, 100) - 2.0 / 3.0).abs() < 1e-9);
-        assert_eq!(tenants.gives_way(heavy, BLOCK).id, light.id);
-        assert_eq!(tenants.gives_way(light, BLOCK).id, light.id);
+        assert_eq!(tenants.gives_way(heavy, ROOM).id, light.id);
+        assert_eq!(tenants.gives_way(light, ROOM).id, light.id);
         light.held.store(25, Ordering::Relaxed);
         heavy.held.store(75, Ordering::Relaxed);
         assert_eq!(
-            tenants.gives_way(heavy, BLOCK).id,
+            tenants.gives_way(heavy, ROOM).id,
             heavy.id,
             "at equal fairness one's own go first"
         );
-        assert_eq!(tenants.gives_way(light, BLOCK).id, light.id);
+        assert_eq!(tenants.gives_way(light, ROOM).id, light.id);
     }
 
     #[test]
@@ -470,13 +497,9 @@ mod tests {
         hold(&tenants, floored, 50);
         hold(&tenants, other, 10);
         let putter = tenants.get(other).expect("there");
-        assert_eq!(tenants.gives_way(putter, BLOCK).id, other);
+        assert_eq!(tenants.gives_way(putter, ROOM).id, other);
         hold(&tenants, other, 0);
-        assert_eq!(
-            tenants.gives_way(putter, BLOCK).id,
-            floored,
-            "who has nothing can store something even where floors take all"
-        );
+        assert_eq!(tenants.gives_way(putter, ROOM).id, other);
         let quotas = |blocks| -> Vec<(TenantId, u32)> {
             let givers = tenants.give_back(blocks, BLOCK).into_iter();
             givers.map(|(tenant, quota)| (tenant.id, quota)).collect()
@@ -515,14 +538,11 @@ mod tests {
         };
         assert_eq!(gone.set(&floored), Ok(()));
         assert_eq!(
-            (gone.blocks_over_limit(BLOCK), gone.is_above_floor(BLOCK)),
-            (3, true),
+            (gone.blocks_over_limit(BLOCK), gone.floor_blocks(BLOCK)),
+            (3, 0),
             "who looked before it went does not bring it back"
         );
-        hold(&tenants, goes, 1);
-        assert!(gone.is_above_floor(BLOCK));
-        hold(&tenants, goes, 3);
-        assert_eq!(tenants.gives_way(stays, BLOCK).id, goes);
+        assert_eq!(tenants.gives_way(stays, ROOM).id, goes);
         assert_eq!(tenants.add(settings("goes", 7)), Ok(goes));
         assert_eq!((gone.weight(), gone.target()), (Weight(7), None));
         assert_eq!(tenants.weights(), 107);

@@ -185,7 +185,11 @@ fn rule(rule: &RuleStatus) -> (&'static str, String) {
     };
     let unassigned = some(rule.unassigned, "assigned to nobody");
     let wanted = some(rule.wanted, "wanted from other nodes");
-    ("policy", format!("{}{unassigned}{wanted}", rule.policy))
+    let short = some(rule.floors_short, "less than all floors together");
+    (
+        "policy",
+        format!("{}{unassigned}{wanted}{short}", rule.policy),
+    )
 }
 
 /// The table of tenants.

@@ -157,6 +157,9 @@ pub struct RuleStatus {
     pub unassigned: Bytes,
     /// What it would ask of other nodes (`two-level`).
     pub wanted: Bytes,
+    /// By how much the tenants' floors are more together than tenants may hold; 0 where every floor holds.
+    #[serde(default)]
+    pub floors_short: Bytes,
 }
 
 /// One tenant.

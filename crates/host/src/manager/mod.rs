@@ -18,7 +18,7 @@ use sublet_frontends::memcached::serve::Premises;
 use sublet_policy::catalogue::{Choice, ChoiceError};
 use sublet_policy::explain::{Loss, LossCause};
 use sublet_policy::{Decision, Policy};
-use sublet_types::{Shrinking, Targets, TenantId, TenantName};
+use sublet_types::{Bytes, Shrinking, Targets, TenantId, TenantName};
 
 pub use decisions::{Decisions, Event, LogFile, Made};
 use losses::Losses;
@@ -105,6 +105,8 @@ struct Ruling {
     policy: Box<dyn Policy>,
     observer: Observer,
     losses: Losses,
+    /// Whether all floors were more together than tenants may hold.
+    floors_were_short: bool,
     /// What it said last.
     targets: Targets,
 }
@@ -125,6 +127,7 @@ impl Manager {
                 choice,
                 observer: Observer::default(),
                 losses: Losses::default(),
+                floors_were_short: false,
                 targets: Targets::default(),
             }),
             decisions: Mutex::new(Decisions::new(unix_now(premises))),
@@ -231,6 +234,7 @@ impl Seat {
         // Under the same lock, so that no older decision is applied after a newer one.
         self.apply(&decision);
         self.say_what_a_ceiling_took(&lost);
+        self.say_that_floors_are_short(&mut ruling.floors_were_short);
         let changes = decision.explanations.iter().filter(|one| one.is_change());
         let changes = changes.map(|change| (change.id, Event::Decided(*change)));
         let lost = lost.into_iter().map(|(id, loss)| (id, Event::Lost(loss)));
@@ -252,6 +256,18 @@ impl Seat {
                 tracing::info!(%tenant, "{loss}");
             }
         }
+    }
+
+    /// Warns once, when floors begin to be more together than there is: at the start, after a tenant was changed, or since the
+    /// host left the arena less.
+    fn say_that_floors_are_short(&self, were_short: &mut bool) {
+        let floors = self.premises.store.floors();
+        let are_short = floors.short() > Bytes::ZERO;
+        if are_short && !*were_short {
+            let (asked, room) = (floors.asked, floors.room);
+            tracing::warn!(%asked, %room, "the tenants' floors are more together than tenants may hold: each is cut in proportion");
+        }
+        *were_short = are_short;
     }
 
     fn names(&self) -> HashMap<TenantId, TenantName> {

@@ -65,6 +65,7 @@ impl Daemon {
             policy: self.manager.choice().entry().name.to_owned(),
             unassigned: targets.unassigned.bytes(),
             wanted: wanted.bytes(),
+            floors_short: self.premises.store.floors().short(),
         }
     }
 }

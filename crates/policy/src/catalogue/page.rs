@@ -25,6 +25,10 @@ $ sublet policy explain --tenant web --at 14:03
 ";
 
 const ENDING: &str = "
+A tenant's floor is what others never take from it, whatever the policy: in blocks of 2 MiB, rounded up. Below it the tenant is refused
+nothing. Floors that are more together than there is are each cut in proportion, and `sublet status` says so. The host's own need comes before
+floors.
+
 Floors and ceilings hold after every policy; `sublet status` shows what is left over, and what `two-level` would ask of other nodes. Where
 the papers' pseudo-code slips, their text is followed; each policy's file says how (`crates/policy/src/`). A put of an item that displaced
 another counts as failed, else no target would ever grow.

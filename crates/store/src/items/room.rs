@@ -6,6 +6,7 @@ use super::Items;
 use super::merge::{Hand, Yield};
 use super::segments::Ring;
 use crate::arena::PinSlot;
+use crate::floors::Capacity;
 use crate::tenants::Tenant;
 
 /// Bytes that the hand passes for each byte written ahead of need. At most a third of them is kept, so this
@@ -122,10 +123,18 @@ impl Items {
 
     /// Whose blocks go so that `tenant` gets some.
     pub(crate) fn giver<'a>(&'a self, tenant: &'a Tenant, blocks: u32) -> &'a Tenant {
-        let block_bytes = self.arena.block_bytes();
-        match tenant.is_at_limit(blocks, block_bytes) {
+        match tenant.is_at_limit(blocks, self.arena.block_bytes()) {
             true => tenant,
-            false => self.tenants.gives_way(tenant, block_bytes),
+            false => self.tenants.gives_way(tenant, self.capacity()),
+        }
+    }
+
+    /// What tenants may hold together: what is neither the index's nor kept for eviction.
+    pub(crate) fn capacity(&self) -> Capacity {
+        let nobodys = (self.index_blocks() + self.arena.reserve()) as u32;
+        Capacity {
+            block_bytes: self.arena.block_bytes(),
+            blocks: self.arena.limit().saturating_sub(nobodys),
         }
     }
 

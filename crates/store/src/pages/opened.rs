@@ -14,6 +14,7 @@ use super::holdings::Holdings;
 use super::key::{EXTENT_PAGES, Key};
 use super::pools::{Pool, Space};
 use super::removal::PIECE;
+use super::rich::Stock;
 use super::shard::{SampledUse, Shard};
 use super::spare::{Asked, Siblings, Spare};
 use super::{Aside, Pages};
@@ -290,7 +291,9 @@ impl Opened<'_> {
         if let Some(found) = self.spared_frame(terms.siblings, &mut patience) {
             return found;
         }
-        let may_give = arena.ready() as usize > arena.reserve() || arena.may_grow();
+        let may_give = arena.ready() as usize > arena.reserve()
+            || arena.may_grow()
+            || self.owner.is_below_floor(arena.block_bytes());
         let asks = !bound && (may_give || self.shard.is_time_to_ask());
         if asks && !is_decided {
             return Found::NeedsBlock;
@@ -304,16 +307,27 @@ impl Opened<'_> {
         }
     }
 
-    /// A free frame of a shard that has some to spare, for an ephemeral page.
+    /// A free frame of a shard that has some to spare, for an ephemeral page; of any that has one, where the tenant's floor takes
+    /// all that it holds.
     fn spared_frame(&mut self, siblings: Siblings, patience: &mut Patience) -> Option<Found> {
         let kind = PageKind::Ephemeral;
+        let (pages, owner) = (self.pages, self.owner);
+        let stock = match owner.is_within_floor(pages.arena.block_bytes()) {
+            true => Stock::Some,
+            false => Stock::Spare,
+        };
         match siblings {
-            Siblings::LeftAlone => self.shard.rich_sibling(kind).map(|_| Found::Elsewhere),
+            Siblings::LeftAlone => {
+                let sibling = self.shard.sibling_with(stock, kind, 0);
+                sibling.map(|_| Found::Elsewhere)
+            }
             Siblings::Exhausted => None,
             Siblings::Asked => {
-                let (pages, owner) = (self.pages, self.owner);
-                let frame = pages.borrow_frames(owner, &mut self.shard, kind, patience);
-                frame.map(Found::Free)
+                match pages.borrow_frames(owner, &mut self.shard, (stock, kind), patience) {
+                    Asked::Has(spare) => Some(spare.into()),
+                    Asked::Perhaps if stock == Stock::Some => Some(Found::Elsewhere),
+                    Asked::Perhaps | Asked::Nobody => None,
+                }
             }
         }
     }

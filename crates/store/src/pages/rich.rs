@@ -1,4 +1,4 @@
-//! Which of a tenant's shards have free frames to spare: a bit each.
+//! Which of a tenant's shards have free frames, and which have some to spare: a bit each.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,40 +8,50 @@ use crate::arena::PageKind;
 /// The bits of a word.
 const BITS: usize = u64::BITS as usize;
 
-/// The bits, by kind. A shard changes its own under its lock; whoever looks may see what was.
+/// How much a shard that is looked for has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stock {
+    /// One free frame at the least, or none any more.
+    Some,
+    /// Frames to spare.
+    Spare,
+}
+
+/// The bits, by stock and kind. A shard changes its own under its lock; whoever looks may see what was.
 #[derive(Debug, Default)]
-pub(super) struct Rich([[AtomicU64; SHARDS_MAX / BITS]; 2]);
+pub(super) struct Rich([[[AtomicU64; SHARDS_MAX / BITS]; 2]; 2]);
 
 impl Rich {
-    pub(super) fn set(&self, kind: PageKind, shard: u8) {
-        let (word, bit) = self.bit(kind, shard);
+    pub(super) fn set(&self, stock: Stock, kind: PageKind, shard: u8) {
+        let (word, bit) = self.bit(stock, kind, shard);
         word.fetch_or(bit, Ordering::Relaxed);
     }
 
-    pub(super) fn clear(&self, kind: PageKind, shard: u8) {
-        let (word, bit) = self.bit(kind, shard);
+    pub(super) fn clear(&self, stock: Stock, kind: PageKind, shard: u8) {
+        let (word, bit) = self.bit(stock, kind, shard);
         word.fetch_and(!bit, Ordering::Relaxed);
     }
 
-    fn bit(&self, kind: PageKind, shard: u8) -> (&AtomicU64, u64) {
+    fn bit(&self, stock: Stock, kind: PageKind, shard: u8) -> (&AtomicU64, u64) {
         let shard = usize::from(shard);
-        (&self.0[kind as usize][shard / BITS], 1 << (shard % BITS))
+        let words = &self.0[stock as usize][kind as usize];
+        (&words[shard / BITS], 1 << (shard % BITS))
     }
 
-    /// A shard that has some to spare, but not this one.
-    pub(super) fn find(&self, kind: PageKind, but: u8) -> Option<usize> {
-        let but = usize::from(but);
-        let words = self.0[kind as usize].iter().enumerate();
-        let mut rich = words.filter_map(|(n, word)| {
-            let own = if n == but / BITS {
-                1 << (but % BITS)
-            } else {
-                0
-            };
-            let others = word.load(Ordering::Relaxed) & !own;
-            (others != 0).then(|| n * BITS + others.trailing_zeros() as usize)
+    /// The next shard with such a stock, from number `from` on, but not this one.
+    pub(super) fn find(&self, stock: Stock, kind: PageKind, from: usize, but: u8) -> Option<usize> {
+        let words = self.0[stock as usize][kind as usize].iter().enumerate();
+        let mut found = words.skip(from / BITS).filter_map(|(n, word)| {
+            let mut bits = word.load(Ordering::Relaxed);
+            if n == usize::from(but) / BITS {
+                bits &= !(1 << (usize::from(but) % BITS));
+            }
+            if n == from / BITS {
+                bits &= u64::MAX << (from % BITS);
+            }
+            (bits != 0).then(|| n * BITS + bits.trailing_zeros() as usize)
         });
-        rich.next()
+        found.next()
     }
 }
 
@@ -52,13 +62,29 @@ mod tests {
     #[test]
     fn another_shard_with_frames_is_found_until_it_has_none() {
         let (rich, kind) = (Rich::default(), PageKind::Ephemeral);
-        for shard in [0, 63, 64, 255] {
-            rich.set(kind, shard);
-            assert_eq!(rich.find(kind, shard), None);
-            assert_eq!(rich.find(kind, 7), Some(usize::from(shard)));
-            assert_eq!(rich.find(PageKind::Persistent, 7), None);
-            rich.clear(kind, shard);
-            assert_eq!(rich.find(kind, 7), None);
+        for (stock, other) in [(Stock::Some, Stock::Spare), (Stock::Spare, Stock::Some)] {
+            for shard in [0, 63, 64, 255] {
+                rich.set(stock, kind, shard);
+                assert_eq!(rich.find(stock, kind, 0, shard), None);
+                assert_eq!(rich.find(stock, kind, 0, 7), Some(usize::from(shard)));
+                assert_eq!(rich.find(stock, kind, usize::from(shard) + 1, 7), None);
+                assert_eq!(rich.find(stock, PageKind::Persistent, 0, 7), None);
+                assert_eq!(rich.find(other, kind, 0, 7), None);
+                rich.clear(stock, kind, shard);
+                assert_eq!(rich.find(stock, kind, 0, 7), None);
+            }
         }
+    }
+
+    #[test]
+    fn each_of_several_is_found_in_turn() {
+        let (rich, kind) = (Rich::default(), PageKind::Ephemeral);
+        for shard in [3, 7, 70, 200] {
+            rich.set(Stock::Some, kind, shard);
+        }
+        let next = |from: &usize| rich.find(Stock::Some, kind, from + 1, 7);
+        let found: Vec<usize> =
+            std::iter::successors(rich.find(Stock::Some, kind, 0, 7), next).collect();
+        assert_eq!(found, [3, 70, 200]);
     }
 }

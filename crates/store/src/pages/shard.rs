@@ -9,7 +9,7 @@ use super::disk::DiskPages;
 use super::dues::Dues;
 use super::frame::{FrameId, Frames, Queue, QueueId};
 use super::key::{Key, Seed};
-use super::rich::Rich;
+use super::rich::{Rich, Stock};
 use crate::arena::PageKind;
 use crate::eviction::{self, Eviction, Page};
 
@@ -19,9 +19,12 @@ const SAMPLES_MAX: usize = 4096;
 /// Puts of a shard without a frame, of which one asks whether another tenant should give way.
 pub(super) const ASKS_ONE_IN: u32 = 64;
 
-/// Free frames of one kind with which a shard has some to spare, and with fewer than which it has not any more.
+/// Free frames of one kind with which a shard has some to spare: so many, or one in so many of its frames where that is fewer.
 const RICH: u32 = 32;
-const POOR: u32 = 8;
+const RICH_ONE_IN: u32 = 16;
+
+/// It has not any more when it has less than one in so many of them.
+const POOR_ONE_IN: u32 = 4;
 
 /// One page in so many, by its hash, is followed for miss-ratio curves.
 pub const SAMPLE_ONE_IN: u64 = 16;
@@ -73,15 +76,24 @@ impl PageTally {
     }
 }
 
+/// What a shard is told of as.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    /// That it has free frames.
+    has_some: bool,
+    /// That it had so many that it could spare some; none where it is not.
+    spare_from: u32,
+}
+
 pub(crate) struct Shard {
     number: u8,
     pub(super) directory: Directory,
     pub(super) eviction: Box<dyn Eviction>,
     /// Frames without a page, by kind.
     pub(super) free: [Queue; 2],
-    /// Which shards of the tenant have frames to spare; whether this one is told of as such, by kind.
+    /// Which shards of the tenant have free frames; what this one is told of as, by kind.
     rich: Arc<Rich>,
-    is_rich: [bool; 2],
+    told: [Told; 2],
     /// What it owes the others where pages have to go.
     pub(super) dues: Dues,
     /// Persistent pages here, the longest unused last.
@@ -102,7 +114,7 @@ impl Shard {
             eviction: eviction::new(eviction),
             free: [Queue::new(QueueId::FREE), Queue::new(QueueId::FREE)],
             rich,
-            is_rich: [false; 2],
+            told: [Told::default(); 2],
             dues: Dues::default(),
             kept: Queue::new(QueueId::KEPT),
             disk: DiskPages::default(),
@@ -141,9 +153,14 @@ impl Shard {
     pub(super) fn push_free(&mut self, frames: &Frames, frame: FrameId, kind: PageKind) {
         let free = &mut self.free[kind as usize];
         free.push(frames, frame);
-        if free.len() >= RICH && !self.is_rich[kind as usize] {
-            self.is_rich[kind as usize] = true;
-            self.rich.set(kind, self.number);
+        let (len, told) = (free.len(), self.told[kind as usize]);
+        if !told.has_some {
+            self.told[kind as usize].has_some = true;
+            self.rich.set(Stock::Some, kind, self.number);
+        }
+        if told.spare_from == 0 && (len >= RICH || len * RICH_ONE_IN >= self.frames_of(kind)) {
+            self.told[kind as usize].spare_from = len;
+            self.rich.set(Stock::Spare, kind, self.number);
         }
     }
 
@@ -151,16 +168,29 @@ impl Shard {
     pub(super) fn pop_free(&mut self, frames: &Frames, kind: PageKind) -> Option<FrameId> {
         let free = &mut self.free[kind as usize];
         let popped = free.pop_newest(frames);
-        if free.len() < POOR && self.is_rich[kind as usize] {
-            self.is_rich[kind as usize] = false;
-            self.rich.clear(kind, self.number);
+        let (len, told) = (free.len(), &mut self.told[kind as usize]);
+        if told.spare_from > 0 && len * POOR_ONE_IN < told.spare_from {
+            told.spare_from = 0;
+            self.rich.clear(Stock::Spare, kind, self.number);
+        }
+        // Told when somebody looks in vain: most that are empty have one again soon.
+        if popped.is_none() && told.has_some {
+            told.has_some = false;
+            self.rich.clear(Stock::Some, kind, self.number);
         }
         popped
     }
 
-    /// Another shard of the tenant that has frames of a kind to spare.
-    pub(super) fn rich_sibling(&self, kind: PageKind) -> Option<usize> {
-        self.rich.find(kind, self.number)
+    fn frames_of(&mut self, kind: PageKind) -> u32 {
+        match kind {
+            PageKind::Ephemeral => self.frames(),
+            PageKind::Persistent => self.kept.len() + self.free[kind as usize].len(),
+        }
+    }
+
+    /// The next shard of the tenant, from number `from` on, that has such a stock of frames of a kind; but not this one.
+    pub(super) fn sibling_with(&self, stock: Stock, kind: PageKind, from: usize) -> Option<usize> {
+        self.rich.find(stock, kind, from, self.number)
     }
 
     /// Frames for ephemeral pages that it has.

@@ -12,7 +12,9 @@ use super::disk::Written;
 use super::evict::{Patience, evict};
 use super::frame::{FrameId, QueueId};
 use super::holdings::Holdings;
+use super::rich::Stock;
 use super::shard::Shard;
+use super::spare::{Asked, Spare};
 use crate::arena::{BlockId, Claimant, PageKind};
 use crate::eviction::Page;
 use crate::tenants::Tenant;
@@ -90,6 +92,11 @@ impl Clearing<'_> {
         if self.loss.blocks < blocks && spilling == Spilling::Allowed {
             self.empty_coldest(PageKind::Persistent, blocks);
         }
+    }
+
+    /// Has persistent pages go to disk until `blocks` blocks of them are given up.
+    pub(crate) fn spill(&mut self, blocks: u32) {
+        self.empty_coldest(PageKind::Persistent, blocks);
     }
 
     fn drop_whole(&mut self, blocks: u32, mode: ReleaseMode, luck: u64) {
@@ -189,7 +196,13 @@ impl Clearing<'_> {
     fn free_frame(&self, shard: &mut Shard, kind: PageKind) -> Option<FrameId> {
         let (pages, patience) = (self.pages, &mut Patience::endless());
         let own = pages.free_frame(self.tenant, shard, kind, patience);
-        own.or_else(|| pages.borrow_frames(self.tenant, shard, kind, patience))
+        own.or_else(|| {
+            let spare = (Stock::Spare, kind);
+            match pages.borrow_frames(self.tenant, shard, spare, patience) {
+                Asked::Has(Spare::Free(frame)) => Some(frame),
+                Asked::Has(_) | Asked::Perhaps | Asked::Nobody => None,
+            }
+        })
     }
 
     /// Gets a persistent page out of a frame: to another frame, else to disk. A client that goes on rewriting the page
@@ -206,7 +219,7 @@ impl Clearing<'_> {
             } else if how == Emptying::Moving {
                 return Emptied::No;
             } else {
-                match self.spill(shard, frame) {
+                match self.write(shard, frame) {
                     Spilled::Yes => self.loss.kept += 1,
                     Spilled::Again => {}
                     Spilled::Refused => return Emptied::No,
@@ -218,7 +231,7 @@ impl Clearing<'_> {
 
     /// Writes a persistent page to its slot, and lets go of its frame if nobody changed the page meanwhile. While the
     /// disk writes, the shard is not locked and no block is held back.
-    fn spill(&self, mut shard: MutexGuard<'_, Shard>, frame: FrameId) -> Spilled {
+    fn write(&self, mut shard: MutexGuard<'_, Shard>, frame: FrameId) -> Spilled {
         let pages = self.pages;
         let facts = pages.frames.get(frame);
         let (key, number) = (facts.key(), facts.note());

@@ -9,6 +9,7 @@ use super::desk::Desk;
 use super::evict::{Patience, evict};
 use super::frame::FrameId;
 use super::opened::Opened;
+use super::rich::Stock;
 use super::shard::Shard;
 use crate::api::PageKey;
 use crate::arena::PageKind;
@@ -65,20 +66,45 @@ impl Pages {
         None
     }
 
-    /// A free frame of another shard that has some to spare, and a few more that become this one's with it. Locks only who
-    /// is not locked.
+    /// A free frame of another shard with such a stock, and a few more that become this one's with it. Locks only who is not
+    /// locked.
     pub(super) fn borrow_frames(
         &self,
         tenant: &Tenant,
         shard: &mut Shard,
+        wanted: (Stock, PageKind),
+        patience: &mut Patience,
+    ) -> Asked {
+        let (stock, kind) = wanted;
+        let (mut is_one_held, mut from) = (false, 0);
+        while let Some(number) = shard.sibling_with(stock, kind, from) {
+            from = number + 1;
+            let Some(mut sibling) = self.holdings(tenant).shards()[number].try_lock() else {
+                is_one_held = true;
+                continue;
+            };
+            if let Some(frame) = self.take_over(tenant, shard, &mut sibling, kind, patience) {
+                return Asked::Has(Spare::Free(frame));
+            }
+        }
+        match is_one_held && !patience.is_over() {
+            true => Asked::Perhaps,
+            false => Asked::Nobody,
+        }
+    }
+
+    /// A free frame of a sibling, and a few more that become this shard's with it.
+    fn take_over(
+        &self,
+        tenant: &Tenant,
+        shard: &mut Shard,
+        sibling: &mut Shard,
         kind: PageKind,
         patience: &mut Patience,
     ) -> Option<FrameId> {
-        let rich = shard.rich_sibling(kind)?;
-        let mut sibling = self.holdings(tenant).shards()[rich].try_lock()?;
         let own = shard.number();
         let mut spare = || {
-            let frame = self.free_frame(tenant, &mut sibling, kind, patience)?;
+            let frame = self.free_frame(tenant, sibling, kind, patience)?;
             self.frames.get(frame).set_shard(own);
             Some(frame)
         };
@@ -155,6 +181,11 @@ impl Opened<'_> {
             Siblings::Asked => {}
         }
         let (pages, own) = (self.pages, self.shard.number());
+        let some = (Stock::Some, kind);
+        let free = pages.borrow_frames(self.owner, &mut self.shard, some, patience);
+        if matches!(free, Asked::Has(_)) {
+            return free;
+        }
         let mut is_one_held = false;
         for (number, sibling) in self.holdings.shards().iter().enumerate() {
             if number == usize::from(own) {
@@ -187,23 +218,65 @@ impl Desk<'_> {
         let Some((pool, owner)) = owner else {
             return false;
         };
-        let (holdings, kind) = (pages.holdings(owner), pool.kind());
-        let own = holdings.shard_number(pages.seed.object(pool.base, key.object));
+        let holdings = pages.holdings(owner);
+        let bringing = Bringing {
+            desk: self,
+            owner,
+            kind: pool.kind(),
+            own: holdings.shard_number(pages.seed.object(pool.base, key.object)),
+        };
+        let mut others = (0..holdings.shards().len()).filter(|number| *number != bringing.own);
+        bringing.free() || others.any(|other| bringing.from(other, Taking::Any))
+    }
+}
+
+/// What is taken from another shard.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Taking {
+    /// A free frame.
+    Free,
+    /// That, or the frame of an ephemeral page that goes for it.
+    Any,
+}
+
+/// Bringing a frame to a shard, from others that are waited for.
+struct Bringing<'a> {
+    desk: &'a Desk<'a>,
+    owner: &'a Tenant,
+    kind: PageKind,
+    own: usize,
+}
+
+impl Bringing<'_> {
+    /// Brings a free one, from whichever shard has any.
+    fn free(&self) -> bool {
+        let own = &self.desk.pages.holdings(self.owner).shards()[self.own];
+        let next = |from: usize| own.lock().sibling_with(Stock::Some, self.kind, from);
+        let mut others = std::iter::successors(next(0), |last| next(last + 1));
+        others.any(|other| self.from(other, Taking::Free))
+    }
+
+    /// Brings one from that shard, if it has one.
+    fn from(&self, other: usize, taking: Taking) -> bool {
+        let (pages, owner, kind) = (self.desk.pages, self.owner, self.kind);
+        let (mut here, mut sibling) = pages.holdings(owner).lock_two(self.own, other);
         let patience = &mut Patience::default();
-        let mut others = (0..holdings.shards().len()).filter(|number| *number != own);
-        others.any(|other| {
-            let (mut here, mut sibling) = holdings.lock_two(own, other);
-            let frame = match pages.spare(owner, &mut sibling, kind, self.now, patience) {
-                None => return false,
-                Some(Spare::Free(frame)) => frame,
-                Some(Spare::Displaced(frame)) => {
-                    pages.lose(frame);
-                    frame
-                }
-            };
-            pages.frames.get(frame).set_shard(here.number());
-            here.push_free(&pages.frames, frame, kind);
-            true
-        })
+        let spare = match taking {
+            Taking::Free => pages
+                .free_frame(owner, &mut sibling, kind, patience)
+                .map(Spare::Free),
+            Taking::Any => pages.spare(owner, &mut sibling, kind, self.desk.now, patience),
+        };
+        let frame = match spare {
+            None => return false,
+            Some(Spare::Free(frame)) => frame,
+            Some(Spare::Displaced(frame)) => {
+                pages.lose(frame);
+                frame
+            }
+        };
+        pages.frames.get(frame).set_shard(here.number());
+        here.push_free(&pages.frames, frame, kind);
+        true
     }
 }

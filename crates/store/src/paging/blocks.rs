@@ -11,6 +11,9 @@ use crate::tenants::Tenant;
 /// factor: so that blocks do not go to and fro.
 const WORTH_FACTOR: u32 = 2;
 
+/// Blocks of persistent pages that make way for floors in one call of the chores.
+const PIECE: u32 = 8;
+
 impl Worker {
     /// Finds a block for a tenant's pages, or says that the put may displace one.
     pub(super) fn page_block(&self, tenant: &Tenant, kind: PageKind, now: Second) -> Displacing {
@@ -22,14 +25,17 @@ impl Worker {
                 false => Displacing::Always,
             };
         }
-        if pages.open_block(tenant, kind, now) || matches!(arena.grow(), Ok(true)) {
+        if !self.may_pin(tenant, kind) {
+            return Displacing::Always;
+        }
+        if self.open_block(tenant, kind, now) || matches!(arena.grow(), Ok(true)) {
             return Displacing::IfBound;
         }
         if arena.in_limbo() > 0 {
             self.unpinned(|| arena.settle());
             return Displacing::IfBound;
         }
-        let giver = pages.tenants.gives_way(tenant, arena.block_bytes());
+        let giver = pages.tenants.gives_way(tenant, self.items().capacity());
         let gave = match giver.id == tenant.id {
             // One's own ephemeral pages are displaced singly, not a block at a time.
             true if kind == PageKind::Ephemeral => self.trade(tenant, now),
@@ -42,6 +48,34 @@ impl Worker {
             }
             false => Displacing::Always,
         }
+    }
+
+    /// Whether another block of a kind leaves all floors as they are.
+    fn may_pin(&self, tenant: &Tenant, kind: PageKind) -> bool {
+        let tenants = &self.store().pages.tenants;
+        kind == PageKind::Ephemeral || tenants.may_pin(tenant, self.items().capacity())
+    }
+
+    /// Opens a free block for a tenant's pages, if it may have one. Says whether there was one.
+    fn open_block(&self, tenant: &Tenant, kind: PageKind, now: Second) -> bool {
+        let pages = &self.store().pages;
+        if kind == PageKind::Ephemeral {
+            return pages.open_block(tenant, kind, now);
+        }
+        let _pinning = pages.tenants.pinning.lock();
+        self.may_pin(tenant, kind) && pages.open_block(tenant, kind, now)
+    }
+
+    /// Has persistent pages that stand on others' floors go to their disks, a piece a call. Says whether there are more.
+    pub(crate) fn clear_floors(&self, now: Second) -> bool {
+        let tenants = &self.store().pages.tenants;
+        let Some((tenant, blocks)) = tenants.pinned_on_floors(self.items().capacity()) else {
+            return false;
+        };
+        let _pin = Pin::new(self);
+        let mut clearing = self.clearing(tenant, now);
+        clearing.spill(blocks.min(PIECE));
+        clearing.loss.blocks > 0
     }
 
     /// Has a tenant's items give a block to its pages, if it is worth much less than theirs, or if pages have none.

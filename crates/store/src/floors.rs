@@ -1,0 +1,112 @@
+//! Floors: what no tenant loses to another.
+//!
+//! A floor is kept in blocks, rounded up. Where all floors together are more than there is, each is cut in proportion. Persistent
+//! pages cannot go for a put, so they must not come into blocks that others' floors may need:
+//!
+//! ```text
+//!   Σ max(floor, blocks of persistent pages)  ≤  blocks that tenants may hold
+//! ```
+//!
+//! While that holds, and a tenant is below its floor, a block is free or somebody has one to give.
+
+use sublet_types::Bytes;
+
+use crate::tenants::{Tenant, Tenants};
+
+/// What tenants may hold together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Capacity {
+    pub(crate) block_bytes: usize,
+    pub(crate) blocks: u32,
+}
+
+/// Every tenant's floor, as far as there is room for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Floors {
+    room: Capacity,
+    /// Blocks that all of them ask for.
+    asked: u64,
+}
+
+impl Floors {
+    /// Blocks of a tenant's floor.
+    pub(crate) fn of(&self, tenant: &Tenant) -> u32 {
+        let floor = tenant.floor_blocks(self.room.block_bytes);
+        if self.asked <= u64::from(self.room.blocks) {
+            return floor;
+        }
+        (u64::from(floor) * u64::from(self.room.blocks) / self.asked) as u32
+    }
+
+    /// Blocks that all floors ask for.
+    pub(crate) fn asked(&self) -> u64 {
+        self.asked
+    }
+
+    /// Whether a tenant holds less than its floor.
+    pub(crate) fn is_below(&self, tenant: &Tenant) -> bool {
+        tenant.held() < self.of(tenant)
+    }
+
+    /// Whether a tenant has a block that may go to another.
+    pub(crate) fn may_give(&self, tenant: &Tenant) -> bool {
+        tenant.held() > self.of(tenant).max(tenant.pinned())
+    }
+}
+
+impl Tenants {
+    /// The floors where there is so much room.
+    pub(crate) fn floors(&self, room: Capacity) -> Floors {
+        let floors = self
+            .iter()
+            .map(|tenant| tenant.floor_blocks(room.block_bytes));
+        Floors {
+            room,
+            asked: floors.map(u64::from).sum(),
+        }
+    }
+
+    /// Whether a tenant may have another block of persistent pages, with all floors kept.
+    pub(crate) fn may_pin(&self, tenant: &Tenant, room: Capacity) -> bool {
+        let floors = self.floors(room);
+        let kept = |other: &Tenant| {
+            let more = u32::from(other.id == tenant.id);
+            u64::from(floors.of(other).max(other.pinned() + more))
+        };
+        tenant.pinned() < floors.of(tenant)
+            || self.iter().map(kept).sum::<u64>() <= u64::from(room.blocks)
+    }
+
+    /// Blocks of persistent pages that stand on others' floors, and whose they are: a floor was raised, or there is less room than
+    /// there was. First those of who has most above its own floor for its weight.
+    pub(crate) fn pinned_on_floors(&self, room: Capacity) -> Option<(&Tenant, u32)> {
+        let floors = self.floors(room);
+        let above = |tenant: &Tenant| tenant.pinned().saturating_sub(floors.of(tenant));
+        let kept = self
+            .iter()
+            .map(|tenant| u64::from(floors.of(tenant)) + u64::from(above(tenant)));
+        let over = kept.sum::<u64>().saturating_sub(u64::from(room.blocks));
+        let per_weight = |tenant: &&Tenant| f64::from(above(tenant)) / f64::from(tenant.weight().0);
+        let most = self
+            .iter()
+            .max_by(|a, b| per_weight(a).total_cmp(&per_weight(b)))?;
+        let blocks = over.min(u64::from(above(most))) as u32;
+        (blocks > 0).then_some((most, blocks))
+    }
+}
+
+/// What tenants are promised together, and what there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FloorFigures {
+    /// All floors, each rounded up to blocks.
+    pub asked: Bytes,
+    /// What tenants may hold together.
+    pub room: Bytes,
+}
+
+impl FloorFigures {
+    /// By how much they are too much; then each is cut in proportion.
+    pub fn short(&self) -> Bytes {
+        self.asked - self.room
+    }
+}
