@@ -302,7 +302,10 @@ impl fmt::Display for Reason {
                 "its curve promises {hits:.1} hits a second with it, {hits_before:.1} with what it had"
             ),
             Reason::Unmeasured => {
-                write!(f, "its hits are not measured, so it has its weighted share")
+                write!(
+                    f,
+                    "its hits are not measured yet, so it has its weighted share"
+                )
             }
             Reason::Idle { secs: Some(secs) } => write!(f, "it neither put nor got for {secs} s"),
             Reason::Idle { secs: None } => write!(f, "it never put nor got"),

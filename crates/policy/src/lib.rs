@@ -4,7 +4,8 @@
 //! - A [`Policy`]: a [`Snapshot`](sublet_types::Snapshot) in, a [`Decision`] out: targets, and why. One file a policy;
 //!   [`catalogue`] is the table of them all. Whatever a policy proposes passes through one step that keeps floors,
 //!   ceilings and the total.
-//! - [`mrc::Shadow`]: sampled accesses in, a miss-ratio curve out.
+//! - [`mrc::Shadow`]: sampled accesses in, a miss-ratio curve out. [`departures::Departures`]: the same in, who was
+//!   evicted too soon out.
 //!
 //! Nothing here reads a clock, draws luck or touches the world; equal snapshots in equal order make equal decisions.
 
@@ -15,6 +16,7 @@ pub mod catalogue;
 mod clamp;
 pub mod decay;
 mod decide;
+pub mod departures;
 pub mod explain;
 pub mod greedy;
 pub mod headroom;

@@ -27,10 +27,16 @@ use crate::smart_alloc::percent_of;
 mod fenwick;
 mod histogram;
 mod lookahead;
+mod merged;
 mod shadow;
 mod stack;
+mod weighed;
 
+pub(crate) use histogram::{BUCKETS_MAX, bucket_of, start_of};
+pub use merged::{of_both, stretched};
+pub(crate) use shadow::rank;
 pub use shadow::{Access, ENTRIES_MAX, SAMPLE_ONE_IN, Shadow, is_sampled};
+pub use weighed::{ItemAccess, WeighedShadow};
 
 use lookahead::{Ladder, Seat};
 

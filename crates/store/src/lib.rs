@@ -24,6 +24,6 @@ pub use api::*;
 pub use arena::fake;
 pub use arena::{Blank, Exhausted, Mapped, Memory};
 pub use floors::FloorFigures;
-pub use items::{AUDIENCE_WAITING_MAX, Ear, Entry, Evicted};
+pub use items::{AUDIENCE_WAITING_MAX, Ear, Entry, Evicted, ItemUse};
 pub use store::{Store, Worker};
 pub use tenants::TENANTS_MAX;

@@ -10,7 +10,7 @@ use sublet_types::{Bytes, TenantId, TenantName, TenantSettings, Weight};
 use crate::api::TenantError;
 use crate::arena::PageKind;
 use crate::floors::Capacity;
-use crate::items::{Audience, Deferred, Segments, Tally};
+use crate::items::{Audience, Deferred, Followed, Segments, Tally};
 use crate::pages::Holdings;
 
 /// Who has fewer blocks of pages than this, 64 MiB, has most of them in the processor's caches: there to look ahead, or to
@@ -50,6 +50,8 @@ pub(crate) struct Tenant {
     pub(crate) tally: Tally,
     pub(crate) audience: Audience,
     pub(crate) deferred: Deferred,
+    /// What happened to a sample of its items.
+    pub(crate) followed: Followed,
 }
 
 impl Tenants {
@@ -237,6 +239,7 @@ impl Tenant {
             tally: Tally::default(),
             audience: Audience::default(),
             deferred: Deferred::default(),
+            followed: Followed::default(),
         };
         tenant.grant(&settings);
         tenant

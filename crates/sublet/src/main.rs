@@ -11,6 +11,7 @@ mod doctor;
 mod exit;
 mod generate;
 mod keep;
+mod leavers;
 mod memcached;
 mod plot_file;
 mod policy;

@@ -12,6 +12,7 @@ use sublet_client::messages::{
 use sublet_types::{Bytes, Pages};
 
 use crate::exit::Exit;
+use crate::leavers;
 use crate::reach::Reach;
 use crate::release::lost;
 use crate::saves;
@@ -83,6 +84,10 @@ pub(crate) fn text(status: &Status, since: Option<(Duration, &Status)>) -> Strin
     if status.tenants.iter().any(has_pages) {
         page.push_str(&pages(&status.tenants));
         page.push('\n');
+    }
+    let evicted = leavers::table(&status.tenants);
+    if !evicted.is_empty() {
+        page.push_str(&format!("{evicted}\n"));
     }
     if status.tenants.iter().any(|tenant| tenant.ring.is_some()) {
         page.push_str(&rings(&status.tenants));
@@ -256,6 +261,7 @@ fn pages(tenants: &[TenantStatus]) -> String {
         "evicted",
         "spilled",
         "fragmented",
+        "eviction",
     ]);
     for tenant in tenants.iter().filter(|tenant| has_pages(tenant)) {
         let pages = &tenant.pages;
@@ -273,6 +279,7 @@ fn pages(tenants: &[TenantStatus]) -> String {
             pages.evictions.to_string(),
             pages.spilled.to_string(),
             percent(pages.free, pages.free + pages.used),
+            tenant.eviction.clone(),
         ]);
     }
     laid_out(table, 1..13)
@@ -394,7 +401,7 @@ fn left_row(left: &LeftBehind) -> [String; 10] {
 }
 
 /// A table's lines, with the figures of some columns below each other.
-fn laid_out(mut table: Table, figures: Range<usize>) -> String {
+pub(crate) fn laid_out(mut table: Table, figures: Range<usize>) -> String {
     for column in figures {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);

@@ -2,12 +2,14 @@
 
 use std::io::{self, Write};
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use sublet_client::messages::{
     AddTenant, ChangeTenant, Lasts, Limit, PagesStatus, RingStatus, TenantStatus,
 };
-use sublet_types::{TenantName, Weight};
+use sublet_types::{EvictionKind, TenantName, Weight};
 
 use crate::exit::Exit;
+use crate::leavers;
 use crate::reach::Reach;
 use crate::saves;
 use crate::status;
@@ -89,10 +91,19 @@ struct Grants {
     /// What it never holds more than, such as 2GiB, or none
     #[arg(long)]
     ceiling: Option<Limit>,
+    /// Which of its pages goes when another needs the frame; its items have an order of their own
+    #[arg(long, value_name = "NAME", value_parser = evictions())]
+    eviction: Option<EvictionKind>,
+}
+
+/// The evictions by their names.
+fn evictions() -> impl TypedValueParser<Value = EvictionKind> {
+    let named = |(_, name, help): (EvictionKind, _, _)| PossibleValue::new(name).help(help);
+    PossibleValuesParser::new(EvictionKind::ALL.map(named)).try_map(|name| name.parse())
 }
 
 #[derive(clap::Args)]
-#[group(id = "what", required = true, multiple = true, args = ["weight", "floor", "ceiling"])]
+#[group(id = "what", required = true, multiple = true, args = ["weight", "floor", "ceiling", "eviction"])]
 struct Set {
     /// Which one
     name: TenantName,
@@ -157,6 +168,7 @@ impl Set {
             weight: self.grants.weight.map(Weight),
             floor: self.grants.floor,
             ceiling: self.grants.ceiling,
+            eviction: self.grants.eviction,
             lasts: lasts(self.temporary),
         }
     }
@@ -169,6 +181,7 @@ impl Add {
             weight: self.grants.weight.map(Weight),
             floor: self.grants.floor,
             ceiling: self.grants.ceiling,
+            eviction: self.grants.eviction,
             lasts: lasts(self.temporary),
         }
     }
@@ -195,12 +208,21 @@ pub(crate) fn grants(tenant: &TenantStatus) -> String {
         false => "",
     };
     format!(
-        "{}: weight {}, floor {}, ceiling {}{frozen}\n",
+        "{}: weight {}, floor {}, ceiling {}{}{frozen}\n",
         tenant.name,
         tenant.weight.0,
         status::or_none(tenant.floor),
-        status::or_none(tenant.ceiling)
+        status::or_none(tenant.ceiling),
+        eviction(tenant)
     )
+}
+
+/// Which of its pages goes first; nothing where the daemon does not say.
+fn eviction(tenant: &TenantStatus) -> String {
+    match tenant.eviction.as_str() {
+        "" => String::new(),
+        name => format!(", eviction {name}"),
+    }
 }
 
 /// What is known of its pages; nothing where it has no pool and never had one.
@@ -270,6 +292,7 @@ fn page(tenant: &TenantStatus) -> String {
         "{:<20} {}\n{:<20} {}\n",
         "evictions", tenant.evictions, "reclaimed", tenant.reclaimed
     ));
+    page.push_str(&leavers::lines(tenant));
     page.push_str(&pages(&tenant.pages));
     page.push_str(&tenant.ring.as_ref().map_or(String::new(), ring));
     for (name, count) in &tenant.counters {

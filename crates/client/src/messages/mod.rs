@@ -1,16 +1,18 @@
 //! What is said on the admin interface, in JSON. `docs/admin.md` describes it; amounts are bytes.
 
 mod disks;
+mod leavers;
 mod rings;
 mod saves;
 
 use serde::{Deserialize, Serialize};
-use sublet_types::{Bytes, ReleaseMode, TenantName, Weight};
+use sublet_types::{Bytes, EvictionKind, ReleaseMode, TenantName, Weight};
 
 pub use self::disks::{
     AddDisk, AllowFolder, Deserted, DiskFolders, DiskState, DiskStatus, Disks, LeftBehind,
     OpenDisk, RemoveDisk, RemovedDisk, ResizeDisk,
 };
+pub use self::leavers::{EvictedStatus, LeaversStatus};
 pub use self::rings::RingStatus;
 pub use self::saves::{CopyReport, CopyStatus, Copying, Freeze, Grants, RestoreFile, SaveFile};
 
@@ -173,6 +175,9 @@ pub struct TenantStatus {
     pub floor: Option<Bytes>,
     /// What it never holds more than.
     pub ceiling: Option<Bytes>,
+    /// Which of its pages goes when another needs the frame; empty from a daemon that does not say.
+    #[serde(default)]
+    pub eviction: String,
     /// Where it is served.
     pub listen: Vec<String>,
     /// Blocks it owns.
@@ -199,6 +204,9 @@ pub struct TenantStatus {
     pub pages: PagesStatus,
     /// Items evicted to make room.
     pub evictions: u64,
+    /// Who was evicted of late: how old, how often used, and whether too soon.
+    #[serde(default)]
+    pub evicted: LeaversStatus,
     /// Expired items whose memory was taken back.
     pub reclaimed: u64,
     /// What its clients did, by memcached's names (`cmd_get`, `get_hits`, …), since the start.
@@ -281,6 +289,9 @@ pub struct AddTenant {
     /// What it never holds more than.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<Limit>,
+    /// Which of its pages goes when another needs the frame; its items have an order of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eviction: Option<EvictionKind>,
     /// Whether it ends with the daemon.
     #[serde(default)]
     pub lasts: Lasts,
@@ -308,6 +319,9 @@ pub struct ChangeTenant {
     /// What it never holds more than.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<Limit>,
+    /// Which of its pages goes when another needs the frame; its items have an order of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eviction: Option<EvictionKind>,
     /// Whether it ends with the daemon.
     #[serde(default)]
     pub lasts: Lasts,

@@ -7,7 +7,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use sublet_types::{Bytes, DiskName, DiskSettings, TenantName, Weight};
+use sublet_types::{Bytes, DiskName, DiskSettings, EvictionKind, TenantName, Weight};
 
 use super::LoadError;
 use super::claim::Claim;
@@ -27,6 +27,8 @@ pub struct TenantChange {
     pub floor: Option<Option<Bytes>>,
     /// Its ceiling, or that it has none.
     pub ceiling: Option<Option<Bytes>>,
+    /// Which of its pages goes first.
+    pub eviction: Option<EvictionKind>,
     /// Its listeners.
     pub listen: Option<Vec<Listen>>,
 }
@@ -316,6 +318,7 @@ impl TenantChange {
         self.weight = other.weight.or(self.weight);
         self.floor = other.floor.or(self.floor);
         self.ceiling = other.ceiling.or(self.ceiling);
+        self.eviction = other.eviction.or(self.eviction);
         self.listen = other.listen.clone().or_else(|| self.listen.take());
     }
 
@@ -334,6 +337,7 @@ impl TenantChange {
             ("weight", self.weight.map(|weight| weight.0.to_string())),
             ("floor", self.floor.map(amount)),
             ("ceiling", self.ceiling.map(amount)),
+            ("eviction", self.eviction.map(|kind| format!("\"{kind}\""))),
             ("listen", self.listen.as_ref().map(places)),
         ];
         let _ = write!(text, "\n[tenants.\"{name}\"]\n");

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use sublet_types::{
-    Bytes, DiskListen, DiskListenError, EvictionKind, EvictionKindError, PAGE_BYTES,
-    ParseBytesError, SharedName, SharedNameError, Slow, SlowError, TenantName, TenantNameError,
+    Bytes, DiskListen, DiskListenError, EvictionKind, PAGE_BYTES, ParseBytesError, SharedName,
+    SharedNameError, Slow, SlowError, TenantName, TenantNameError,
 };
 use toml::de::DeValue;
 
@@ -79,9 +79,6 @@ pub enum Unfit {
     /// No mode of a file.
     #[error("{0:?} is no file mode; write it in octal, such as \"0600\"")]
     Mode(String),
-    /// No eviction's name.
-    #[error("{0}")]
-    Eviction(#[from] EvictionKindError),
     /// Nowhere to serve a disk.
     #[error("{0}")]
     DiskListen(#[from] DiskListenError),
@@ -335,7 +332,9 @@ impl Said {
 
     /// An eviction by its name.
     pub fn eviction(&self) -> Result<EvictionKind, Unfit> {
-        Ok(self.text()?.parse()?)
+        let text = self.text()?;
+        let names = EvictionKind::ALL.iter().map(|(_, name, _)| *name);
+        text.parse().map_err(|_| none_of(text, names))
     }
 
     /// The name of a shared pool.

@@ -140,6 +140,7 @@ impl Written {
                 weight: said("weight").then_some(tenant.weight),
                 floor: said("floor").then_some(tenant.floor),
                 ceiling: said("ceiling").then_some(tenant.ceiling),
+                eviction: said("eviction").then_some(tenant.eviction),
                 listen: said("listen").then(|| tenant.listen.clone()),
             };
             (name.clone(), change)

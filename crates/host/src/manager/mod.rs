@@ -2,6 +2,7 @@
 //! hold; what changed is applied, and written down with its reason.
 
 mod decisions;
+mod followed;
 mod losses;
 mod snapshot;
 
@@ -21,6 +22,7 @@ use sublet_policy::{Decision, Policy};
 use sublet_types::{Bytes, Shrinking, Targets, TenantId, TenantName};
 
 pub use decisions::{Decisions, Event, LogFile, Made};
+pub use followed::Leavers;
 use losses::Losses;
 use snapshot::Observer;
 
@@ -181,6 +183,11 @@ impl Manager {
     pub fn decisions(&self, tenant: &TenantName, until: u64, most: usize) -> (Vec<Made>, u64) {
         let decisions = self.seat.decisions.lock();
         (decisions.about(tenant, until, most), decisions.since())
+    }
+
+    /// Who of a tenant's pages and items was evicted of late, as of the last look.
+    pub fn leavers(&self, id: TenantId) -> Leavers {
+        self.seat.ruling.lock().observer.leavers(id)
     }
 
     /// What the policy said last.

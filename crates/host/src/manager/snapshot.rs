@@ -4,9 +4,11 @@
 use std::collections::HashMap;
 
 use sublet_frontends::memcached::serve::Premises;
-use sublet_policy::mrc::{self, Access, ENTRIES_MAX, Shadow};
-use sublet_store::{SAMPLE_ONE_IN, SampledUse, TenantFigures};
-use sublet_types::{Bytes, Curve, Pages, Second, Snapshot, TenantId, TenantSnapshot};
+use sublet_policy::mrc;
+use sublet_store::{SAMPLE_ONE_IN, TenantFigures};
+use sublet_types::{Bytes, Pages, Second, Snapshot, TenantId, TenantSnapshot};
+
+use super::followed::{Followed, Leavers, Look, Notes};
 
 const _: () = assert!(SAMPLE_ONE_IN == mrc::SAMPLE_ONE_IN);
 
@@ -14,15 +16,14 @@ const _: () = assert!(SAMPLE_ONE_IN == mrc::SAMPLE_ONE_IN);
 #[derive(Default)]
 pub(super) struct Observer {
     tenants: HashMap<TenantId, Seen>,
-    samples: Vec<(u64, SampledUse)>,
+    notes: Notes,
 }
 
 /// What was seen of a tenant before.
 #[derive(Default)]
 struct Seen {
     counts: Counts,
-    /// What its followed pages tell; only of who has pages.
-    shadow: Option<Shadow>,
+    followed: Followed,
 }
 
 /// Counts since the start, of pages and items together.
@@ -59,6 +60,12 @@ impl Observer {
         }
     }
 
+    /// Who of a tenant's was evicted of late.
+    pub(super) fn leavers(&self, id: TenantId) -> Leavers {
+        let seen = self.tenants.get(&id);
+        seen.map_or_else(Leavers::default, |seen| seen.followed.leavers)
+    }
+
     fn tenant(
         &mut self,
         premises: &Premises,
@@ -67,13 +74,17 @@ impl Observer {
         now: Second,
     ) -> TenantSnapshot {
         let counts = counts(premises, figures);
-        self.samples.clear();
-        premises.store.drain_samples(figures.id, &mut self.samples);
         let seen = self.tenants.entry(figures.id).or_default();
         let before = std::mem::replace(&mut seen.counts, counts);
         let gets = counts.gets.saturating_sub(before.gets);
-        let page_gets = counts.page_gets.saturating_sub(before.page_gets);
-        let has_pages = figures.pages.tally.puts > 0;
+        let page_gets = counts.page_gets.saturating_sub(before.page_gets).min(gets);
+        let look = Look {
+            figures,
+            total,
+            now,
+            page_gets,
+            item_gets: gets - page_gets,
+        };
         TenantSnapshot {
             id: figures.id,
             weight: figures.settings.weight,
@@ -91,35 +102,8 @@ impl Observer {
             hits: counts.hits.saturating_sub(before.hits),
             flushes: counts.flushes.saturating_sub(before.flushes),
             shared: premises.store.shared_pages(figures.id),
-            curve: has_pages.then(|| seen.curve(&self.samples, page_gets, total, now)),
+            curve: seen.followed.look(&premises.store, &mut self.notes, look),
         }
-    }
-}
-
-impl Seen {
-    fn curve(
-        &mut self,
-        samples: &[(u64, SampledUse)],
-        page_gets: u64,
-        total: Pages,
-        now: Second,
-    ) -> Curve {
-        let shadow = self
-            .shadow
-            .get_or_insert_with(|| Shadow::new(now, total, ENTRIES_MAX));
-        for (hash, what) in samples {
-            shadow.feed(*hash, access(*what));
-        }
-        shadow.close(now, page_gets, total)
-    }
-}
-
-fn access(what: SampledUse) -> Access {
-    match what {
-        SampledUse::Put => Access::Put,
-        SampledUse::Get => Access::Get,
-        SampledUse::GetKeeping => Access::GetKeeping,
-        SampledUse::Flush => Access::Flush,
     }
 }
 

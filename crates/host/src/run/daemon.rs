@@ -6,15 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sublet_client::messages::{
-    ArenaStatus, ChangeTenant, DaemonStatus, Difference, HeadroomStatus, Health, HostStatus,
-    LastRelease, Lasts, Limit, PagesStatus, ReleaseReport, ReleaseRequest, Settings, Status,
-    TenantStatus, Tenants, VERSION,
+    ArenaStatus, ChangeTenant, DaemonStatus, Difference, EvictedStatus, HeadroomStatus, Health,
+    HostStatus, LastRelease, Lasts, LeaversStatus, Limit, PagesStatus, ReleaseReport,
+    ReleaseRequest, Settings, Status, TenantStatus, Tenants, VERSION,
 };
 use sublet_frontends::memcached::serve::Premises;
 use sublet_frontends::nbd::lent_bytes;
+use sublet_policy::departures::Departed;
 use sublet_policy::headroom::{Bound, Decision};
 use sublet_store::{TenantError, TenantFigures};
-use sublet_types::{BelowBlock, Bytes, Pages, TenantId, TenantName, TenantSettings, Weight};
+use sublet_types::{
+    BelowBlock, Bytes, EvictionKind, Pages, TenantId, TenantName, TenantSettings, Weight,
+};
 
 use super::changes::{Changes, Turn};
 use super::disks::Shelf;
@@ -25,7 +28,7 @@ use crate::config::{Config, DISKS_MAX, Faults, KeepError, Live, Loaded, TenantCh
 use crate::disk::DiskError;
 use crate::headroom::{Headroom, Order, OrderError};
 use crate::heap;
-use crate::manager::{Manager, WrongPolicy};
+use crate::manager::{Leavers, Manager, WrongPolicy};
 use crate::observe::process;
 
 /// The daemon as its owner meets it.
@@ -254,6 +257,7 @@ impl Daemon {
             self.keep(&turn, name, change)?;
         }
         store.set_tenant(id, after.clone()).map_err(refused)?;
+        self.evict_by(id, change.eviction);
         if let Some(service) = self.service(id) {
             let ceiling = after.ceiling.or(self.config.arena.ceiling);
             service.allowed.set(ceiling);
@@ -265,6 +269,7 @@ impl Daemon {
             weight = after.weight.0,
             floor = said(after.floor),
             ceiling = said(after.ceiling),
+            eviction = %store.eviction(id),
             "tenant changed by its owner"
         );
         drop(turn);
@@ -349,7 +354,8 @@ impl Daemon {
     pub fn settings(&self) -> Settings {
         let mut settings = self.config.shown();
         for figures in self.premises.store.tenants() {
-            settings.extend(tenant_settings(&figures.settings));
+            let eviction = self.premises.store.eviction(figures.id);
+            settings.extend(tenant_settings(&figures.settings, eviction));
         }
         settings.extend(self.disk_settings());
         let folders = self.disk_folders().folders;
@@ -381,6 +387,7 @@ impl Daemon {
             weight: change.weight,
             floor: change.floor.map(Limit::amount),
             ceiling: change.ceiling.map(Limit::amount),
+            eviction: change.eviction,
             listen: None,
         };
         let mut kept = self.live.now().change(name);
@@ -480,6 +487,7 @@ impl Daemon {
             weight: figures.settings.weight,
             floor: figures.settings.floor,
             ceiling: figures.settings.ceiling,
+            eviction: self.premises.store.eviction(figures.id).to_string(),
             listen: service.map_or(Vec::new(), |service| service.listen.clone()),
             held: figures.held,
             used: figures.used + figures.pages.used.bytes(),
@@ -491,6 +499,7 @@ impl Daemon {
             target: figures.target,
             pages,
             evictions: figures.evictions,
+            evicted: evicted(self.manager.leavers(figures.id)),
             reclaimed: figures.reclaimed,
             counters: counters
                 .into_iter()
@@ -531,6 +540,7 @@ impl Daemon {
         let live = self.live.now();
         let mut all = self.removed_tenants(&live);
         for now in self.premises.store.tenants() {
+            let eviction = self.premises.store.eviction(now.id);
             let now = now.settings;
             let config = self
                 .written
@@ -540,10 +550,13 @@ impl Daemon {
             if config.is_none() {
                 all.extend(self.added_tenant(&live, &now.name));
             }
-            let config = config.map_or_else(|| unsaid(&now.name), |tenant| tenant.settings.clone());
-            let config = tenant_settings(&config);
+            let (config, written) = config.map_or_else(
+                || (unsaid(&now.name), EvictionKind::default()),
+                |tenant| (tenant.settings.clone(), tenant.eviction),
+            );
+            let config = tenant_settings(&config, written);
             let kept = kept_settings(&now.name, &live.change(&now.name));
-            for (key, now) in tenant_settings(&now) {
+            for (key, now) in tenant_settings(&now, eviction) {
                 let config = config.get(&key).cloned().unwrap_or_default();
                 if config != now {
                     all.push(Difference {
@@ -575,6 +588,22 @@ impl Daemon {
     }
 }
 
+fn evicted(leavers: Leavers) -> LeaversStatus {
+    let status = |departed: Departed| EvictedStatus {
+        age_p50_secs: departed.age.map(|age| age.p50),
+        age_p95_secs: departed.age.map(|age| age.p95),
+        uses_p50: departed.uses.map(|uses| uses.p50),
+        uses_p95: departed.uses.map(|uses| uses.p95),
+        regret: departed.regret,
+        judged: departed.judged,
+        regretted: departed.regretted,
+    };
+    LeaversStatus {
+        pages: leavers.pages.map(status),
+        items: leavers.items.map(status),
+    }
+}
+
 /// A tenant of whom the config says nothing.
 fn unsaid(name: &TenantName) -> TenantSettings {
     TenantSettings {
@@ -599,12 +628,13 @@ fn shown(amount: Option<Bytes>) -> String {
     amount.map_or("none".to_owned(), |amount| amount.to_string())
 }
 
-fn tenant_settings(settings: &TenantSettings) -> BTreeMap<String, String> {
+fn tenant_settings(settings: &TenantSettings, eviction: EvictionKind) -> BTreeMap<String, String> {
     let change = TenantChange {
         added: false,
         weight: Some(settings.weight),
         floor: Some(settings.floor),
         ceiling: Some(settings.ceiling),
+        eviction: Some(eviction),
         listen: None,
     };
     kept_settings(&settings.name, &change)
@@ -615,6 +645,7 @@ fn kept_settings(name: &TenantName, change: &TenantChange) -> BTreeMap<String, S
         ("weight", change.weight.map(|weight| weight.0.to_string())),
         ("floor", change.floor.map(shown)),
         ("ceiling", change.ceiling.map(shown)),
+        ("eviction", change.eviction.map(|kind| kind.to_string())),
     ];
     let said = said
         .into_iter()

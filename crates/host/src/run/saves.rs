@@ -321,6 +321,7 @@ impl Daemon {
             weight: Some(grants.weight),
             floor: Some(limit(grants.floor)),
             ceiling: Some(limit(grants.ceiling)),
+            eviction: None,
             lasts,
         };
         self.change_tenant(name, &change).map(drop)

@@ -2,7 +2,7 @@
 
 use sublet_client::messages::{AddTenant, Lasts, Limit, TenantStatus, Tenants};
 use sublet_frontends::memcached::serve::Premises;
-use sublet_types::{TenantId, TenantName, TenantSettings};
+use sublet_types::{EvictionKind, TenantId, TenantName, TenantSettings};
 
 use super::daemon::{Daemon, Declined};
 use crate::config::{Live, TenantChange};
@@ -31,6 +31,7 @@ impl Daemon {
                 weight: asked.weight,
                 floor: asked.floor.map(Limit::amount),
                 ceiling: asked.ceiling.map(Limit::amount),
+                eviction: asked.eviction,
                 listen: None,
             };
             let next = |live: &Live| live.with_tenant(name.clone(), Some(change));
@@ -40,6 +41,7 @@ impl Daemon {
                 return Err(error.into());
             }
         }
+        self.evict_by(id, asked.eviction);
         self.manager.look();
         tracing::info!(tenant = %name, "tenant added by its owner");
         self.tenant(name)
@@ -60,6 +62,14 @@ impl Daemon {
         self.forget_tenant(id);
         tracing::info!(tenant = %name, "tenant removed by its owner");
         Ok(self.tenants())
+    }
+
+    /// Gives a tenant's pages another eviction, if one is said.
+    pub(super) fn evict_by(&self, id: TenantId, eviction: Option<EvictionKind>) {
+        let (store, now) = (&self.premises.store, self.premises.clock.now());
+        if let Some(kind) = eviction.filter(|kind| *kind != store.eviction(id)) {
+            store.set_eviction(id, kind, now);
+        }
     }
 
     /// Ends a tenant. Whoever followed it by its number has forgotten it when somebody else is given that.

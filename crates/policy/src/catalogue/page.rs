@@ -21,7 +21,7 @@ $ sublet policy explain --tenant web --at 14:03
 ```
 
 `weights` decides where nothing is said. Under it what a tenant has filled up to its share it keeps, however idle it is; `utility` and
-`mrc` move it. `mrc` measures pages: a tenant that only has items is unmeasured, and gets its weighted share.
+`mrc` move it. `mrc` measures pages and items, one in sixteen of each by hash; items weigh what they take. Who is not measured yet gets its weighted share.
 ";
 
 const ENDING: &str = "

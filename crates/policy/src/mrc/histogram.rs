@@ -24,7 +24,7 @@ pub(crate) struct Histogram {
 }
 
 /// Distances, in sampled pages, at which a page counts as hot: one that is a hundredth of all gets comes back within six.
-const SHORT: usize = 8;
+pub(crate) const SHORT: usize = 8;
 
 /// With no more than such a part of all gets hit at short distances, hot pages have no part in the sample's error: behind
 /// a client of some megabytes it is under two in a hundred.
@@ -34,7 +34,7 @@ const HEAT_NONE: f64 = 0.02;
 const HEAT_ALL: f64 = 0.05;
 
 /// More than the buckets of 2^64 pages.
-const BUCKETS_MAX: usize = 1024;
+pub(crate) const BUCKETS_MAX: usize = 1024;
 
 impl Histogram {
     /// The most memory that its buckets take, in bytes; vectors grow by doubling.
@@ -58,10 +58,14 @@ impl Histogram {
 
     /// It would be a hit in a tier of more than `above` sampled pages, each of which stands for `scale`.
     pub(crate) fn hit(&mut self, above: usize, scale: f64) {
-        if above < SHORT {
+        self.hit_at((above as f64 * scale) as u64 + 1, above < SHORT, scale);
+    }
+
+    /// It would be a hit with so much memory and more; whether at a short distance.
+    pub(crate) fn hit_at(&mut self, pages: u64, is_short: bool, scale: f64) {
+        if is_short {
             self.hits_short += scale;
         }
-        let pages = (above as f64 * scale) as u64 + 1;
         let bucket = bucket_of(pages);
         if bucket >= self.hits.len() {
             self.hits.resize(bucket + 1, 0.0);
@@ -127,14 +131,14 @@ impl Histogram {
 }
 
 /// The bucket of so many pages; exact up to [`BUCKETS_A_DOUBLING`].
-fn bucket_of(pages: u64) -> usize {
+pub(crate) fn bucket_of(pages: u64) -> usize {
     let doubling = (pages / BUCKETS_A_DOUBLING).checked_ilog2().unwrap_or(0);
     let in_doubling = pages >> doubling;
     (u64::from(doubling) * BUCKETS_A_DOUBLING + in_doubling) as usize
 }
 
 /// The fewest pages of a bucket.
-fn start_of(bucket: usize) -> u64 {
+pub(crate) fn start_of(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     let doubling = (bucket / BUCKETS_A_DOUBLING).saturating_sub(1);
     (bucket - doubling * BUCKETS_A_DOUBLING) << doubling

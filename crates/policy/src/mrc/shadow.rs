@@ -23,13 +23,13 @@ pub const ENTRIES_MAX: usize = 8192;
 const ENTRY_BYTES: usize = 96;
 
 /// When the sample is thinned, so much of it stays.
-const THINNED_TO: f64 = 0.875;
+pub(crate) const THINNED_TO: f64 = 0.875;
 
 /// Hashes count as this many ranks.
-const RANKS: u64 = 1 << 32;
+pub(crate) const RANKS: u64 = 1 << 32;
 
 /// The sample is never thinner than one page in `SAMPLE_ONE_IN` times this many.
-const THINNING_MAX: u64 = 1 << 20;
+pub(crate) const THINNING_MAX: u64 = 1 << 20;
 
 /// Whether a page with this hash is one that shadows hear of.
 pub const fn is_sampled(hash: u64) -> bool {
@@ -144,7 +144,7 @@ impl Shadow {
 }
 
 /// Where a hash stands among the sampled ones, from 0 to below [`RANKS`].
-fn rank(hash: u64) -> u64 {
+pub(crate) fn rank(hash: u64) -> u64 {
     spread(hash) >> 32
 }
 

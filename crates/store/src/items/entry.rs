@@ -3,6 +3,7 @@
 use sublet_types::{Expiry, Second};
 
 use super::audience::Evicted;
+use super::followed::ItemUse;
 use super::large::{CHUNKS_PER_BLOCK, chunk_fields};
 use super::record::{Fields, Record, Role};
 use super::segments::Segments;
@@ -166,6 +167,7 @@ impl<'a> Entry<'a> {
     /// Removes the item.
     pub fn remove(&mut self) {
         if let Some((cell, record)) = self.old.take() {
+            self.tenant.followed.note(self.hash, ItemUse::Gone);
             self.items.unlink_chunks(&record);
             self.items.unlink(&mut self.held, cell, &record);
         }
@@ -197,6 +199,8 @@ impl<'a> Entry<'a> {
         };
         let lives = fields.lives(self.stored_len(&fields, total));
         self.publish(slot, lives, new.cas);
+        let bytes = fields.record_len(total) as u32;
+        self.tenant.followed.note(self.hash, ItemUse::Stored(bytes));
         Ok(match new.cas {
             NewCas::Fresh => 0,
             _ => fields
@@ -457,6 +461,8 @@ impl Items {
         if record.fields.role == Role::Chunk {
             return; // its item counts
         }
+        let hash = self.hash(tenant.id, record.fields.key);
+        tenant.followed.note(hash, ItemUse::Evicted);
         tenant.tally.evictions.add(1);
         let unfetched = u64::from(!slot.fetched());
         tenant.tally.evicted_unfetched.add(unfetched);

@@ -8,6 +8,7 @@
 mod audience;
 mod deferred;
 mod entry;
+mod followed;
 mod large;
 mod merge;
 mod record;
@@ -32,6 +33,8 @@ pub(crate) use audience::Audience;
 pub use audience::{AUDIENCE_WAITING_MAX, Ear, Evicted};
 pub(crate) use deferred::Deferred;
 pub use entry::Entry;
+pub(crate) use followed::Followed;
+pub use followed::ItemUse;
 use merge::Hand;
 use record::{HEAD_BYTES, Head, Record, Role};
 pub(crate) use room::Room;
@@ -139,6 +142,9 @@ impl Items {
         visit: impl FnOnce(&Item<'_>) -> R,
     ) -> Lookup<R> {
         let hash = self.hash(tenant.id, key);
+        if reading == Reading::Use {
+            tenant.followed.note(hash, ItemUse::Asked);
+        }
         let mut missed = None;
         let (cell, record, value) = loop {
             let found = self
@@ -256,6 +262,7 @@ impl Items {
             other.has_same_place(slot).then_some(record)
         };
         if let Some((cell, record)) = held.find(hash, same) {
+            tenant.followed.note(hash, ItemUse::Gone);
             if absence != Absence::Unknown {
                 tenant.tally.reclaim(1, cell.slot);
             }

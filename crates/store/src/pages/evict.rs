@@ -9,7 +9,7 @@ use super::Pages;
 use super::directory::Whereabouts;
 use super::frame::FrameId;
 use super::key::Key;
-use super::shard::Shard;
+use super::shard::{SampledUse, Shard};
 use crate::arena::PageKind;
 use crate::eviction::Page;
 use crate::tenants::Tenant;
@@ -136,6 +136,8 @@ impl Evicting<'_> {
             return Remains::Dropped;
         }
         self.shard.tally.evictions += 1;
+        let hash = pages.seed.page_of(object, key.index);
+        self.shard.sample(hash, SampledUse::Evict);
         match block.is_leaving() {
             true => Remains::NoFrame,
             false => Remains::Frame,

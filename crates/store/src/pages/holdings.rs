@@ -181,7 +181,7 @@ impl Holdings {
     }
 
     /// Which eviction its shards have.
-    pub(super) fn eviction(&self) -> EvictionKind {
+    pub(crate) fn eviction(&self) -> EvictionKind {
         *self.eviction.lock()
     }
 

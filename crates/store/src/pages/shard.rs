@@ -40,6 +40,8 @@ pub enum SampledUse {
     GetKeeping,
     /// It was flushed.
     Flush,
+    /// It went to make room.
+    Evict,
 }
 
 /// What a shard counts, since the start; and their sums.

@@ -8,6 +8,7 @@ use sublet_types::{
 };
 
 use crate::api::*;
+use crate::items::ItemUse;
 use crate::pages::Space;
 use crate::store::Store;
 
@@ -113,6 +114,13 @@ impl Store {
         }
     }
 
+    /// Which eviction a tenant's ephemeral pages have.
+    pub fn eviction(&self, tenant: TenantId) -> EvictionKind {
+        let tenant = self.items.tenants.get(tenant);
+        let holdings = tenant.and_then(|tenant| tenant.pages.get());
+        holdings.map_or_else(EvictionKind::default, |holdings| holdings.eviction())
+    }
+
     /// Moves what was noted of a tenant's followed pages since the last call to the end of `into`: one page in
     /// [`SAMPLE_ONE_IN`], by its hash.
     pub fn drain_samples(&self, tenant: TenantId, into: &mut Vec<(u64, SampledUse)>) {
@@ -121,6 +129,13 @@ impl Store {
             for shard in holdings.shards() {
                 shard.lock().drain_samples(into);
             }
+        }
+    }
+
+    /// The same of its items.
+    pub fn drain_item_uses(&self, tenant: TenantId, into: &mut Vec<(u64, ItemUse)>) {
+        if let Some(tenant) = self.items.tenants.get(tenant) {
+            tenant.followed.drain(into);
         }
     }
 

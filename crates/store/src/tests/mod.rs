@@ -1,5 +1,6 @@
 //! The whole store against oracles.
 
+mod followed;
 mod hammer;
 mod model;
 mod pages;

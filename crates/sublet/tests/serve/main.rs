@@ -11,6 +11,7 @@ mod guest;
 mod hanging;
 mod images;
 mod keeper;
+mod leavers;
 mod left_behind;
 mod leftovers;
 mod libvirt;

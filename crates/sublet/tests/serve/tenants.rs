@@ -1,6 +1,7 @@
 //! Tenants, as their owner adds and removes them.
 
 use sublet_client::messages::Lasts;
+use sublet_types::EvictionKind;
 
 use crate::daemon::{Folder, text};
 
@@ -14,7 +15,11 @@ fn a_tenant_that_was_added_is_there_after_a_restart_until_it_is_removed() {
     let folder = Folder::new();
     let daemon = folder.serve();
     let said = folder.ask(&["tenants", "add", "vm", "--weight", "7", "--ceiling", "8MiB"]);
-    assert_eq!(said, "vm: weight 7, floor none, ceiling 8.00 MiB\n");
+    let usual = EvictionKind::default();
+    assert_eq!(
+        said,
+        format!("vm: weight 7, floor none, ceiling 8.00 MiB, eviction {usual}\n")
+    );
     folder.ask(&["tenants", "add", "brief", "--temporary"]);
     assert_eq!(names(&folder), ["default", "vm", "brief"]);
     let status = folder.ask(&["status"]);
@@ -125,6 +130,50 @@ fn a_tenant_that_is_in_use_stays_and_one_is_not_added_twice() {
     folder.ask(&["tenants", "remove", "vm"]);
     folder.ask(&["tenants", "add", "vm", "--weight", "3"]);
     assert_eq!(names(&folder), ["default", "vm"]);
+}
+
+/// At once and after a restart, until the config's word is said again; `--temporary` is forgotten.
+#[test]
+fn an_eviction_is_changed_live_and_kept() {
+    const CONFIG: &str = "[tenants.web]\nlisten = [\"tcp:127.0.0.1:0\"]\neviction = \"lru\"\n";
+    let folder = Folder::new();
+    let daemon = folder.serve_config(CONFIG);
+    let eviction = |name: &str| {
+        let tenant = folder.admin().tenant(&name.parse().expect("a name"));
+        tenant.expect("there").eviction
+    };
+    assert_eq!(eviction("web"), "lru");
+    let said = folder.ask(&["tenants", "set", "web", "--eviction", "sieve"]);
+    assert_eq!(
+        said,
+        "web: weight 100, floor none, ceiling none, eviction sieve\n"
+    );
+    let said = folder.ask(&["tenants", "add", "vm", "--eviction", "fifo"]);
+    assert!(said.ends_with(", eviction fifo\n"), "{said}");
+    folder.ask(&["tenants", "set", "vm", "--eviction", "clock", "--temporary"]);
+    let status = folder.ask(&["status"]);
+    let changed = "tenants.web.eviction is sieve; the config says lru (kept)\n";
+    assert!(status.contains(changed), "{status}");
+    assert_eq!(eviction("vm"), "clock");
+    drop(daemon);
+
+    let _again = folder.serve_config(CONFIG);
+    assert_eq!(eviction("web"), "sieve");
+    assert_eq!(eviction("vm"), "fifo");
+    folder.ask(&["tenants", "set", "web", "--eviction", "lru"]);
+    assert!(!folder.ask(&["status"]).contains("tenants.web.eviction"));
+
+    let output = folder.sublet(&["tenants", "set", "web", "--eviction", "seive"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("a similar value exists: 'sieve'"), "{said}");
+    let (head, said) = folder.http("PATCH /v1/tenants/web", "{\"eviction\": \"seive\"}");
+    assert!(head.starts_with("HTTP/1.1 400"), "{head}");
+    assert!(
+        said.contains("`seive`") && said.contains("`sieve`"),
+        "{said}"
+    );
+    assert_eq!(eviction("web"), "lru");
 }
 
 /// Each was granted while the other did not hold; both come back, and the daemon with them.

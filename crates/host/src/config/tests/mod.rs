@@ -288,6 +288,16 @@ fn options_stand_over_the_file_and_name_themselves() {
     );
 }
 
+#[test]
+fn an_eviction_that_is_misspelt_is_told_its_name() {
+    let wrong = complaint("[tenants.web]\nlisten = [\"tcp:127.0.0.1:0\"]\neviction = \"seive\"");
+    assert!(
+        wrong.starts_with("t.toml:3: `tenants.web.eviction` \"seive\" is none of "),
+        "{wrong}"
+    );
+    assert!(wrong.ends_with("did you mean \"sieve\"?"), "{wrong}");
+}
+
 fn kept(live: Live) -> Live {
     live.write().expect("kept");
     live

@@ -86,7 +86,7 @@ impl<S> Figure<S> {
 /// Something of which there are several.
 pub(super) trait Labelled {
     /// What tells it from the others.
-    fn label(&self) -> [(&'static str, &str); 1];
+    fn labels(&self) -> Vec<(&'static str, &str)>;
 }
 
 impl<S: Labelled> Figure<S> {
@@ -103,7 +103,7 @@ impl<S: Labelled> Figure<S> {
             encoder.encode_descriptor(self.name, self.help, unit.as_ref(), self.metric_type())?;
         for one in all {
             if let Some(value) = (self.read)(one) {
-                self.write(value, family.encode_family(&one.label())?)?;
+                self.write(value, family.encode_family(&one.labels())?)?;
             }
         }
         Ok(())

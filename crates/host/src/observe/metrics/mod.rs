@@ -13,13 +13,15 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
-use sublet_client::messages::{DiskStatus, LeftBehind, RingStatus, Status, TenantStatus};
+use sublet_client::messages::{
+    DiskStatus, EvictedStatus, LeftBehind, RingStatus, Status, TenantStatus,
+};
 use sublet_types::TenantName;
 
 use self::figure::Labelled;
 pub use self::format::Format;
 use self::format::as_text;
-use self::tables::{DAEMON, DISK, LEFT_BEHIND, PROCESS, RING, TENANT};
+use self::tables::{DAEMON, DISK, EVICTED, LEFT_BEHIND, PROCESS, RING, TENANT};
 use super::process::ProcessFigures;
 
 /// The page.
@@ -50,6 +52,10 @@ impl Collector for Scrape {
         for figure in TENANT {
             figure.encode_each(&mut encoder, &status.tenants)?;
         }
+        let evicted: Vec<Evicted> = status.tenants.iter().flat_map(Evicted::of).collect();
+        for figure in EVICTED {
+            figure.encode_each(&mut encoder, &evicted)?;
+        }
         let ringing: Vec<Ringing> = status.tenants.iter().filter_map(Ringing::of).collect();
         for figure in RING {
             figure.encode_each(&mut encoder, &ringing)?;
@@ -67,8 +73,38 @@ impl Collector for Scrape {
 }
 
 impl Labelled for TenantStatus {
-    fn label(&self) -> [(&'static str, &str); 1] {
-        [("tenant", self.name.as_str())]
+    fn labels(&self) -> Vec<(&'static str, &str)> {
+        vec![("tenant", self.name.as_str())]
+    }
+}
+
+/// Who was evicted of a tenant, of one kind.
+struct Evicted {
+    tenant: TenantName,
+    kind: &'static str,
+    status: EvictedStatus,
+}
+
+impl Evicted {
+    fn of(tenant: &TenantStatus) -> impl Iterator<Item = Evicted> {
+        let both = [
+            ("pages", tenant.evicted.pages),
+            ("items", tenant.evicted.items),
+        ];
+        let of_kind = |(kind, status): (&'static str, Option<EvictedStatus>)| {
+            Some(Evicted {
+                tenant: tenant.name.clone(),
+                kind,
+                status: status?,
+            })
+        };
+        both.into_iter().filter_map(of_kind)
+    }
+}
+
+impl Labelled for Evicted {
+    fn labels(&self) -> Vec<(&'static str, &str)> {
+        vec![("tenant", self.tenant.as_str()), ("kind", self.kind)]
     }
 }
 
@@ -88,20 +124,20 @@ impl Ringing {
 }
 
 impl Labelled for Ringing {
-    fn label(&self) -> [(&'static str, &str); 1] {
-        [("tenant", self.tenant.as_str())]
+    fn labels(&self) -> Vec<(&'static str, &str)> {
+        vec![("tenant", self.tenant.as_str())]
     }
 }
 
 impl Labelled for LeftBehind {
-    fn label(&self) -> [(&'static str, &str); 1] {
-        [("disk", self.name.as_str())]
+    fn labels(&self) -> Vec<(&'static str, &str)> {
+        vec![("disk", self.name.as_str())]
     }
 }
 
 impl Labelled for DiskStatus {
-    fn label(&self) -> [(&'static str, &str); 1] {
-        [("disk", self.settings.name.as_str())]
+    fn labels(&self) -> Vec<(&'static str, &str)> {
+        vec![("disk", self.settings.name.as_str())]
     }
 }
 

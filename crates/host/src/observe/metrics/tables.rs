@@ -2,8 +2,8 @@
 
 use sublet_client::messages::{DiskState, DiskStatus, LeftBehind, Status, TenantStatus};
 
-use super::Ringing;
 use super::figure::{BYTES, Figure, SECONDS, counter, gauge};
+use super::{Evicted, Ringing};
 use crate::observe::process::ProcessFigures;
 
 pub(super) const DAEMON: &[Figure<Status>] = &[
@@ -301,6 +301,51 @@ pub(super) const TENANT: &[Figure<TenantStatus>] = &[
         None,
         "Persistent pages written to disk",
         |t| Some(t.pages.spilled as f64),
+    ),
+];
+
+pub(super) const EVICTED: &[Figure<Evicted>] = &[
+    gauge(
+        "sublet_tenant_eviction_age_p50",
+        SECONDS,
+        "Time since those evicted of late were put: of half no more",
+        |e| e.status.age_p50_secs,
+    ),
+    gauge(
+        "sublet_tenant_eviction_age_p95",
+        SECONDS,
+        "Time since those evicted of late were put: of 95 in 100 no more",
+        |e| e.status.age_p95_secs,
+    ),
+    gauge(
+        "sublet_tenant_eviction_uses_p50",
+        None,
+        "Gets that found those evicted of late: of half no more",
+        |e| e.status.uses_p50,
+    ),
+    gauge(
+        "sublet_tenant_eviction_uses_p95",
+        None,
+        "Gets that found those evicted of late: of 95 in 100 no more",
+        |e| e.status.uses_p95,
+    ),
+    gauge(
+        "sublet_tenant_eviction_regret_ratio",
+        None,
+        "Their part that was asked for within a turnover, of late",
+        |e| e.status.regret,
+    ),
+    counter(
+        "sublet_tenant_evictions_judged",
+        None,
+        "Evictions of the sample whose turnover is over",
+        |e| Some(e.status.judged as f64),
+    ),
+    counter(
+        "sublet_tenant_evictions_regretted",
+        None,
+        "Of these, asked for within it",
+        |e| Some(e.status.regretted as f64),
     ),
 ];
 

@@ -1,0 +1,56 @@
+//! What happens to a sample of a tenant's items, noted for whoever draws miss-ratio curves. A note takes a lock that is
+//! tried only: where somebody else has it, the note is not made.
+
+use parking_lot::Mutex;
+
+use crate::pages::SAMPLE_ONE_IN;
+
+/// Notes are kept in so many places, by the item's hash, so that threads seldom want the same.
+const PLACES: usize = 8;
+
+/// Notes that wait in a place to be drained, at the most.
+const NOTES_MAX: usize = 2048;
+
+/// What happened to an item that is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ItemUse {
+    /// It was stored; it takes so many bytes, head and key among them.
+    Stored(u32),
+    /// It was asked for.
+    Asked,
+    /// It was deleted, flushed, or found expired.
+    Gone,
+    /// It went to make room.
+    Evicted,
+}
+
+/// Notes of one tenant.
+#[derive(Default)]
+pub(crate) struct Followed([Mutex<Vec<(u64, ItemUse)>>; PLACES]);
+
+impl Followed {
+    /// Notes what happened to the item of that hash, if it is one of those that are followed.
+    #[inline]
+    pub(super) fn note(&self, hash: u64, what: ItemUse) {
+        if hash.is_multiple_of(SAMPLE_ONE_IN) {
+            self.write(hash, what);
+        }
+    }
+
+    #[cold]
+    fn write(&self, hash: u64, what: ItemUse) {
+        let place = (hash / SAMPLE_ONE_IN) as usize % PLACES;
+        if let Some(mut notes) = self.0[place].try_lock()
+            && notes.len() < NOTES_MAX
+        {
+            notes.push((hash, what));
+        }
+    }
+
+    /// Moves what was noted to the end of `into`.
+    pub(crate) fn drain(&self, into: &mut Vec<(u64, ItemUse)>) {
+        for notes in &self.0 {
+            into.append(&mut notes.lock());
+        }
+    }
+}

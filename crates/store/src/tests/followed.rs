@@ -1,0 +1,106 @@
+//! What the store notes of those that are followed, against what it holds.
+
+use std::collections::{HashMap, HashSet};
+
+use super::pages::{self, Client, EPHEMERAL, KEEPING};
+use super::*;
+use crate::items::ItemUse;
+use crate::pages::SampledUse;
+
+/// Luck that is the same in every run.
+struct Luck(u64);
+
+impl Luck {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        (self.0 >> 33) % most
+    }
+}
+
+/// Three quarters of the keys are more than there is room for. Which key a hash is of is told by the note of its store.
+#[test]
+fn a_followed_item_is_there_exactly_if_the_notes_say_so() {
+    let (store, _) = store(16, true);
+    let ann = tenant(&store, "ann", 100);
+    let worker = store.worker().expect("a worker");
+    let (mut names, mut here) = (HashMap::new(), HashSet::new());
+    let (mut luck, mut notes, mut evicted) = (Luck(3), Vec::new(), 0);
+    for n in 0..24_000_u64 {
+        let key = luck.below(12_000).to_le_bytes();
+        let turn = luck.below(10);
+        match turn {
+            0 => drop(worker.update(ann, &key, NOW, |entry| entry.remove())),
+            1..5 => drop(get(&worker, ann, &key, NOW)),
+            _ => drop(put(&worker, ann, &key, &[7; 150], NOW).expect("room")),
+        }
+        store.drain_item_uses(ann, &mut notes);
+        for (hash, what) in notes.drain(..) {
+            assert!(hash.is_multiple_of(SAMPLE_ONE_IN));
+            match what {
+                ItemUse::Stored(bytes) => {
+                    assert!((158..180).contains(&bytes), "{bytes}");
+                    assert_eq!(*names.entry(hash).or_insert(key), key, "{n}");
+                    here.insert(hash);
+                }
+                ItemUse::Gone => assert!(here.remove(&hash) && turn == 0, "{n}"),
+                ItemUse::Evicted => {
+                    evicted += 1;
+                    assert!(here.remove(&hash), "it was there: {n}");
+                }
+                ItemUse::Asked => assert!(names.get(&hash).is_none_or(|name| *name == key)),
+            }
+        }
+    }
+    let figures = store.tenant_figures(ann);
+    assert!(evicted > 100 && figures.evictions > 1500);
+    // 12,000 puts are of 7,600 keys.
+    let (followed, ought) = (names.len() as f64, 7600.0 / 16.0);
+    assert!((followed / ought - 1.0).abs() < 0.15, "{followed}");
+    for (hash, key) in names {
+        let read = worker.read(ann, &key, NOW, Reading::Peek, |_| ());
+        assert_eq!(read == Lookup::Hit(()), here.contains(&hash), "{key:?}");
+    }
+}
+
+/// A put, a get that takes the page away or leaves it, and an eviction are all that happens to a page here.
+fn check_pages(flags: sublet_types::PoolFlags) {
+    let (store, _) = pages::store(40, 4);
+    let client = Client::new(&store, pages::tenant(&store, "ann", 100), flags);
+    let (mut names, mut here) = (HashMap::new(), HashSet::new());
+    let (mut luck, mut notes, mut evicted) = (Luck(5), Vec::new(), 0);
+    for n in 0..20_000 {
+        let page = luck.below(2000);
+        let (object, index) = (page / 16, page as u32 % 16);
+        match luck.below(3) {
+            0 => drop(client.get(object, index)),
+            _ => drop(client.put(object, index, page)),
+        }
+        store.drain_samples(client.tenant, &mut notes);
+        for (hash, what) in notes.drain(..) {
+            match what {
+                SampledUse::Put => {
+                    assert_eq!(*names.entry(hash).or_insert(page), page, "{n}");
+                    here.insert(hash);
+                }
+                SampledUse::Get => drop(here.remove(&hash)),
+                SampledUse::Evict => {
+                    evicted += 1;
+                    assert!(here.remove(&hash), "it was there: {n}");
+                }
+                SampledUse::GetKeeping => {}
+                SampledUse::Flush => panic!("nobody flushes"),
+            }
+        }
+    }
+    assert!(evicted > 100, "{evicted}");
+    for (hash, page) in names {
+        let got = client.get(page / 16, page as u32 % 16);
+        assert_eq!(got.is_some(), here.contains(&hash), "{page}");
+    }
+}
+
+#[test]
+fn a_followed_page_is_there_exactly_if_the_notes_say_so() {
+    check_pages(EPHEMERAL);
+    check_pages(KEEPING);
+}
