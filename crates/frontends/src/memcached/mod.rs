@@ -9,6 +9,7 @@ mod meta;
 mod numbers;
 mod observe;
 mod operate;
+mod outcome;
 pub mod passwords;
 mod prefixes;
 pub mod serve;

@@ -17,6 +17,8 @@ use super::connections::{Doing, Peer};
 use super::face::Face;
 use super::gather::Gather;
 use super::observe::{Ending, Event};
+use super::outcome::{After, Gate, Ran};
+pub use super::outcome::{Next, REPLY_HIGH_WATER};
 use super::settings::Protocol;
 use super::stats::dump::Dump;
 use super::text::get::Fetch;
@@ -24,9 +26,6 @@ use super::turn::{Place, Turn};
 use super::watch::Feed;
 use super::{binary, text};
 use crate::tenancy::Tenancy;
-
-/// Replies beyond this are written out before the next request is run.
-pub const REPLY_HIGH_WATER: usize = 256 << 10;
 
 /// Requests up to this size wait in the input until they are whole; larger ones are gathered by the session.
 pub const WAITING_INPUT_MAX: usize = 16 << 10;
@@ -68,44 +67,12 @@ pub struct Advance {
     pub next: Next,
 }
 
-/// What the loop does after the replies so far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// Write the replies and wait for input. At least `wanted` bytes more than what is left unconsumed are known to be coming (a hint, 1 or more).
-    Read {
-        /// Bytes that are known to be coming.
-        wanted: usize,
-    },
-    /// The replies are over [`REPLY_HIGH_WATER`]: write them, then call again, even without new input.
-    Write,
-    /// `requests_per_turn` requests were run and more input is there: let others run, then call again.
-    Yield,
-    /// From here on the connection acts for this tenant: call again with its tenancy.
-    Become(TenantId),
-    /// The connection watches: call again, also without input, every [`WATCH_INTERVAL`](super::watch::WATCH_INTERVAL); the replies are the lines that came up.
-    Watch,
-    /// Write the replies, then close.
-    Close,
-    /// Write the replies, close, and end the process.
-    Shutdown {
-        /// Whether connections may finish first.
-        graceful: bool,
-    },
-}
-
 /// What is spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Speech {
     Undecided,
     Text,
     Binary,
-}
-
-/// Whether the client has shown who it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Gate {
-    Open,
-    Shut,
 }
 
 /// What lies between the last request and the next.
@@ -121,51 +88,6 @@ enum Between {
     Dump(Box<Dump>),
     /// Lines for one who watches.
     Watch(Arc<Feed>),
-}
-
-/// What follows a request's head.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum After<'a> {
-    /// This much of the input so far.
-    Input(&'a [u8]),
-    /// A value for which there is no memory.
-    NoMemory,
-}
-
-/// What running a request led to.
-pub(super) enum Ran {
-    /// It is done, with this many bytes behind its head.
-    Done { after: usize },
-    /// It needs this many bytes behind its head.
-    Awaits { body: usize },
-    /// It is done; this many bytes behind its head are to be discarded.
-    Swallow { body: usize },
-    /// It is done up to this byte of its head; the rest is keys still to be answered.
-    Fetch(Fetch, usize),
-    /// It goes on as a listing, with this many bytes behind its head.
-    Dump { after: usize, dump: Box<Dump> },
-    /// It is done, and the client watches.
-    Watch(Arc<Feed>),
-    /// It is done, with this many bytes behind its head, and the client is who it says.
-    Admit {
-        after: usize,
-        /// As whom it is served, if not as the listener's own tenant.
-        tenant: Option<TenantId>,
-    },
-    /// It is done; this many bytes behind its head are to be discarded, and the client is nobody, whoever it was before.
-    Disown { body: usize },
-    /// It is done, and this is next.
-    Stop(Next),
-    /// The client broke the protocol: close.
-    Break,
-}
-
-impl Ran {
-    /// A request without anything behind its head goes on as a listing.
-    pub(super) fn dump(dump: Dump) -> Ran {
-        let dump = Box::new(dump);
-        Ran::Dump { after: 0, dump }
-    }
 }
 
 /// One request or a part of one.

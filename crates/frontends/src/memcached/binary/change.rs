@@ -5,7 +5,7 @@ use sublet_store::NewCas;
 use super::super::map::Key;
 use super::super::observe::Command;
 use super::super::operate::{self, Counted, Deleted, Delta, Direction, Seed};
-use super::super::session::Ran;
+use super::super::outcome::Ran;
 use super::Request;
 use super::wire::{Quiet, Status};
 

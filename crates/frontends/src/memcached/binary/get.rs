@@ -4,7 +4,7 @@ use sublet_store::Item;
 
 use super::super::map::Key;
 use super::super::operate;
-use super::super::session::Ran;
+use super::super::outcome::Ran;
 use super::Request;
 use super::wire::{Quiet, Shape, Status};
 

@@ -8,7 +8,7 @@ mod store;
 pub(super) mod wire;
 
 use super::face::VERSION;
-use super::session::{After, Gate, Next, Ran};
+use super::outcome::{After, Gate, Next, Ran};
 use super::turn::Turn;
 use wire::{Opcode, Packet, Quiet, Status, Verb};
 

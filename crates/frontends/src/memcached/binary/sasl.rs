@@ -1,7 +1,7 @@
 //! SASL with the one mechanism that clients use here: PLAIN (RFC 4616).
 
+use super::super::outcome::{After, Ran};
 use super::super::passwords::Login;
-use super::super::session::{After, Ran};
 use super::wire::{Status, Verb};
 use super::{Request, value};
 

@@ -1,6 +1,6 @@
 //! stat: a packet for each figure.
 
-use super::super::session::{After, Ran};
+use super::super::outcome::{After, Ran};
 use super::super::stats::dump::{Dump, Form};
 use super::super::stats::sizes::Sizes;
 use super::super::stats::{self, Group, Rows};

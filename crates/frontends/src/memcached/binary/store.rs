@@ -5,7 +5,7 @@ use sublet_types::Expiry;
 
 use super::super::map::Key;
 use super::super::operate::{self, Mode, Older, Store, Stored};
-use super::super::session::{After, Ran};
+use super::super::outcome::{After, Ran};
 use super::wire::{Quiet, Status};
 use super::{Request, value};
 

@@ -2,7 +2,7 @@
 
 use super::super::numbers;
 use super::super::operate::{self, Counted, Delta, Direction, Seed};
-use super::super::session::Ran;
+use super::super::outcome::Ran;
 use super::super::text::words::Words;
 use super::super::text::{NO_MEMORY, NOT_A_NUMBER, say};
 use super::flags::{Flags, Malformed};

@@ -6,7 +6,7 @@ use sublet_types::Expiry;
 use super::super::numbers;
 use super::super::observe::{Command, Event};
 use super::super::operate::{self, Compared, Deleted};
-use super::super::session::Ran;
+use super::super::outcome::Ran;
 use super::super::text::words::Words;
 use super::super::text::{NO_MEMORY, say};
 use super::flags::Flags;

@@ -3,7 +3,7 @@
 use sublet_store::{Absence, Entry, Item, Lookup, Marks, NewItem, Reading};
 use sublet_types::Expiry;
 
-use super::super::session::Ran;
+use super::super::outcome::Ran;
 use super::super::text::words::Words;
 use super::super::{numbers, operate};
 use super::flags::Flags;

@@ -9,7 +9,7 @@ pub(super) mod ms;
 
 use super::map;
 use super::numbers;
-use super::session::Ran;
+use super::outcome::Ran;
 use super::text::say;
 use super::turn::Turn;
 use flags::{Flags, Malformed};

@@ -4,7 +4,7 @@ use sublet_types::Expiry;
 
 use super::super::numbers;
 use super::super::operate::{self, Mode, Older, Store, Stored};
-use super::super::session::{After, Ran};
+use super::super::outcome::{After, Ran};
 use super::super::text::words::Words;
 use super::super::text::{
     BAD_BLOCK, BAD_FORMAT, Block, NO_MEMORY, TOO_LARGE, block, block_len, say, store::VALUE_MAX,

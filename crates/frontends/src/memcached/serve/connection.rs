@@ -16,7 +16,8 @@ use super::seat::Seat;
 use crate::doors::{Veil, socket};
 use crate::memcached::connections::Doing;
 use crate::memcached::face::Face;
-use crate::memcached::session::{Next, Session};
+use crate::memcached::outcome::Next;
+use crate::memcached::session::Session;
 
 /// Reads of one connection before others get a turn: 1 MiB.
 const READS_PER_TURN: usize = 16;

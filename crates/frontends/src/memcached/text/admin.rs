@@ -6,7 +6,7 @@ use sublet_types::Bytes;
 
 use super::super::face::{LimitRefused, VERSION};
 use super::super::numbers;
-use super::super::session::{Next, Ran};
+use super::super::outcome::{Next, Ran};
 use super::super::turn::Place;
 use super::super::watch::Kinds;
 use super::words::Words;

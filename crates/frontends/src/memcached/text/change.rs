@@ -5,7 +5,7 @@ use sublet_store::NewCas;
 use super::super::map::Key;
 use super::super::observe::Command;
 use super::super::operate::{Counted, Deleted, Delta, Direction};
-use super::super::session::Ran;
+use super::super::outcome::Ran;
 use super::super::{numbers, operate};
 use super::words::Words;
 use super::{BAD_FORMAT, NO_MEMORY, NOT_A_NUMBER, Turn, say};

@@ -2,7 +2,7 @@
 //! given. The listings of `lru_crawler` are real, and so is its search for expired items, which is done when it is answered.
 
 use super::super::numbers::{fraction, signed_32, unsigned_32};
-use super::super::session::Ran;
+use super::super::outcome::Ran;
 use super::super::stats::dump::{Dump, Form};
 use super::super::turn::Place;
 use super::words::Words;

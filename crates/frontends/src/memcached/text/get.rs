@@ -4,7 +4,7 @@ use sublet_store::Item;
 use sublet_types::Expiry;
 
 use super::super::map::{KEY_MAX, Key};
-use super::super::session::{REPLY_HIGH_WATER, Ran};
+use super::super::outcome::{REPLY_HIGH_WATER, Ran};
 use super::super::{numbers, operate};
 use super::words::Words;
 use super::{BAD_FORMAT, Turn, ahead, say};

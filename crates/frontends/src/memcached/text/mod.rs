@@ -12,7 +12,7 @@ pub(super) mod words;
 
 use super::meta;
 use super::operate::{Direction, Mode};
-use super::session::{After, Gate, Next, Ran};
+use super::outcome::{After, Gate, Next, Ran};
 use super::turn::Turn;
 pub(super) use crawler::Crawler;
 use get::Shows;

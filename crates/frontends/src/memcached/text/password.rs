@@ -3,8 +3,8 @@
 use memchr::memchr;
 
 use super::super::numbers;
+use super::super::outcome::{After, Next, Ran};
 use super::super::passwords::Login;
-use super::super::session::{After, Next, Ran};
 use super::words::Words;
 use super::{Turn, block_len, say};
 

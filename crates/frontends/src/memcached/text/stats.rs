@@ -1,7 +1,7 @@
 //! stats: figures by groups, a line each.
 
 use super::super::numbers::unsigned_32;
-use super::super::session::Ran;
+use super::super::outcome::Ran;
 use super::super::stats::dump::{Bounds, Dump, Form};
 use super::super::stats::sizes::Sizes;
 use super::super::stats::{self, Group, Rows};
