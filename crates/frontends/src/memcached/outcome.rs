@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use sublet_types::TenantId;
+use sublet_types::{Expiry, TenantId};
 
 use super::stats::dump::Dump;
-use super::text::get::Fetch;
 use super::watch::Feed;
 
 /// Replies beyond this are written out before the next request is run.
@@ -52,6 +51,21 @@ pub(super) enum After<'a> {
     NoMemory,
 }
 
+/// A get, but for its keys: it goes on where it was interrupted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PendingGet {
+    pub(super) shows: Shows,
+    /// The end that each item gets, if it gets one.
+    pub(super) touch: Option<Expiry>,
+}
+
+/// What the reply to a get shows of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shows {
+    Value,
+    ValueAndCas,
+}
+
 /// What running a request led to.
 pub(super) enum Ran {
     /// It is done, with this many bytes behind its head.
@@ -61,7 +75,7 @@ pub(super) enum Ran {
     /// It is done; this many bytes behind its head are to be discarded.
     Swallow { body: usize },
     /// It is done up to this byte of its head; the rest is keys still to be answered.
-    Fetch(Fetch, usize),
+    Get(PendingGet, usize),
     /// It goes on as a listing, with this many bytes behind its head.
     Dump { after: usize, dump: Box<Dump> },
     /// It is done, and the client watches.

@@ -5,7 +5,7 @@
 //!   Undecided ────────────────────────────┤
 //!                  anything else          └──────── Text ── watch ──▶ (only lines out)
 //!
-//!   between requests: nothing · Swallow (a refused value) · Gather (a large value) · Fetch, Dump (a long reply)
+//!   between requests: nothing · Swallow (a refused value) · Gather (a large value) · Get, Dump (a long reply)
 //! ```
 
 use std::sync::Arc;
@@ -17,11 +17,10 @@ use super::connections::{Doing, Peer};
 use super::face::Face;
 use super::gather::Gather;
 use super::observe::{Ending, Event};
-use super::outcome::{After, Gate, Ran};
+use super::outcome::{After, Gate, PendingGet, Ran};
 pub use super::outcome::{Next, REPLY_HIGH_WATER};
 use super::settings::Protocol;
 use super::stats::dump::Dump;
-use super::text::get::Fetch;
 use super::turn::{Place, Turn};
 use super::watch::Feed;
 use super::{binary, text};
@@ -83,7 +82,7 @@ enum Between {
     /// A value that is being gathered.
     Gather(Box<Gather>),
     /// Keys of a get that are still to be answered, in so many bytes of its line.
-    Fetch(Fetch, usize),
+    Get(PendingGet, usize),
     /// A listing that goes on.
     Dump(Box<Dump>),
     /// Lines for one who watches.
@@ -255,9 +254,7 @@ impl Exchange {
             Between::Nothing => self.request(turn, input, out),
             Between::Swallow(left) => self.swallow(turn, left, input.len()),
             Between::Gather(gather) => self.gather(turn, gather, input, out),
-            Between::Fetch(fetch, left) => {
-                self.fetch(turn, fetch, &input[..left.min(input.len())], out)
-            }
+            Between::Get(get, left) => self.get(turn, get, &input[..left.min(input.len())], out),
             Between::Dump(dump) => self.dump(turn, dump, out),
             Between::Watch(feed) => {
                 self.between = Between::Watch(feed);
@@ -325,8 +322,8 @@ impl Exchange {
                 self.between = Between::Swallow(body);
                 Step::Done(head.len())
             }
-            Ran::Fetch(fetch, done) => {
-                self.between = Between::Fetch(fetch, head.len() - done);
+            Ran::Get(get, done) => {
+                self.between = Between::Get(get, head.len() - done);
                 Step::Stop(done, Next::Write)
             }
             Ran::Dump { after, dump } => {
@@ -424,11 +421,11 @@ impl Exchange {
         step
     }
 
-    fn fetch(&mut self, turn: Turn<'_>, fetch: Fetch, line: &[u8], out: &mut Vec<u8>) -> Step {
-        match fetch.run(turn, without_end(line), out) {
+    fn get(&mut self, turn: Turn<'_>, get: PendingGet, line: &[u8], out: &mut Vec<u8>) -> Step {
+        match text::get::run(turn, get, without_end(line), out) {
             None => Step::Done(line.len()),
             Some(done) => {
-                self.between = Between::Fetch(fetch, line.len() - done);
+                self.between = Between::Get(get, line.len() - done);
                 Step::Stop(done, Next::Write)
             }
         }

@@ -4,7 +4,7 @@ use sublet_store::Item;
 use sublet_types::Expiry;
 
 use super::super::map::{KEY_MAX, Key};
-use super::super::outcome::{REPLY_HIGH_WATER, Ran};
+use super::super::outcome::{PendingGet, REPLY_HIGH_WATER, Ran, Shows};
 use super::super::{numbers, operate};
 use super::words::Words;
 use super::{BAD_FORMAT, Turn, ahead, say};
@@ -14,20 +14,6 @@ const KEYS_AT_ONCE: usize = 1024;
 
 const BAD_EXPTIME: &[u8] = b"CLIENT_ERROR invalid exptime argument\r\n";
 
-/// What the reply shows of an item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shows {
-    Value,
-    ValueAndCas,
-}
-
-/// A get, but for its keys.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::memcached) struct Fetch {
-    shows: Shows,
-    touch: Option<Expiry>,
-}
-
 /// Answers get and gets.
 pub(super) fn begin(
     turn: Turn<'_>,
@@ -36,7 +22,8 @@ pub(super) fn begin(
     line: &[u8],
     out: &mut Vec<u8>,
 ) -> Ran {
-    Fetch { shows, touch: None }.begin(turn, words, line, out)
+    let get = PendingGet { shows, touch: None };
+    answer(turn, get, words, line, out)
 }
 
 /// Answers gat and gats.
@@ -54,53 +41,57 @@ pub(super) fn begin_touching(
         return say(out, BAD_EXPTIME);
     };
     let touch = Some(turn.expiry(exptime.into()));
-    Fetch { shows, touch }.begin(turn, words, line, out)
+    answer(turn, PendingGet { shows, touch }, words, line, out)
 }
 
-impl Fetch {
-    fn begin(self, turn: Turn<'_>, words: Words<'_>, line: &[u8], out: &mut Vec<u8>) -> Ran {
-        let keys = words.rest();
-        let mut check = words;
-        let short = keys.len() <= KEY_MAX || words.clone().all(|key| key.len() <= KEY_MAX);
-        if check.next().is_none() || !short {
-            return say(out, BAD_FORMAT);
-        }
-        match self.run(turn, keys, out) {
-            None => Ran::Done { after: 0 },
-            Some(done) => Ran::Fetch(self, line.len() - keys.len() + done),
-        }
+fn answer(
+    turn: Turn<'_>,
+    get: PendingGet,
+    words: Words<'_>,
+    line: &[u8],
+    out: &mut Vec<u8>,
+) -> Ran {
+    let keys = words.rest();
+    let mut check = words;
+    let short = keys.len() <= KEY_MAX || words.clone().all(|key| key.len() <= KEY_MAX);
+    if check.next().is_none() || !short {
+        return say(out, BAD_FORMAT);
     }
+    match run(turn, get, keys, out) {
+        None => Ran::Done { after: 0 },
+        Some(done) => Ran::Get(get, line.len() - keys.len() + done),
+    }
+}
 
-    /// Answers `keys`. Where they are too many or the replies too long, it stops and says how many bytes of the keys are
-    /// done.
-    pub(in crate::memcached) fn run(
-        self,
-        turn: Turn<'_>,
-        keys: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Option<usize> {
-        let mut words = Words::of(keys);
-        for count in 0.. {
-            if count == KEYS_AT_ONCE {
-                return Some(keys.len() - words.rest().len());
-            }
-            if count % ahead::LOOK == 0 {
-                ahead::words(turn, words);
-            }
-            let Some(key) = words.next().and_then(Key::new) else {
-                break;
-            };
-            match self.touch {
-                None => get(turn, self.shows, &key, out),
-                Some(expiry) => get_and_touch(turn, self.shows, &key, expiry, out),
-            }
-            if out.len() > REPLY_HIGH_WATER {
-                return Some(keys.len() - words.rest().len());
-            }
+/// Answers `keys`. Where they are too many or the replies too long, it stops and says how many bytes of the keys are
+/// done.
+pub(in crate::memcached) fn run(
+    turn: Turn<'_>,
+    pending: PendingGet,
+    keys: &[u8],
+    out: &mut Vec<u8>,
+) -> Option<usize> {
+    let mut words = Words::of(keys);
+    for count in 0.. {
+        if count == KEYS_AT_ONCE {
+            return Some(keys.len() - words.rest().len());
         }
-        out.extend_from_slice(b"END\r\n");
-        None
+        if count % ahead::LOOK == 0 {
+            ahead::words(turn, words);
+        }
+        let Some(key) = words.next().and_then(Key::new) else {
+            break;
+        };
+        match pending.touch {
+            None => get(turn, pending.shows, &key, out),
+            Some(expiry) => get_and_touch(turn, pending.shows, &key, expiry, out),
+        }
+        if out.len() > REPLY_HIGH_WATER {
+            return Some(keys.len() - words.rest().len());
+        }
     }
+    out.extend_from_slice(b"END\r\n");
+    None
 }
 
 fn get(turn: Turn<'_>, shows: Shows, key: &Key<'_>, out: &mut Vec<u8>) {

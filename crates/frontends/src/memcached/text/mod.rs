@@ -12,10 +12,9 @@ pub(super) mod words;
 
 use super::meta;
 use super::operate::{Direction, Mode};
-use super::outcome::{After, Gate, Next, Ran};
+use super::outcome::{After, Gate, Next, Ran, Shows};
 use super::turn::Turn;
 pub(super) use crawler::Crawler;
-use get::Shows;
 use words::Words;
 
 /// The reply to a line that is not understood, though its command is.
