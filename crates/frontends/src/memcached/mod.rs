@@ -18,4 +18,5 @@ pub mod settings;
 mod stats;
 mod text;
 mod turn;
+mod verbs;
 pub mod watch;

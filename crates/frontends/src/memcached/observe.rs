@@ -2,8 +2,8 @@
 
 use super::connections::Peer;
 use super::face::Face;
-use super::operate::{Deleted, Mode, Stored};
 use super::prefixes::Counted;
+use super::verbs::{Deleted, Mode, Stored};
 
 /// What happened.
 pub(super) enum Event<'a> {

@@ -12,7 +12,7 @@ use sublet_store::{Ear, Evicted};
 
 use super::connections::Peer;
 use super::observe::{Event, FetchStatus, StoreStatus};
-use super::operate::{Deleted, Mode};
+use super::verbs::{Deleted, Mode};
 use super::{map, numbers};
 use crate::tenancy::{Clock, Tenancy};
 

@@ -4,8 +4,9 @@ use sublet_store::NewCas;
 
 use super::super::map::Key;
 use super::super::observe::Command;
-use super::super::operate::{self, Counted, Deleted, Delta, Direction, Seed};
+use super::super::operate::{self, Counted, Delta, Seed};
 use super::super::outcome::Ran;
+use super::super::verbs::{Deleted, Direction};
 use super::Request;
 use super::wire::{Quiet, Status};
 

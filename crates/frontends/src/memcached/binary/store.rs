@@ -4,8 +4,9 @@ use sublet_store::NewCas;
 use sublet_types::Expiry;
 
 use super::super::map::Key;
-use super::super::operate::{self, Mode, Older, Store, Stored};
+use super::super::operate::{self, Store};
 use super::super::outcome::{After, Ran};
+use super::super::verbs::{Mode, Older, Stored};
 use super::wire::{Quiet, Status};
 use super::{Request, value};
 

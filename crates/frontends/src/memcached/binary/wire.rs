@@ -6,8 +6,7 @@
 //! ```
 
 use super::super::map::KEY_MAX;
-use super::super::operate;
-use super::super::operate::{Direction, Mode};
+use super::super::verbs::{Direction, Mode, Stored};
 
 /// The first byte of a request.
 pub(in crate::memcached) const REQUEST_MAGIC: u8 = 0x80;
@@ -203,15 +202,15 @@ impl Status {
     }
 }
 
-impl From<operate::Stored> for Status {
-    fn from(stored: operate::Stored) -> Status {
+impl From<Stored> for Status {
+    fn from(stored: Stored) -> Status {
         match stored {
-            operate::Stored::Done { .. } => Status::Success,
-            operate::Stored::Unmet => Status::NotStored,
-            operate::Stored::Exists => Status::Exists,
-            operate::Stored::NotFound => Status::NotFound,
-            operate::Stored::TooLarge => Status::TooLarge,
-            operate::Stored::NoMemory => Status::OutOfMemory,
+            Stored::Done { .. } => Status::Success,
+            Stored::Unmet => Status::NotStored,
+            Stored::Exists => Status::Exists,
+            Stored::NotFound => Status::NotFound,
+            Stored::TooLarge => Status::TooLarge,
+            Stored::NoMemory => Status::OutOfMemory,
         }
     }
 }

@@ -5,10 +5,11 @@ use sublet_types::Expiry;
 
 use super::super::numbers;
 use super::super::observe::{Command, Event};
-use super::super::operate::{self, Compared, Deleted};
+use super::super::operate::{self, Compared};
 use super::super::outcome::Ran;
 use super::super::text::words::Words;
 use super::super::text::{NO_MEMORY, say};
+use super::super::verbs::{Deleted, Mode};
 use super::flags::Flags;
 use super::{Turn, echo_all, refuse};
 
@@ -59,7 +60,7 @@ fn alter(turn: Turn<'_>, flags: &Flags<'_>) -> Result<Deleted, Refused> {
     if altered == Deleted::Done && flags.empty {
         turn.face.observed(turn.peer, || Event::Written {
             key: flags.key.bytes(),
-            mode: operate::Mode::Set,
+            mode: Mode::Set,
             ttl: numbers::ttl(turn.tenancy.now(), flags.expiry.unwrap_or(Expiry::Never)),
             size: 0,
         });

@@ -7,14 +7,8 @@ use super::super::map::Key;
 use super::super::numbers;
 use super::super::observe::Event;
 use super::super::turn::Turn;
-use super::{Compared, Mode, compare};
-
-/// Which way a number goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memcached) enum Direction {
-    Up,
-    Down,
-}
+use super::super::verbs::{Direction, Mode};
+use super::{Compared, compare};
 
 /// An increment or decrement.
 #[derive(Clone, Debug)]

@@ -3,15 +3,8 @@
 use super::super::map::Key;
 use super::super::observe::{Command, Event};
 use super::super::turn::Turn;
+use super::super::verbs::Deleted;
 use super::{Compared, compare};
-
-/// What became of a delete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memcached) enum Deleted {
-    Done,
-    NotFound,
-    Exists,
-}
 
 /// Deletes an item.
 pub(in crate::memcached) fn delete(

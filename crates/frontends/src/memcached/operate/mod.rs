@@ -10,10 +10,10 @@ use sublet_store::{Entry, Item, NewCas, NewItem, Value};
 use super::map::Key;
 use super::turn::Turn;
 
-pub(super) use count::{Counted, Delta, Direction, Seed, count};
-pub(super) use delete::{Deleted, count_deleted, delete};
+pub(super) use count::{Counted, Delta, Seed, count};
+pub(super) use delete::{count_deleted, delete};
 pub(super) use fetch::{Found, count_fetched, count_touched, get, read, touch};
-pub(super) use store::{Mode, Older, Store, Stored, refuse, store};
+pub(super) use store::{Store, refuse, store};
 
 /// Stores the current item again with a change to its head.
 pub(super) fn rewrite(entry: &mut Entry<'_>, change: impl FnOnce(&mut NewItem<'_>)) -> u64 {

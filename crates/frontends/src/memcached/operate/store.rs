@@ -7,24 +7,8 @@ use super::super::map::Key;
 use super::super::numbers;
 use super::super::observe::{Event, StoreStatus};
 use super::super::turn::Turn;
+use super::super::verbs::{Mode, Older, Stored};
 use super::{Compared, Pieces, compare, remove};
-
-/// What a store asks of the item that is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memcached) enum Mode {
-    /// Nothing.
-    Set,
-    /// That there is none.
-    Add,
-    /// That there is one.
-    Replace,
-    /// That there is one; the value goes behind its value.
-    Append,
-    /// That there is one; the value goes before its value.
-    Prepend,
-    /// That there is one with the cas unique that the client saw.
-    Cas,
-}
 
 /// A store, but for its value.
 #[derive(Clone, Debug)]
@@ -51,32 +35,6 @@ impl Store<'_> {
             _ => self.expiry,
         }
     }
-}
-
-/// What becomes of a store whose cas unique is older than the item's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memcached) enum Older {
-    /// It fails.
-    Fails,
-    /// It stores a stale item.
-    StoresStale,
-}
-
-/// What became of a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memcached) enum Stored {
-    /// Stored: its cas unique, if that is told, and the length of the value.
-    Done { cas: u64, size: usize },
-    /// What its mode asks was not met.
-    Unmet,
-    /// The cas unique was out of date.
-    Exists,
-    /// There was nothing to compare the cas unique with.
-    NotFound,
-    /// Too large an item.
-    TooLarge,
-    /// No memory.
-    NoMemory,
 }
 
 /// Stores a value.

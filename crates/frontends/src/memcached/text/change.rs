@@ -4,8 +4,9 @@ use sublet_store::NewCas;
 
 use super::super::map::Key;
 use super::super::observe::Command;
-use super::super::operate::{Counted, Deleted, Delta, Direction};
+use super::super::operate::{Counted, Delta};
 use super::super::outcome::Ran;
+use super::super::verbs::{Deleted, Direction};
 use super::super::{numbers, operate};
 use super::words::Words;
 use super::{BAD_FORMAT, NO_MEMORY, NOT_A_NUMBER, Turn, say};

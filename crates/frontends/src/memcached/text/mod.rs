@@ -11,9 +11,9 @@ pub(super) mod store;
 pub(super) mod words;
 
 use super::meta;
-use super::operate::{Direction, Mode};
 use super::outcome::{After, Gate, Next, Ran, Shows};
 use super::turn::Turn;
+use super::verbs::{Direction, Mode};
 pub(super) use crawler::Crawler;
 use words::Words;
 
