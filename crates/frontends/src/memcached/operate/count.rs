@@ -8,7 +8,7 @@ use super::super::numbers;
 use super::super::observe::Event;
 use super::super::turn::Turn;
 use super::super::verbs::{Direction, Mode};
-use super::{Compared, compare};
+use super::compare::{Compared, compare};
 
 /// An increment or decrement.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use super::super::map::Key;
 use super::super::observe::{Command, Event};
 use super::super::turn::Turn;
 use super::super::verbs::Deleted;
-use super::{Compared, compare};
+use super::compare::{Compared, compare};
 
 /// Deletes an item.
 pub(in crate::memcached) fn delete(

@@ -6,7 +6,7 @@ use sublet_types::Expiry;
 use super::super::map::Key;
 use super::super::observe::{Event, FetchStatus};
 use super::super::turn::Turn;
-use super::rewrite;
+use super::rewrite::rewrite;
 
 /// Fetches an item as get does.
 pub(in crate::memcached) fn get<R>(

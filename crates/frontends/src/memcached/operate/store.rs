@@ -8,7 +8,8 @@ use super::super::numbers;
 use super::super::observe::{Event, StoreStatus};
 use super::super::turn::Turn;
 use super::super::verbs::{Mode, Older, Stored};
-use super::{Compared, Pieces, compare, remove};
+use super::compare::{Compared, compare};
+use super::rewrite::{Pieces, remove};
 
 /// A store, but for its value.
 #[derive(Clone, Debug)]
