@@ -20,3 +20,4 @@ mod text;
 mod turn;
 mod verbs;
 pub mod watch;
+mod wire;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sublet_types::{Expiry, TenantId};
 
-use super::stats::dump::Dump;
+use super::operate::listing::Listing;
 use super::watch::Feed;
 
 /// Replies beyond this are written out before the next request is run.
@@ -77,7 +77,7 @@ pub(super) enum Ran {
     /// It is done up to this byte of its head; the rest is keys still to be answered.
     Get(PendingGet, usize),
     /// It goes on as a listing, with this many bytes behind its head.
-    Dump { after: usize, dump: Box<Dump> },
+    List { after: usize, listing: Box<Listing> },
     /// It is done, and the client watches.
     Watch(Arc<Feed>),
     /// It is done, with this many bytes behind its head, and the client is who it says.
@@ -96,8 +96,8 @@ pub(super) enum Ran {
 
 impl Ran {
     /// A request without anything behind its head goes on as a listing.
-    pub(super) fn dump(dump: Dump) -> Ran {
-        let dump = Box::new(dump);
-        Ran::Dump { after: 0, dump }
+    pub(super) fn list(listing: Listing) -> Ran {
+        let listing = Box::new(listing);
+        Ran::List { after: 0, listing }
     }
 }

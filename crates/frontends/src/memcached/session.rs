@@ -5,7 +5,7 @@
 //!   Undecided ────────────────────────────┤
 //!                  anything else          └──────── Text ── watch ──▶ (only lines out)
 //!
-//!   between requests: nothing · Swallow (a refused value) · Gather (a large value) · Get, Dump (a long reply)
+//!   between requests: nothing · Swallow (a refused value) · Gather (a large value) · Get, List (a long reply)
 //! ```
 
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use super::connections::{Doing, Peer};
 use super::face::Face;
 use super::gather::Gather;
 use super::observe::{Ending, Event};
+use super::operate::listing::Listing;
 use super::outcome::{After, Gate, PendingGet, Ran};
 pub use super::outcome::{Next, REPLY_HIGH_WATER};
 use super::settings::Protocol;
-use super::stats::dump::Dump;
 use super::turn::{Place, Turn};
 use super::watch::Feed;
 use super::{binary, text};
@@ -84,7 +84,7 @@ enum Between {
     /// Keys of a get that are still to be answered, in so many bytes of its line.
     Get(PendingGet, usize),
     /// A listing that goes on.
-    Dump(Box<Dump>),
+    List(Box<Listing>),
     /// Lines for one who watches.
     Watch(Arc<Feed>),
 }
@@ -136,7 +136,7 @@ impl Session {
 
     /// It is the client's turn: nothing is being listed, and it does not watch.
     pub fn awaits_client(&self) -> bool {
-        !matches!(self.exchange.between, Between::Watch(_) | Between::Dump(_))
+        !matches!(self.exchange.between, Between::Watch(_) | Between::List(_))
     }
 
     /// Whether its client has shown who it is, where it has to.
@@ -195,7 +195,7 @@ impl Exchange {
                 };
             }
             let rest = &input[consumed..];
-            let listing = matches!(self.between, Between::Dump(_));
+            let listing = matches!(self.between, Between::List(_));
             if rest.is_empty() && !listing {
                 self.place = Place::First;
                 return Advance {
@@ -255,7 +255,7 @@ impl Exchange {
             Between::Swallow(left) => self.swallow(turn, left, input.len()),
             Between::Gather(gather) => self.gather(turn, gather, input, out),
             Between::Get(get, left) => self.get(turn, get, &input[..left.min(input.len())], out),
-            Between::Dump(dump) => self.dump(turn, dump, out),
+            Between::List(listing) => self.list(turn, listing, out),
             Between::Watch(feed) => {
                 self.between = Between::Watch(feed);
                 Step::Stop(input.len(), Next::Watch)
@@ -326,8 +326,8 @@ impl Exchange {
                 self.between = Between::Get(get, head.len() - done);
                 Step::Stop(done, Next::Write)
             }
-            Ran::Dump { after, dump } => {
-                self.between = Between::Dump(dump);
+            Ran::List { after, listing } => {
+                self.between = Between::List(listing);
                 Step::Done(head.len() + after)
             }
             Ran::Watch(feed) => {
@@ -431,9 +431,9 @@ impl Exchange {
         }
     }
 
-    fn dump(&mut self, turn: Turn<'_>, dump: Box<Dump>, out: &mut Vec<u8>) -> Step {
-        if let Some(rest) = dump.run(turn, out) {
-            self.between = Between::Dump(rest);
+    fn list(&mut self, turn: Turn<'_>, listing: Box<Listing>, out: &mut Vec<u8>) -> Step {
+        if let Some(rest) = listing.run(turn, out) {
+            self.between = Between::List(rest);
         }
         Step::Done(0)
     }

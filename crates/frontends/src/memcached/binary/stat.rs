@@ -1,9 +1,10 @@
 //! stat: a packet for each figure.
 
+use super::super::operate::listing::{Form, Listing};
+use super::super::operate::sizes::Sizes;
 use super::super::outcome::{After, Ran};
-use super::super::stats::dump::{Dump, Form};
-use super::super::stats::sizes::Sizes;
-use super::super::stats::{self, Group, Rows};
+use super::super::stats::{self, Group};
+use super::super::wire::rows::Rows;
 use super::wire::{Packet, Status};
 use super::{Request, value};
 
@@ -54,9 +55,9 @@ impl Request<'_> {
             sizes.write(&mut Figures { packet, out });
             packet.reply(0, 0, 0, 0, out);
         };
-        Ran::Dump {
+        Ran::List {
             after: self.packet.value_len(),
-            dump: Box::new(Dump::new(Form::Sizes(Sizes::default(), Box::new(tell)))),
+            listing: Box::new(Listing::new(Form::Sizes(Sizes::default(), Box::new(tell)))),
         }
     }
 

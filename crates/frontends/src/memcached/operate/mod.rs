@@ -4,7 +4,9 @@ mod compare;
 mod count;
 mod delete;
 mod fetch;
+pub(super) mod listing;
 mod rewrite;
+pub(super) mod sizes;
 mod store;
 
 pub(super) use compare::{Compared, compare};

@@ -2,7 +2,7 @@
 
 use super::super::connections::Doing;
 use super::super::turn::Turn;
-use super::{Rows, put};
+use super::super::wire::rows::{Rows, put};
 
 pub(super) fn write(turn: Turn<'_>, rows: &mut dyn Rows) {
     let now = turn.tenancy.clock().now();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::super::face::VERSION;
 use super::super::settings::TlsSettings;
 use super::super::turn::Turn;
-use super::{Rows, put, write_all};
+use super::super::wire::rows::{Rows, put, write_all};
 
 /// What memcached counts of parts that are not built here: its slabs, lists, crawler and buffers. Always zero, and there because
 /// programs look for it.

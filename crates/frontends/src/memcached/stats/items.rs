@@ -1,7 +1,7 @@
 //! `stats items`: the items of the one class.
 
 use super::super::turn::Turn;
-use super::{CLASS, Rows, write_all};
+use super::super::wire::rows::{CLASS, Rows, write_all};
 
 pub(super) fn write(turn: Turn<'_>, rows: &mut dyn Rows) {
     let figures = turn.figures();

@@ -6,7 +6,7 @@ use super::super::settings::{ClientCertificate, Protocol, Settings, TlsSettings,
 use super::super::text::Crawler;
 use super::super::turn::Turn;
 use super::super::watch::WATCH_BYTES_MAX;
-use super::{Rows, put, yes_no};
+use super::super::wire::rows::{Rows, put, yes_no};
 
 pub(super) fn write(turn: Turn<'_>, rows: &mut dyn Rows) {
     let settings = &turn.face.settings;

@@ -3,7 +3,7 @@
 use sublet_types::BLOCK_BYTES;
 
 use super::super::turn::Turn;
-use super::{CLASS, Rows, write_all};
+use super::super::wire::rows::{CLASS, Rows, write_all};
 
 pub(super) fn write(turn: Turn<'_>, rows: &mut dyn Rows) {
     let figures = turn.figures();

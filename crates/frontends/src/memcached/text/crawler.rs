@@ -2,8 +2,8 @@
 //! given. The listings of `lru_crawler` are real, and so is its search for expired items, which is done when it is answered.
 
 use super::super::numbers::{fraction, signed_32, unsigned_32};
+use super::super::operate::listing::{Form, Listing};
 use super::super::outcome::Ran;
-use super::super::stats::dump::{Dump, Form};
 use super::super::turn::Place;
 use super::words::Words;
 use super::{BAD_FORMAT, ERROR, OK, Turn, say};
@@ -113,7 +113,7 @@ pub(super) fn lru_crawler(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8
         }
         (Some(b"crawl"), Some(classes)) if names_classes(classes) => {
             turn.counters().lru_crawler_starts.bump();
-            Ran::dump(Dump::new(Form::Crawl))
+            Ran::list(Listing::new(Form::Crawl))
         }
         (Some(b"crawl"), Some(_)) => say(out, BAD_CLASS),
         (Some(b"metadump"), Some(which)) => metadump(turn, which, out),
@@ -178,5 +178,5 @@ fn dump(turn: Turn<'_>, form: Form, which: &[u8], out: &mut Vec<u8>) -> Ran {
         return say(out, BAD_CLASS);
     }
     out.extend_from_slice(OK);
-    Ran::dump(Dump::new(form))
+    Ran::list(Listing::new(form))
 }

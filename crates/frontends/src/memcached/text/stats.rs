@@ -1,10 +1,11 @@
 //! stats: figures by groups, a line each.
 
 use super::super::numbers::unsigned_32;
+use super::super::operate::listing::{Bounds, Form, Listing};
+use super::super::operate::sizes::Sizes;
 use super::super::outcome::Ran;
-use super::super::stats::dump::{Bounds, Dump, Form};
-use super::super::stats::sizes::Sizes;
-use super::super::stats::{self, Group, Rows};
+use super::super::stats::{self, Group};
+use super::super::wire::rows::{CLASS, Rows};
 use super::words::Words;
 use super::{BAD_FORMAT, ERROR, OK, Turn, say};
 
@@ -36,7 +37,7 @@ fn sizes() -> Ran {
         sizes.write(&mut Lines(out));
         out.extend_from_slice(b"END\r\n");
     };
-    Ran::dump(Dump::new(Form::Sizes(Sizes::default(), Box::new(tell))))
+    Ran::list(Listing::new(Form::Sizes(Sizes::default(), Box::new(tell))))
 }
 
 fn detail(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
@@ -66,9 +67,7 @@ fn cachedump(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
     match (unsigned_32(class), unsigned_32(limit)) {
         (None, _) | (_, None) => say(out, BAD_FORMAT),
         (Some(CLASSES..), _) => say(out, b"CLIENT_ERROR Illegal slab id\r\n"),
-        (Some(stats::CLASS), Some(limit)) => {
-            Ran::dump(Dump::new(Form::Cachedump(Bounds::of(limit))))
-        }
+        (Some(CLASS), Some(limit)) => Ran::list(Listing::new(Form::Cachedump(Bounds::of(limit)))),
         _ => say(out, b"END\r\n"),
     }
 }

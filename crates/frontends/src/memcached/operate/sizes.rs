@@ -5,15 +5,10 @@ use std::collections::BTreeMap;
 use sublet_store::Item;
 
 use super::super::numbers::item_size;
-use super::{Rows, put};
+use super::super::wire::rows::{Rows, put};
 
 /// Sizes are told apart in steps of so many bytes.
 const STEP: usize = 32;
-
-/// Looking at every item is offered only where it was asked for at the start (`-o track_sizes`).
-pub(super) fn write_disabled(rows: &mut dyn Rows) {
-    put(rows, "sizes_status", "disabled");
-}
 
 /// Items counted so far, each under its size rounded up.
 #[derive(Clone, Debug, Default)]

@@ -25,15 +25,15 @@ pub(in crate::memcached) enum Form {
 pub(in crate::memcached) type Tell = Box<dyn FnOnce(&Sizes, &mut Vec<u8>) + Send>;
 
 /// A walk on its way: it goes on part by part, and others have their turn in between.
-pub(in crate::memcached) struct Dump {
+pub(in crate::memcached) struct Listing {
     form: Form,
     cursor: u64,
 }
 
-impl Dump {
+impl Listing {
     /// A walk that has not begun.
-    pub(in crate::memcached) fn new(form: Form) -> Dump {
-        Dump { form, cursor: 0 }
+    pub(in crate::memcached) fn new(form: Form) -> Listing {
+        Listing { form, cursor: 0 }
     }
 
     /// Appends one part; returns what is still to be done.
@@ -41,7 +41,7 @@ impl Dump {
         mut self: Box<Self>,
         turn: Turn<'_>,
         out: &mut Vec<u8>,
-    ) -> Option<Box<Dump>> {
+    ) -> Option<Box<Listing>> {
         match self.part(turn, out) {
             Some(cursor) => {
                 self.cursor = cursor;
