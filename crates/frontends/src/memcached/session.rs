@@ -23,6 +23,7 @@ pub use super::outcome::{Next, REPLY_HIGH_WATER};
 use super::settings::Protocol;
 use super::turn::{Place, Turn};
 use super::watch::Feed;
+use super::wire::packet;
 use super::{binary, text};
 use crate::tenancy::Tenancy;
 
@@ -266,7 +267,7 @@ impl Exchange {
     fn request(&mut self, turn: Turn<'_>, input: &[u8], out: &mut Vec<u8>) -> Step {
         if self.speech == Speech::Undecided {
             self.speech = match input[0] {
-                binary::wire::REQUEST_MAGIC => Speech::Binary,
+                packet::REQUEST_MAGIC => Speech::Binary,
                 _ => Speech::Text,
             };
         }
@@ -301,10 +302,10 @@ impl Exchange {
     }
 
     fn packet(&mut self, turn: Turn<'_>, input: &[u8], out: &mut Vec<u8>) -> Step {
-        let head = match binary::wire::head_len(input) {
+        let head = match packet::head_len(input) {
             Ok(len) if len <= input.len() => len,
             Ok(len) => return Step::More(len - input.len()),
-            Err(binary::wire::BadMagic) => {
+            Err(packet::BadMagic) => {
                 self.ending = Ending::Error;
                 return Step::Stop(input.len(), Next::Close);
             }

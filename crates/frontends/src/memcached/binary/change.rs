@@ -7,8 +7,8 @@ use super::super::observe::Command;
 use super::super::operate::{self, Counted, Delta, Seed};
 use super::super::outcome::Ran;
 use super::super::verbs::{Deleted, Direction};
+use super::super::wire::packet::{Quiet, Status};
 use super::Request;
-use super::wire::{Quiet, Status};
 
 /// The expiration that says: do not begin a missing number.
 const NO_SEED: u32 = 0xffff_ffff;

@@ -5,8 +5,8 @@ use sublet_store::Item;
 use super::super::map::Key;
 use super::super::operate;
 use super::super::outcome::Ran;
+use super::super::wire::packet::{Quiet, Shape, Status};
 use super::Request;
-use super::wire::{Quiet, Shape, Status};
 
 /// Extras of a reply: the client flags.
 const FLAGS: usize = 4;

@@ -5,12 +5,11 @@ mod get;
 mod sasl;
 mod stat;
 mod store;
-pub(super) mod wire;
 
 use super::face::VERSION;
 use super::outcome::{After, Gate, Next, Ran};
 use super::turn::Turn;
-use wire::{Opcode, Packet, Quiet, Status, Verb};
+use super::wire::packet::{Opcode, Packet, Quiet, Status, Verb};
 
 /// Runs one request: its head, extras and key, and what follows them.
 pub(super) fn run(

@@ -2,7 +2,7 @@
 
 use super::super::outcome::{After, Ran};
 use super::super::passwords::Login;
-use super::wire::{Status, Verb};
+use super::super::wire::packet::{Status, Verb};
 use super::{Request, value};
 
 const MECHANISM: &[u8] = b"PLAIN";

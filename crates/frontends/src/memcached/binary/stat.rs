@@ -4,8 +4,8 @@ use super::super::operate::listing::{Form, Listing};
 use super::super::operate::sizes::Sizes;
 use super::super::outcome::{After, Ran};
 use super::super::stats::{self, Group};
+use super::super::wire::packet::{Packet, Status};
 use super::super::wire::rows::Rows;
-use super::wire::{Packet, Status};
 use super::{Request, value};
 
 impl Request<'_> {

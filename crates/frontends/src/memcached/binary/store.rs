@@ -7,7 +7,7 @@ use super::super::map::Key;
 use super::super::operate::{self, Store};
 use super::super::outcome::{After, Ran};
 use super::super::verbs::{Mode, Older, Stored};
-use super::wire::{Quiet, Status};
+use super::super::wire::packet::{Quiet, Status};
 use super::{Request, value};
 
 impl Request<'_> {

@@ -5,8 +5,8 @@ use sublet_types::Expiry;
 
 use super::super::map::Key;
 use super::super::numbers::{signed_32, unsigned, unsigned_32};
-use super::super::text::words::Words;
 use super::super::turn::Turn;
+use super::super::wire::words::Words;
 
 /// The most flags of a request: memcached counts 20 words, among them the command, the key and an empty last one.
 const FLAGS_MAX: usize = 17;

@@ -3,9 +3,9 @@
 use super::super::numbers;
 use super::super::operate::{self, Counted, Delta, Seed};
 use super::super::outcome::Ran;
-use super::super::text::words::Words;
 use super::super::text::{NO_MEMORY, NOT_A_NUMBER, say};
 use super::super::verbs::Direction;
+use super::super::wire::words::Words;
 use super::flags::{Flags, Malformed};
 use super::{Ends, Turn, echo, echo_all, refuse, show};
 

@@ -7,9 +7,9 @@ use super::super::numbers;
 use super::super::observe::{Command, Event};
 use super::super::operate::{self, Compared};
 use super::super::outcome::Ran;
-use super::super::text::words::Words;
 use super::super::text::{NO_MEMORY, say};
 use super::super::verbs::{Deleted, Mode};
+use super::super::wire::words::Words;
 use super::flags::Flags;
 use super::{Turn, echo_all, refuse};
 

@@ -5,8 +5,8 @@ use sublet_store::{Item, Lookup, Reading};
 use super::super::map::{self, Key};
 use super::super::numbers;
 use super::super::outcome::Ran;
-use super::super::text::words::Words;
 use super::super::text::{BAD_FORMAT, say};
+use super::super::wire::words::Words;
 use super::Turn;
 
 /// Answers me.

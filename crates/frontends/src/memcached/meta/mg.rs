@@ -4,7 +4,7 @@ use sublet_store::{Absence, Entry, Item, Lookup, Marks, NewItem, Reading};
 use sublet_types::Expiry;
 
 use super::super::outcome::Ran;
-use super::super::text::words::Words;
+use super::super::wire::words::Words;
 use super::super::{numbers, operate};
 use super::flags::Flags;
 use super::{Ends, Turn, echo, echo_all, refuse, show};

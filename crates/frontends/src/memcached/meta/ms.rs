@@ -5,11 +5,11 @@ use sublet_types::Expiry;
 use super::super::numbers;
 use super::super::operate::{self, Store};
 use super::super::outcome::{After, Ran};
-use super::super::text::words::Words;
 use super::super::text::{
     BAD_BLOCK, BAD_FORMAT, Block, NO_MEMORY, TOO_LARGE, block, block_len, say, store::VALUE_MAX,
 };
 use super::super::verbs::{Mode, Older, Stored};
+use super::super::wire::words::Words;
 use super::flags::{Flags, Malformed};
 use super::{Turn, echo, refuse, show};
 

@@ -9,7 +9,7 @@ use super::super::numbers;
 use super::super::outcome::{Next, Ran};
 use super::super::turn::Place;
 use super::super::watch::Kinds;
-use super::words::Words;
+use super::super::wire::words::Words;
 use super::{BAD_FORMAT, ERROR, OK, Turn, say};
 
 /// Answers flush_all, at once or after a delay.

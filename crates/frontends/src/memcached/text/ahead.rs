@@ -6,7 +6,7 @@ use sublet_store::EXPECTED_MAX;
 
 use super::super::numbers;
 use super::super::turn::Turn;
-use super::words::Words;
+use super::super::wire::words::Words;
 
 /// Requests that one look covers.
 pub(in crate::memcached) const LOOK: usize = EXPECTED_MAX;

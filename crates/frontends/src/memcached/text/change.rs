@@ -7,8 +7,8 @@ use super::super::observe::Command;
 use super::super::operate::{Counted, Delta};
 use super::super::outcome::Ran;
 use super::super::verbs::{Deleted, Direction};
+use super::super::wire::words::Words;
 use super::super::{numbers, operate};
-use super::words::Words;
 use super::{BAD_FORMAT, NO_MEMORY, NOT_A_NUMBER, Turn, say};
 
 const NOT_FOUND: &[u8] = b"NOT_FOUND\r\n";

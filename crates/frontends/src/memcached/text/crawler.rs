@@ -5,7 +5,7 @@ use super::super::numbers::{fraction, signed_32, unsigned_32};
 use super::super::operate::listing::{Form, Listing};
 use super::super::outcome::Ran;
 use super::super::turn::Place;
-use super::words::Words;
+use super::super::wire::words::Words;
 use super::{BAD_FORMAT, ERROR, OK, Turn, say};
 
 /// memcached numbers its classes from 1 to this.

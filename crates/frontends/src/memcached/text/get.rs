@@ -5,8 +5,8 @@ use sublet_types::Expiry;
 
 use super::super::map::{KEY_MAX, Key};
 use super::super::outcome::{PendingGet, REPLY_HIGH_WATER, Ran, Shows};
+use super::super::wire::words::Words;
 use super::super::{numbers, operate};
-use super::words::Words;
 use super::{BAD_FORMAT, Turn, ahead, say};
 
 /// Keys that are answered before others get a turn: misses fill no reply.

@@ -8,14 +8,13 @@ pub(super) mod get;
 mod password;
 mod stats;
 pub(super) mod store;
-pub(super) mod words;
 
 use super::meta;
 use super::outcome::{After, Gate, Next, Ran, Shows};
 use super::turn::Turn;
 use super::verbs::{Direction, Mode};
+use super::wire::words::Words;
 pub(super) use crawler::Crawler;
-use words::Words;
 
 /// The reply to a line that is not understood, though its command is.
 pub(super) const BAD_FORMAT: &[u8] = b"CLIENT_ERROR bad command line format\r\n";

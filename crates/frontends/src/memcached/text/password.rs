@@ -5,7 +5,7 @@ use memchr::memchr;
 use super::super::numbers;
 use super::super::outcome::{After, Next, Ran};
 use super::super::passwords::Login;
-use super::words::Words;
+use super::super::wire::words::Words;
 use super::{Turn, block_len, say};
 
 /// The longest block that is read, bytes.

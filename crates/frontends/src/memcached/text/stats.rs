@@ -6,7 +6,7 @@ use super::super::operate::sizes::Sizes;
 use super::super::outcome::Ran;
 use super::super::stats::{self, Group};
 use super::super::wire::rows::{CLASS, Rows};
-use super::words::Words;
+use super::super::wire::words::Words;
 use super::{BAD_FORMAT, ERROR, OK, Turn, say};
 
 /// memcached's classes are numbered below this.

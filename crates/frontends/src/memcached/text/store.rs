@@ -6,8 +6,8 @@ use super::super::map::Key;
 use super::super::operate::Store;
 use super::super::outcome::{After, Ran};
 use super::super::verbs::{Mode, Older, Stored};
+use super::super::wire::words::Words;
 use super::super::{numbers, operate};
-use super::words::Words;
 use super::{BAD_BLOCK, BAD_FORMAT, Block, NO_MEMORY, TOO_LARGE, Turn, block, block_len, say};
 
 /// The longest value that a line may announce.

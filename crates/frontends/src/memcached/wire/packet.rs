@@ -40,9 +40,9 @@ pub(in crate::memcached) fn head_len(input: &[u8]) -> Result<usize, BadMagic> {
 
 /// A request without its value.
 #[derive(Clone, Debug)]
-pub(super) struct Packet<'a> {
-    pub(super) opcode: u8,
-    pub(super) cas: u64,
+pub(in crate::memcached) struct Packet<'a> {
+    pub(in crate::memcached) opcode: u8,
+    pub(in crate::memcached) cas: u64,
     opaque: [u8; 4],
     key_len: usize,
     extras_len: usize,
@@ -52,7 +52,7 @@ pub(super) struct Packet<'a> {
 
 impl<'a> Packet<'a> {
     /// The request of these bytes: at least a head.
-    pub(super) fn parse(head: &'a [u8]) -> Packet<'a> {
+    pub(in crate::memcached) fn parse(head: &'a [u8]) -> Packet<'a> {
         let (head, rest) = head.split_at(HEAD);
         Packet {
             opcode: head[1],
@@ -66,7 +66,7 @@ impl<'a> Packet<'a> {
     }
 
     /// The same without extras, key and value: enough to reply later.
-    pub(super) fn bare(&self) -> Packet<'static> {
+    pub(in crate::memcached) fn bare(&self) -> Packet<'static> {
         Packet {
             opcode: self.opcode,
             cas: self.cas,
@@ -79,7 +79,7 @@ impl<'a> Packet<'a> {
     }
 
     /// Whether the lengths agree with each other.
-    pub(super) fn bounds(&self) -> Result<(), Status> {
+    pub(in crate::memcached) fn bounds(&self) -> Result<(), Status> {
         if self.key_len + self.extras_len > self.body_len {
             return Err(Status::UnknownCommand);
         }
@@ -90,42 +90,42 @@ impl<'a> Packet<'a> {
     }
 
     /// Whether the key is one that can be stored, or there is none.
-    pub(super) fn key_fits(&self) -> bool {
+    pub(in crate::memcached) fn key_fits(&self) -> bool {
         self.key_len <= KEY_MAX
     }
 
     /// The key.
-    pub(super) fn key(&self) -> &'a [u8] {
+    pub(in crate::memcached) fn key(&self) -> &'a [u8] {
         &self.rest[self.extras_len..]
     }
 
     /// The 32 bits at `offset` of the extras.
-    pub(super) fn extra_32(&self, offset: usize) -> u32 {
+    pub(in crate::memcached) fn extra_32(&self, offset: usize) -> u32 {
         u32::from_be_bytes(array(&self.rest[offset..]))
     }
 
     /// The 64 bits at `offset` of the extras.
-    pub(super) fn extra_64(&self, offset: usize) -> u64 {
+    pub(in crate::memcached) fn extra_64(&self, offset: usize) -> u64 {
         u64::from_be_bytes(array(&self.rest[offset..]))
     }
 
     /// Bytes of the extras.
-    pub(super) fn extras_len(&self) -> usize {
+    pub(in crate::memcached) fn extras_len(&self) -> usize {
         self.extras_len
     }
 
     /// Bytes behind the key.
-    pub(super) fn value_len(&self) -> usize {
+    pub(in crate::memcached) fn value_len(&self) -> usize {
         self.body_len - self.key_len - self.extras_len
     }
 
     /// The cas unique that the client saw, if any.
-    pub(super) fn compare(&self) -> Option<u64> {
+    pub(in crate::memcached) fn compare(&self) -> Option<u64> {
         Some(self.cas).filter(|&cas| cas != 0)
     }
 
     /// Appends the head of a reply; extras, key and value follow by the caller.
-    pub(super) fn reply(
+    pub(in crate::memcached) fn reply(
         &self,
         extras: usize,
         key: usize,
@@ -137,14 +137,14 @@ impl<'a> Packet<'a> {
     }
 
     /// Appends an error with its text.
-    pub(super) fn fail(&self, status: Status, out: &mut Vec<u8>) {
+    pub(in crate::memcached) fn fail(&self, status: Status, out: &mut Vec<u8>) {
         let text = status.text();
         self.head(status, [0, 0, text.len()], 0, out);
         out.extend_from_slice(text);
     }
 
     /// Appends a miss whose body is the key.
-    pub(super) fn miss_with_key(&self, out: &mut Vec<u8>) {
+    pub(in crate::memcached) fn miss_with_key(&self, out: &mut Vec<u8>) {
         self.head(Status::NotFound, [0, self.key_len, 0], 0, out);
         out.extend_from_slice(self.key());
     }
@@ -172,7 +172,7 @@ fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
-pub(super) enum Status {
+pub(in crate::memcached) enum Status {
     Success = 0x00,
     NotFound = 0x01,
     Exists = 0x02,
@@ -217,22 +217,22 @@ impl From<Stored> for Status {
 
 /// Whether the plain outcome is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Quiet {
+pub(in crate::memcached) enum Quiet {
     No,
     Yes,
 }
 
 /// What a fetch returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
-    pub(super) key: bool,
-    pub(super) value: bool,
-    pub(super) touches: bool,
+pub(in crate::memcached) struct Shape {
+    pub(in crate::memcached) key: bool,
+    pub(in crate::memcached) value: bool,
+    pub(in crate::memcached) touches: bool,
 }
 
 /// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verb {
+pub(in crate::memcached) enum Verb {
     Get(Shape),
     Store(Mode),
     Join(Mode),
@@ -250,7 +250,7 @@ pub(super) enum Verb {
 
 impl Verb {
     /// Whether a request has the lengths that this verb needs.
-    pub(super) fn fits(self, packet: &Packet<'_>) -> bool {
+    pub(in crate::memcached) fn fits(self, packet: &Packet<'_>) -> bool {
         let (extras, key, value) = (
             packet.extras_len,
             packet.key_len > 0,
@@ -274,14 +274,14 @@ impl Verb {
 
 /// A verb, and whether its plain outcome is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Opcode {
-    pub(super) verb: Verb,
-    pub(super) quiet: Quiet,
+pub(in crate::memcached) struct Opcode {
+    pub(in crate::memcached) verb: Verb,
+    pub(in crate::memcached) quiet: Quiet,
 }
 
 impl Opcode {
     /// What the opcode's byte stands for, if it is in use.
-    pub(super) fn of(byte: u8) -> Option<Opcode> {
+    pub(in crate::memcached) fn of(byte: u8) -> Option<Opcode> {
         use Quiet::{No, Yes};
         let get = |key, value, touches| {
             Verb::Get(Shape {
