@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use parking_lot::{Mutex, RwLock};
 use sublet_types::{Bytes, TenantId};
 
+use super::commands::text::Crawler;
 use super::connections::Connections;
 use super::gather::{GATHERING_MIN, Memory};
 use super::numbers;
 use super::passwords::{Login, Passwords};
 use super::prefixes::Prefixes;
 use super::settings::Settings;
-use super::text::Crawler;
 use super::watch::Watchers;
 use crate::doors::{Lobby, TlsFigures, WhenFull};
 use crate::tenancy::Tenancy;

@@ -1,11 +1,10 @@
 //! memcached's protocols (text, meta, binary) and its face to the outside.
 
-mod binary;
+mod commands;
 pub mod connections;
 pub mod face;
 mod gather;
 mod map;
-mod meta;
 mod numbers;
 mod observe;
 mod operate;
@@ -15,8 +14,6 @@ mod prefixes;
 pub mod serve;
 pub mod session;
 pub mod settings;
-mod stats;
-mod text;
 mod turn;
 mod verbs;
 pub mod watch;

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use memchr::memchr;
 use sublet_types::TenantId;
 
+use super::commands::{binary, text};
 use super::connections::{Doing, Peer};
 use super::face::Face;
 use super::gather::Gather;
@@ -24,7 +25,6 @@ use super::settings::Protocol;
 use super::turn::{Place, Turn};
 use super::watch::Feed;
 use super::wire::packet;
-use super::{binary, text};
 use crate::tenancy::Tenancy;
 
 /// Requests up to this size wait in the input until they are whole; larger ones are gathered by the session.

@@ -1,0 +1,56 @@
+//! get, touch and get-and-touch, with and without the key.
+
+use sublet_store::Item;
+
+use super::Request;
+use crate::memcached::map::Key;
+use crate::memcached::operate;
+use crate::memcached::outcome::Ran;
+use crate::memcached::wire::packet::{Quiet, Shape, Status};
+
+/// Extras of a reply: the client flags.
+const FLAGS: usize = 4;
+
+impl Request<'_> {
+    pub(super) fn get(&self, shape: Shape, out: &mut Vec<u8>) -> Ran {
+        let Some(key) = Key::new(self.packet.key()) else {
+            return self.fail(Status::InvalidArguments, out);
+        };
+        let mark = out.len();
+        let found = match shape.touches {
+            false => operate::get(self.turn, &key, |item| self.show(shape, item, out)),
+            true => {
+                let expiry = self.turn.expiry(self.packet.extra_32(0).into());
+                operate::touch(self.turn, &key, expiry, |item| {
+                    out.truncate(mark);
+                    self.show(shape, item, out);
+                })
+            }
+        };
+        if found.is_none() {
+            out.truncate(mark);
+            self.miss(shape, out);
+        }
+        Ran::Done { after: 0 }
+    }
+
+    fn miss(&self, shape: Shape, out: &mut Vec<u8>) {
+        match (self.quiet, shape.key) {
+            (Quiet::Yes, _) => {}
+            (Quiet::No, true) => self.packet.miss_with_key(out),
+            (Quiet::No, false) => self.packet.fail(Status::NotFound, out),
+        }
+    }
+
+    fn show(&self, shape: Shape, item: &Item<'_>, out: &mut Vec<u8>) {
+        let key: &[u8] = if shape.key { item.key() } else { b"" };
+        let value = if shape.value { item.value().len() } else { 0 };
+        self.packet
+            .reply(FLAGS, key.len(), value, self.turn.cas_of(item), out);
+        out.extend_from_slice(&item.flags().to_be_bytes());
+        out.extend_from_slice(key);
+        if shape.value {
+            item.value().copy_to(out);
+        }
+    }
+}

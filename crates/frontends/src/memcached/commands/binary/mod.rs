@@ -1,0 +1,108 @@
+//! memcached's binary protocol: a head of 24 bytes, extras, a key, a value; replies of the same form.
+
+mod change;
+mod get;
+mod sasl;
+mod stat;
+mod store;
+
+use crate::memcached::face::VERSION;
+use crate::memcached::outcome::{After, Gate, Next, Ran};
+use crate::memcached::turn::Turn;
+use crate::memcached::wire::packet::{Opcode, Packet, Quiet, Status, Verb};
+
+/// Runs one request: its head, extras and key, and what follows them.
+pub(in crate::memcached) fn run(
+    turn: Turn<'_>,
+    gate: Gate,
+    head: &[u8],
+    after: After<'_>,
+    out: &mut Vec<u8>,
+) -> Ran {
+    let packet = Packet::parse(head);
+    if let Err(status) = packet.bounds() {
+        return hang_up(&packet, status, out);
+    }
+    let Some(Opcode { verb, quiet }) = Opcode::of(packet.opcode) else {
+        packet.fail(Status::UnknownCommand, out);
+        return Ran::Swallow {
+            body: packet.value_len(),
+        };
+    };
+    if gate == Gate::Shut && !sasl::is_open_to_all(verb) {
+        return hang_up(&packet, Status::AuthFailure, out);
+    }
+    if !packet.key_fits() || !verb.fits(&packet) {
+        return hang_up(&packet, Status::InvalidArguments, out);
+    }
+    let request = Request {
+        turn,
+        packet: &packet,
+        quiet,
+    };
+    match verb {
+        Verb::Get(shape) => request.get(shape, out),
+        Verb::Store(mode) => request.store(mode, after, out),
+        Verb::Join(mode) => request.join(mode, after, out),
+        Verb::Count(direction) => request.count(direction, out),
+        Verb::Delete => request.delete(out),
+        Verb::Flush => request.flush(out),
+        Verb::Stat => request.stat(after, out),
+        Verb::Noop => request.succeed(out),
+        Verb::Version => request.say(VERSION.as_bytes(), out),
+        Verb::Quit => {
+            request.succeed(out);
+            Ran::Stop(Next::Close)
+        }
+        Verb::SaslList => request.list_mechanisms(out),
+        Verb::SaslAuth => request.authenticate(after, out),
+        Verb::SaslStep => request.step(after, out),
+    }
+}
+
+/// Replies with an error, then closes.
+fn hang_up(packet: &Packet<'_>, status: Status, out: &mut Vec<u8>) -> Ran {
+    packet.fail(status, out);
+    Ran::Break
+}
+
+/// One request, with whose it is and whether its success is told.
+struct Request<'a> {
+    turn: Turn<'a>,
+    packet: &'a Packet<'a>,
+    quiet: Quiet,
+}
+
+impl Request<'_> {
+    /// Replies with success and nothing else; says nothing where the client asked for silence.
+    fn succeed(&self, out: &mut Vec<u8>) -> Ran {
+        self.succeed_with(0, out)
+    }
+
+    /// The same with a cas unique.
+    fn succeed_with(&self, cas: u64, out: &mut Vec<u8>) -> Ran {
+        if self.quiet == Quiet::No {
+            self.packet.reply(0, 0, 0, cas, out);
+        }
+        Ran::Done { after: 0 }
+    }
+
+    /// Replies with an error.
+    fn fail(&self, status: Status, out: &mut Vec<u8>) -> Ran {
+        self.packet.fail(status, out);
+        Ran::Done { after: 0 }
+    }
+
+    /// Replies with a text.
+    fn say(&self, text: &[u8], out: &mut Vec<u8>) -> Ran {
+        self.packet.reply(0, 0, text.len(), 0, out);
+        out.extend_from_slice(text);
+        Ran::Done { after: 0 }
+    }
+}
+
+/// The value behind a request's head, or what to do without it.
+fn value<'a>(packet: &Packet<'_>, after: &'a [u8]) -> Result<&'a [u8], Ran> {
+    let body = packet.value_len();
+    after.get(..body).ok_or(Ran::Awaits { body })
+}

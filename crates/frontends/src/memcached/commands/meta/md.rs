@@ -1,0 +1,95 @@
+//! md: delete, or mark stale, or empty.
+
+use sublet_store::{Entry, Marks, NewCas, Refused};
+use sublet_types::Expiry;
+
+use super::super::text::{NO_MEMORY, say};
+use super::flags::Flags;
+use super::{Turn, echo_all, refuse};
+use crate::memcached::numbers;
+use crate::memcached::observe::{Command, Event};
+use crate::memcached::operate::{self, Compared};
+use crate::memcached::outcome::Ran;
+use crate::memcached::verbs::{Deleted, Mode};
+use crate::memcached::wire::words::Words;
+
+/// Answers md.
+pub(in crate::memcached) fn run(turn: Turn<'_>, words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+    let flags = match Flags::of(turn, words) {
+        Ok(flags) => flags,
+        Err(why) => return refuse(out, why),
+    };
+    turn.counters().cmd_meta.bump();
+    let deleted = match flags.invalidate || flags.empty {
+        true => alter(turn, &flags),
+        false => Ok(operate::delete(
+            turn,
+            &flags.key,
+            flags.compare,
+            Command::MetaDelete,
+        )),
+    };
+    let code = match deleted {
+        Ok(Deleted::Done) if flags.quiet => return Ran::Done { after: 0 },
+        Ok(Deleted::Done) => b"HD",
+        Ok(Deleted::NotFound) => b"NF",
+        Ok(Deleted::Exists) => b"EX",
+        Err(_) => return say(out, NO_MEMORY),
+    };
+    out.extend_from_slice(code);
+    echo_all(out, &flags);
+    Ran::Done { after: 0 }
+}
+
+/// Keeps the item, but stale or without its value.
+fn alter(turn: Turn<'_>, flags: &Flags<'_>) -> Result<Deleted, Refused> {
+    let cas_kept = turn.face.settings.cas;
+    let mut size = 0;
+    let altered = turn.tenancy.update(flags.key.bytes(), |entry| {
+        let Some(item) = entry.current() else {
+            return Deleted::NotFound;
+        };
+        size = item.value().len();
+        let differs = |cas| operate::compare(item, cas, cas_kept) != Compared::Same;
+        if flags.compare.is_some_and(differs) {
+            return Deleted::Exists;
+        }
+        rewrite(entry, flags);
+        Deleted::Done
+    })?;
+    if altered == Deleted::Done && flags.empty {
+        turn.face.observed(turn.peer, || Event::Written {
+            key: flags.key.bytes(),
+            mode: Mode::Set,
+            ttl: numbers::ttl(turn.tenancy.now(), flags.expiry.unwrap_or(Expiry::Never)),
+            size: 0,
+        });
+    }
+    // What is only marked stale was not deleted.
+    if altered != Deleted::Done || !flags.invalidate {
+        operate::count_deleted(turn, &flags.key, altered, size, Command::MetaDelete);
+    }
+    Ok(altered)
+}
+
+fn rewrite(entry: &mut Entry<'_>, flags: &Flags<'_>) {
+    operate::rewrite(entry, |new| {
+        if flags.empty {
+            let binary_key = new.marks.binary_key;
+            new.value = &[];
+            new.flags = flags.client_flags;
+            new.expiry = flags.expiry.unwrap_or(Expiry::Never);
+            new.marks = Marks {
+                binary_key,
+                ..Marks::default()
+            };
+        }
+        if flags.invalidate {
+            new.expiry = flags.expiry.unwrap_or(new.expiry);
+            new.marks.stale = true;
+            new.marks.token_sent = false;
+            new.cas = NewCas::Fresh;
+        }
+        new.cas = flags.given_cas.map_or(new.cas, NewCas::Is);
+    });
+}

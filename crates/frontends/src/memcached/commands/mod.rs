@@ -1,0 +1,6 @@
+//! What clients ask, in each of the protocols: a request is read, run, and answered.
+
+pub(super) mod binary;
+mod meta;
+mod stats;
+pub(super) mod text;

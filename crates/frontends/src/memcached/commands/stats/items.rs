@@ -1,0 +1,57 @@
+//! `stats items`: the items of the one class.
+
+use crate::memcached::turn::Turn;
+use crate::memcached::wire::rows::{CLASS, Rows, write_all};
+
+pub(super) fn write(turn: Turn<'_>, rows: &mut dyn Rows) {
+    let figures = turn.figures();
+    if figures.items == 0 {
+        return;
+    }
+    let tenant = turn.tenancy.tenant();
+    let zero = turn.face.zero(tenant);
+    let counters = turn.tenancy.ledger().since_reset(tenant);
+    let since = u64::saturating_sub;
+    let now = turn.tenancy.now();
+    let age = figures
+        .oldest
+        .map_or(0, |oldest| now.0.saturating_sub(oldest.0));
+    write_all(
+        rows,
+        &format!("items:{CLASS}:"),
+        &[
+            ("number", figures.items),
+            ("number_hot", 0),
+            ("number_warm", 0),
+            ("number_cold", figures.items),
+            ("number_temp", 0),
+            ("age_hot", 0),
+            ("age_warm", 0),
+            ("age", age.into()),
+            ("mem_requested", figures.used.0),
+            ("evicted", since(figures.evictions, zero.evictions)),
+            (
+                "evicted_unfetched",
+                since(figures.evicted_unfetched, zero.evicted_unfetched),
+            ),
+            ("outofmemory", counters.store_no_memory.get()),
+            ("tailrepairs", 0),
+            ("reclaimed", since(figures.reclaimed, zero.reclaimed)),
+            (
+                "expired_unfetched",
+                since(figures.expired_unfetched, zero.expired_unfetched),
+            ),
+            ("crawler_reclaimed", counters.crawler_reclaimed.get()),
+            ("crawler_items_checked", 0),
+            ("lrutail_reflocked", 0),
+            ("moves_to_cold", 0),
+            ("moves_to_warm", 0),
+            ("moves_within_lru", 0),
+            ("direct_reclaims", 0),
+            ("hits_to_hot", 0),
+            ("hits_to_warm", 0),
+            ("hits_to_cold", counters.get_hits.get()),
+            ("hits_to_temp", 0),
+        ],
+    );
+}

@@ -1,0 +1,47 @@
+//! `stats slabs`: the memory of the one class. Its pages are blocks, and an item is a chunk, of any size up to the limit.
+
+use sublet_types::BLOCK_BYTES;
+
+use crate::memcached::turn::Turn;
+use crate::memcached::wire::rows::{CLASS, Rows, write_all};
+
+pub(super) fn write(turn: Turn<'_>, rows: &mut dyn Rows) {
+    let figures = turn.figures();
+    let pages = figures.held.0.div_ceil(BLOCK_BYTES);
+    let class = figures.items > 0 || pages > 0;
+    if class {
+        let counters = turn.tenancy.ledger().since_reset(turn.tenancy.tenant());
+        write_all(
+            rows,
+            &format!("{CLASS}:"),
+            &[
+                ("chunk_size", turn.face.settings.item_max),
+                (
+                    "chunks_per_page",
+                    figures.items.checked_div(pages).unwrap_or(0),
+                ),
+                ("total_pages", pages),
+                ("total_chunks", figures.items),
+                ("used_chunks", figures.items),
+                ("free_chunks", 0),
+                ("free_chunks_end", 0),
+                ("get_hits", counters.get_hits.get()),
+                ("cmd_set", counters.cmd_set.get()),
+                ("delete_hits", counters.delete_hits.get()),
+                ("incr_hits", counters.incr_hits.get()),
+                ("decr_hits", counters.decr_hits.get()),
+                ("cas_hits", counters.cas_hits.get()),
+                ("cas_badval", counters.cas_badval.get()),
+                ("touch_hits", counters.touch_hits.get()),
+            ],
+        );
+    }
+    write_all(
+        rows,
+        "",
+        &[
+            ("active_slabs", class.into()),
+            ("total_malloced", figures.held.0),
+        ],
+    );
+}

@@ -1,0 +1,141 @@
+//! flush_all, version, verbosity, cache_memlimit, shutdown, refresh_certs, watch.
+
+use std::sync::atomic::Ordering;
+
+use sublet_types::Bytes;
+
+use super::{BAD_FORMAT, ERROR, OK, Turn, say};
+use crate::memcached::face::{LimitRefused, VERSION};
+use crate::memcached::numbers;
+use crate::memcached::outcome::{Next, Ran};
+use crate::memcached::turn::Place;
+use crate::memcached::watch::Kinds;
+use crate::memcached::wire::words::Words;
+
+/// Answers flush_all, at once or after a delay.
+pub(super) fn flush_all(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+    turn.counters().cmd_flush.bump();
+    if !turn.face.settings.flush {
+        return say(out, b"CLIENT_ERROR flush_all not allowed\r\n");
+    }
+    let delay = match words.next() {
+        None | Some(b"noreply") => 0,
+        Some(delay) => match numbers::signed_32(delay) {
+            Some(delay) => delay,
+            None => return say(out, b"CLIENT_ERROR invalid exptime argument\r\n"),
+        },
+    };
+    turn.face.flush(turn.tenancy, delay.into());
+    say(out, OK)
+}
+
+/// Answers version.
+pub(super) fn version(out: &mut Vec<u8>) -> Ran {
+    out.extend_from_slice(b"VERSION ");
+    out.extend_from_slice(VERSION.as_bytes());
+    say(out, b"\r\n")
+}
+
+/// Answers verbosity.
+pub(super) fn verbosity(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+    match words.next().and_then(numbers::unsigned_32) {
+        None => say(out, BAD_FORMAT),
+        Some(level) => {
+            turn.face.set_verbosity(level);
+            say(out, OK)
+        }
+    }
+}
+
+/// The least memory that cache_memlimit sets, MiB.
+const MEMLIMIT_MIN: u32 = 8;
+
+/// More MiB than this was surely meant as bytes.
+const MEMLIMIT_MAX: u32 = 1_000_000_000;
+
+/// Answers cache_memlimit.
+pub(super) fn cache_memlimit(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+    let reply: &[u8] = match words.next().and_then(numbers::unsigned_32) {
+        None => return say(out, ERROR),
+        Some(0..MEMLIMIT_MIN) => b"MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n",
+        Some(mib) if mib > MEMLIMIT_MAX => {
+            b"MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes\r\n"
+        }
+        Some(mib) => {
+            let limit = Bytes::mib(mib.into());
+            match turn.face.host.limit_memory(turn.tenancy.tenant(), limit) {
+                Ok(()) => OK,
+                Err(LimitRefused::TooSmall) => {
+                    b"MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n"
+                }
+                Err(LimitRefused::TooLarge) => {
+                    b"MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n"
+                }
+            }
+        }
+    };
+    say(out, reply)
+}
+
+/// Answers shutdown.
+pub(super) fn shutdown(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+    if !turn.face.settings.shutdown {
+        return say(out, b"SERVER_ERROR: shutdown not enabled\r\n");
+    }
+    match words.next() {
+        None => Ran::Stop(Next::Shutdown { graceful: false }),
+        Some(b"graceful") => Ran::Stop(Next::Shutdown { graceful: true }),
+        Some(_) => say(out, b"CLIENT_ERROR invalid shutdown mode\r\n"),
+    }
+}
+
+/// Answers refresh_certs.
+pub(super) fn refresh_certs(turn: Turn<'_>, out: &mut Vec<u8>) -> Ran {
+    if turn.face.settings.tls.is_none() {
+        return say(out, b"Error TLS not enabled\r\n");
+    }
+    match turn.face.host.refresh_certs() {
+        Ok(()) => {
+            let clock = turn.tenancy.clock();
+            let read = &turn.face.figures.ssl_certs_read_unix;
+            read.store(clock.unix(clock.now()), Ordering::Relaxed);
+            say(out, OK)
+        }
+        Err(why) => {
+            out.extend_from_slice(b"SERVER_ERROR ");
+            out.extend_from_slice(why.to_string().as_bytes());
+            say(out, b"\r\n")
+        }
+    }
+}
+
+/// Answers watch: from here on the connection only listens.
+pub(super) fn watch(turn: Turn<'_>, words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+    if !turn.face.settings.watch {
+        return say(out, b"CLIENT_ERROR watch commands not allowed\r\n");
+    }
+    if turn.place == Place::Behind {
+        return say(
+            out,
+            b"ERROR cannot pipeline other commands before watch\r\n",
+        );
+    }
+    let Some(kinds) = kinds(words) else {
+        return say(out, ERROR);
+    };
+    match turn.face.watchers.join(kinds, turn.tenancy) {
+        None => say(out, b"WATCHER_TOO_MANY log watcher limit reached\r\n"),
+        Some(feed) => {
+            out.extend_from_slice(OK);
+            Ran::Watch(feed)
+        }
+    }
+}
+
+fn kinds(words: Words<'_>) -> Option<Kinds> {
+    if words.rest().trim_ascii().is_empty() {
+        return Some(Kinds::FETCHES);
+    }
+    let mut named = words.map(Kinds::named);
+    named.try_fold(Kinds::default(), |all, kind| Some(all.and(kind?)))
+}

@@ -1,0 +1,182 @@
+//! slabs, lru, lru_crawler: memcached's tuning. Here is one class of items, and nothing of it needs tuning: the documented answers are
+//! given. The listings of `lru_crawler` are real, and so is its search for expired items, which is done when it is answered.
+
+use super::{BAD_FORMAT, ERROR, OK, Turn, say};
+use crate::memcached::numbers::{fraction, signed_32, unsigned_32};
+use crate::memcached::operate::listing::{Form, Listing};
+use crate::memcached::outcome::Ran;
+use crate::memcached::turn::Place;
+use crate::memcached::wire::words::Words;
+
+/// memcached numbers its classes from 1 to this.
+const CLASS_MAX: i32 = 63;
+
+const BAD_CLASS: &[u8] = b"BADCLASS invalid class id\r\n";
+
+/// Answers slabs.
+pub(super) fn slabs(mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+    match words.next() {
+        Some(b"reassign") => say(out, reassign(words)),
+        Some(b"automove") => say(out, automove(words)),
+        _ => say(out, ERROR),
+    }
+}
+
+fn reassign(mut words: Words<'_>) -> &'static [u8] {
+    let (Some(from), Some(to), None) = (words.next(), words.next(), words.next()) else {
+        return ERROR;
+    };
+    match (signed_32(from), signed_32(to)) {
+        (None, _) | (_, None) => BAD_FORMAT,
+        (Some(from), Some(to)) if from == to => b"SAME src and dst class are identical\r\n",
+        (Some(-1..=CLASS_MAX), Some(0..=CLASS_MAX)) => {
+            b"NOSPARE source class has no spare pages\r\n"
+        }
+        _ => b"BADCLASS invalid src or dst class id\r\n",
+    }
+}
+
+/// Windows of the mover of slabs.
+const WINDOWS: std::ops::RangeInclusive<u32> = 3..=1800;
+
+fn automove(mut words: Words<'_>) -> &'static [u8] {
+    let Some(what) = words.next() else {
+        return ERROR;
+    };
+    let value = words.next();
+    match (what, value) {
+        (b"ratio" | b"freeratio", Some(value)) if fraction(value).is_some() => OK,
+        (b"ratio" | b"freeratio", _) => ERROR,
+        (b"window", Some(value)) => match unsigned_32(value) {
+            None => BAD_FORMAT,
+            Some(window) if WINDOWS.contains(&window) => OK,
+            Some(_) => b"CLIENT_ERROR automove window too low or too high\r\n",
+        },
+        _ => match unsigned_32(what) {
+            None => BAD_FORMAT,
+            Some(0..=2) => OK,
+            Some(_) => ERROR,
+        },
+    }
+}
+
+/// The most per cent that the hot and the warm list may have together.
+const HOT_AND_WARM_MAX: u64 = 80;
+
+/// Answers lru.
+pub(super) fn lru(mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+    let Some(what) = words.next() else {
+        return say(out, ERROR);
+    };
+    match (what, words.next()) {
+        (b"tune", Some(hot)) => say(out, tune(hot, words)),
+        (b"mode", Some(b"flat" | b"segmented")) => say(out, OK),
+        (b"temp_ttl", Some(ttl)) if signed_32(ttl).is_some() => say(out, OK),
+        _ => say(out, ERROR),
+    }
+}
+
+fn tune(hot: &[u8], mut words: Words<'_>) -> &'static [u8] {
+    let mut tuned = || {
+        let (hot, warm) = (unsigned_32(hot)?, unsigned_32(words.next()?)?);
+        let factors = (fraction(words.next()?)?, fraction(words.next()?)?);
+        Some((u64::from(hot) + u64::from(warm), factors))
+    };
+    match tuned() {
+        None => ERROR,
+        Some((percent, _)) if percent > HOT_AND_WARM_MAX => {
+            b"ERROR hot and warm pcts must not exceed 80\r\n"
+        }
+        Some((_, (hot, warm))) if hot <= 0.0 || warm <= 0.0 => {
+            b"ERROR hot/warm age factors must be greater than 0\r\n"
+        }
+        Some(_) => OK,
+    }
+}
+
+/// The longest sleep that is set, microseconds.
+const SLEEP_MAX: u32 = 1_000_000;
+
+/// Answers lru_crawler.
+pub(super) fn lru_crawler(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+    let (what, on_what) = (words.next(), words.next());
+    if words.next().is_some() {
+        return say(out, ERROR);
+    }
+    match (what, on_what) {
+        (Some(b"enable"), None) => set_crawler(turn, Crawler::On, out),
+        (Some(b"disable"), None) => set_crawler(turn, Crawler::Off, out),
+        (Some(b"crawl" | b"metadump" | b"mgdump"), Some(_))
+            if turn.face.crawler() == Crawler::Off =>
+        {
+            say(out, b"CLIENT_ERROR lru crawler disabled\r\n")
+        }
+        (Some(b"crawl"), Some(classes)) if names_classes(classes) => {
+            turn.counters().lru_crawler_starts.bump();
+            Ran::list(Listing::new(Form::Crawl))
+        }
+        (Some(b"crawl"), Some(_)) => say(out, BAD_CLASS),
+        (Some(b"metadump"), Some(which)) => metadump(turn, which, out),
+        (Some(b"mgdump"), Some(which)) => mgdump(turn, which, out),
+        (Some(b"tocrawl"), Some(number)) => match unsigned_32(number) {
+            Some(_) => say(out, OK),
+            None => say(out, BAD_FORMAT),
+        },
+        (Some(b"sleep"), Some(micros)) => match unsigned_32(micros) {
+            Some(0..=SLEEP_MAX) => say(out, OK),
+            Some(_) => say(out, b"CLIENT_ERROR sleep must be one second or less\r\n"),
+            None => say(out, BAD_FORMAT),
+        },
+        _ => say(out, ERROR),
+    }
+}
+
+/// What `stats settings` says of the crawler. Expired items are found without one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::memcached) enum Crawler {
+    On,
+    Off,
+}
+
+fn set_crawler(turn: Turn<'_>, crawler: Crawler, out: &mut Vec<u8>) -> Ran {
+    turn.face.set_crawler(crawler);
+    say(out, OK)
+}
+
+fn names_classes(classes: &[u8]) -> bool {
+    classes == b"all"
+        || classes
+            .split(|&byte| byte == b',')
+            .all(|class| signed_32(class).is_some_and(|class| (1..=CLASS_MAX).contains(&class)))
+}
+
+fn metadump(turn: Turn<'_>, which: &[u8], out: &mut Vec<u8>) -> Ran {
+    if !turn.face.settings.dump {
+        return say(out, b"ERROR metadump not allowed\r\n");
+    }
+    dump(turn, Form::Metadump, which, out)
+}
+
+fn mgdump(turn: Turn<'_>, which: &[u8], out: &mut Vec<u8>) -> Ran {
+    if !turn.face.settings.dump {
+        return say(out, b"ERROR key dump not allowed\r\n");
+    }
+    dump(turn, Form::Mgdump, which, out)
+}
+
+fn dump(turn: Turn<'_>, form: Form, which: &[u8], out: &mut Vec<u8>) -> Ran {
+    if turn.place == Place::Behind {
+        return say(
+            out,
+            match form {
+                Form::Metadump => b"ERROR cannot pipeline other commands before metadump\r\n",
+                _ => b"ERROR cannot pipeline other commands before mgdump\r\n",
+            },
+        );
+    }
+    if which != b"hash" && !names_classes(which) {
+        return say(out, BAD_CLASS);
+    }
+    out.extend_from_slice(OK);
+    Ran::list(Listing::new(form))
+}

@@ -1,0 +1,131 @@
+//! get, gets, gat, gats: values of one or many keys.
+
+use sublet_store::Item;
+use sublet_types::Expiry;
+
+use super::{BAD_FORMAT, Turn, ahead, say};
+use crate::memcached::map::{KEY_MAX, Key};
+use crate::memcached::outcome::{PendingGet, REPLY_HIGH_WATER, Ran, Shows};
+use crate::memcached::wire::words::Words;
+use crate::memcached::{numbers, operate};
+
+/// Keys that are answered before others get a turn: misses fill no reply.
+const KEYS_AT_ONCE: usize = 1024;
+
+const BAD_EXPTIME: &[u8] = b"CLIENT_ERROR invalid exptime argument\r\n";
+
+/// Answers get and gets.
+pub(super) fn begin(
+    turn: Turn<'_>,
+    shows: Shows,
+    words: Words<'_>,
+    line: &[u8],
+    out: &mut Vec<u8>,
+) -> Ran {
+    let get = PendingGet { shows, touch: None };
+    answer(turn, get, words, line, out)
+}
+
+/// Answers gat and gats.
+pub(super) fn begin_touching(
+    turn: Turn<'_>,
+    shows: Shows,
+    mut words: Words<'_>,
+    line: &[u8],
+    out: &mut Vec<u8>,
+) -> Ran {
+    let Some(exptime) = words.next() else {
+        return say(out, BAD_FORMAT);
+    };
+    let Some(exptime) = numbers::signed_32(exptime) else {
+        return say(out, BAD_EXPTIME);
+    };
+    let touch = Some(turn.expiry(exptime.into()));
+    answer(turn, PendingGet { shows, touch }, words, line, out)
+}
+
+fn answer(
+    turn: Turn<'_>,
+    get: PendingGet,
+    words: Words<'_>,
+    line: &[u8],
+    out: &mut Vec<u8>,
+) -> Ran {
+    let keys = words.rest();
+    let mut check = words;
+    let short = keys.len() <= KEY_MAX || words.clone().all(|key| key.len() <= KEY_MAX);
+    if check.next().is_none() || !short {
+        return say(out, BAD_FORMAT);
+    }
+    match run(turn, get, keys, out) {
+        None => Ran::Done { after: 0 },
+        Some(done) => Ran::Get(get, line.len() - keys.len() + done),
+    }
+}
+
+/// Answers `keys`. Where they are too many or the replies too long, it stops and says how many bytes of the keys are
+/// done.
+pub(in crate::memcached) fn run(
+    turn: Turn<'_>,
+    pending: PendingGet,
+    keys: &[u8],
+    out: &mut Vec<u8>,
+) -> Option<usize> {
+    let mut words = Words::of(keys);
+    for count in 0.. {
+        if count == KEYS_AT_ONCE {
+            return Some(keys.len() - words.rest().len());
+        }
+        if count % ahead::LOOK == 0 {
+            ahead::words(turn, words);
+        }
+        let Some(key) = words.next().and_then(Key::new) else {
+            break;
+        };
+        match pending.touch {
+            None => get(turn, pending.shows, &key, out),
+            Some(expiry) => get_and_touch(turn, pending.shows, &key, expiry, out),
+        }
+        if out.len() > REPLY_HIGH_WATER {
+            return Some(keys.len() - words.rest().len());
+        }
+    }
+    out.extend_from_slice(b"END\r\n");
+    None
+}
+
+fn get(turn: Turn<'_>, shows: Shows, key: &Key<'_>, out: &mut Vec<u8>) {
+    operate::get(turn, key, |item| show(turn, shows, item, out));
+}
+
+fn get_and_touch(turn: Turn<'_>, shows: Shows, key: &Key<'_>, expiry: Expiry, out: &mut Vec<u8>) {
+    let mark = out.len();
+    let found = operate::touch(turn, key, expiry, |item| {
+        out.truncate(mark);
+        show(turn, shows, item, out);
+    });
+    if found.is_none() {
+        out.truncate(mark);
+    }
+}
+
+/// Bytes of a reply besides its key and value, at most.
+const REPLY_HEAD_MAX: usize = 64;
+
+fn show(turn: Turn<'_>, shows: Shows, item: &Item<'_>, out: &mut Vec<u8>) {
+    let (key, value) = (item.key(), item.value());
+    out.reserve(REPLY_HEAD_MAX + key.len() + value.len());
+    out.extend_from_slice(b"VALUE ");
+    out.extend_from_slice(key);
+    out.push(b' ');
+    numbers::write(out, item.flags());
+    out.push(b' ');
+    numbers::write(out, value.len());
+    if shows == Shows::ValueAndCas {
+        out.push(b' ');
+        numbers::write(out, turn.cas_of(item));
+    }
+    out.extend_from_slice(b"\r\n");
+    value.copy_to(out);
+    out.extend_from_slice(b"\r\n");
+}

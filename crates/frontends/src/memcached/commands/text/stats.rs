@@ -1,0 +1,84 @@
+//! stats: figures by groups, a line each.
+
+use super::super::stats::{self, Group};
+use super::{BAD_FORMAT, ERROR, OK, Turn, say};
+use crate::memcached::numbers::unsigned_32;
+use crate::memcached::operate::listing::{Bounds, Form, Listing};
+use crate::memcached::operate::sizes::Sizes;
+use crate::memcached::outcome::Ran;
+use crate::memcached::wire::rows::{CLASS, Rows};
+use crate::memcached::wire::words::Words;
+
+/// memcached's classes are numbered below this.
+const CLASSES: u32 = 64;
+
+/// Answers stats.
+pub(super) fn run(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+    match words.next().unwrap_or_default() {
+        b"reset" => {
+            turn.face.reset(turn.tenancy);
+            say(out, b"RESET\r\n")
+        }
+        b"detail" => detail(turn, words, out),
+        b"cachedump" => cachedump(turn, words, out),
+        name => match Group::named(name) {
+            None => say(out, ERROR),
+            Some(Group::Sizes) if turn.face.settings.track_sizes => sizes(),
+            Some(group) => {
+                stats::write(turn, group, &mut Lines(out));
+                say(out, b"END\r\n")
+            }
+        },
+    }
+}
+
+fn sizes() -> Ran {
+    let tell = |sizes: &Sizes, out: &mut Vec<u8>| {
+        sizes.write(&mut Lines(out));
+        out.extend_from_slice(b"END\r\n");
+    };
+    Ran::list(Listing::new(Form::Sizes(Sizes::default(), Box::new(tell))))
+}
+
+fn detail(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+    if !turn.face.settings.dump {
+        return say(out, b"CLIENT_ERROR stats detail not allowed\r\n");
+    }
+    let prefixes = &turn.face.prefixes;
+    match words.next() {
+        Some(b"on") => prefixes.collect(),
+        Some(b"off") => prefixes.stop(),
+        Some(b"dump") => {
+            prefixes.dump(out);
+            return Ran::Done { after: 0 };
+        }
+        _ => return say(out, b"CLIENT_ERROR usage: stats detail on|off|dump\r\n"),
+    }
+    say(out, OK)
+}
+
+fn cachedump(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+    if !turn.face.settings.dump {
+        return say(out, b"CLIENT_ERROR stats cachedump not allowed\r\n");
+    }
+    let (Some(class), Some(limit)) = (words.next(), words.next()) else {
+        return say(out, b"CLIENT_ERROR bad command line\r\n");
+    };
+    match (unsigned_32(class), unsigned_32(limit)) {
+        (None, _) | (_, None) => say(out, BAD_FORMAT),
+        (Some(CLASSES..), _) => say(out, b"CLIENT_ERROR Illegal slab id\r\n"),
+        (Some(CLASS), Some(limit)) => Ran::list(Listing::new(Form::Cachedump(Bounds::of(limit)))),
+        _ => say(out, b"END\r\n"),
+    }
+}
+
+/// Figures as lines.
+struct Lines<'a>(&'a mut Vec<u8>);
+
+impl Rows for Lines<'_> {
+    fn row(&mut self, name: &str, value: &str) {
+        for part in ["STAT ", name, " ", value, "\r\n"] {
+            self.0.extend_from_slice(part.as_bytes());
+        }
+    }
+}
