@@ -2,5 +2,6 @@
 
 pub(super) mod binary;
 mod meta;
+mod reply;
 mod stats;
 pub(super) mod text;

@@ -1,6 +1,6 @@
 //! ma: count up or down.
 
-use super::super::text::{NO_MEMORY, NOT_A_NUMBER, say};
+use super::super::reply::{NO_MEMORY, NOT_A_NUMBER, say};
 use super::flags::{Flags, Malformed};
 use super::{Ends, Turn, echo, echo_all, refuse, show};
 use crate::memcached::numbers;

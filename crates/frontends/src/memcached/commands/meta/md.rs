@@ -3,7 +3,7 @@
 use sublet_store::{Entry, Marks, NewCas, Refused};
 use sublet_types::Expiry;
 
-use super::super::text::{NO_MEMORY, say};
+use super::super::reply::{NO_MEMORY, say};
 use super::flags::Flags;
 use super::{Turn, echo_all, refuse};
 use crate::memcached::numbers;

@@ -2,7 +2,7 @@
 
 use sublet_store::{Item, Lookup, Reading};
 
-use super::super::text::{BAD_FORMAT, say};
+use super::super::reply::{BAD_FORMAT, say};
 use super::Turn;
 use crate::memcached::map::{self, Key};
 use crate::memcached::numbers;

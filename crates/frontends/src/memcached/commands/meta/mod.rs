@@ -7,7 +7,7 @@ pub(super) mod me;
 pub(super) mod mg;
 pub(super) mod ms;
 
-use super::text::say;
+use super::reply::say;
 use crate::memcached::map;
 use crate::memcached::numbers;
 use crate::memcached::outcome::Ran;

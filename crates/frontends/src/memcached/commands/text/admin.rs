@@ -4,11 +4,11 @@ use std::sync::atomic::Ordering;
 
 use sublet_types::Bytes;
 
-use super::{BAD_FORMAT, ERROR, OK, Turn, say};
+use super::super::reply::{BAD_FORMAT, ERROR, OK, say};
 use crate::memcached::face::{LimitRefused, VERSION};
 use crate::memcached::numbers;
 use crate::memcached::outcome::{Next, Ran};
-use crate::memcached::turn::Place;
+use crate::memcached::turn::{Place, Turn};
 use crate::memcached::watch::Kinds;
 use crate::memcached::wire::words::Words;
 

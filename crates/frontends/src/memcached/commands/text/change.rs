@@ -2,11 +2,12 @@
 
 use sublet_store::NewCas;
 
-use super::{BAD_FORMAT, NO_MEMORY, NOT_A_NUMBER, Turn, say};
+use super::super::reply::{BAD_FORMAT, NO_MEMORY, NOT_A_NUMBER, say};
 use crate::memcached::map::Key;
 use crate::memcached::observe::Command;
 use crate::memcached::operate::{Counted, Delta};
 use crate::memcached::outcome::Ran;
+use crate::memcached::turn::Turn;
 use crate::memcached::verbs::{Deleted, Direction};
 use crate::memcached::wire::words::Words;
 use crate::memcached::{numbers, operate};

@@ -1,11 +1,11 @@
 //! slabs, lru, lru_crawler: memcached's tuning. Here is one class of items, and nothing of it needs tuning: the documented answers are
 //! given. The listings of `lru_crawler` are real, and so is its search for expired items, which is done when it is answered.
 
-use super::{BAD_FORMAT, ERROR, OK, Turn, say};
+use super::super::reply::{BAD_FORMAT, ERROR, OK, say};
 use crate::memcached::numbers::{fraction, signed_32, unsigned_32};
 use crate::memcached::operate::listing::{Form, Listing};
 use crate::memcached::outcome::Ran;
-use crate::memcached::turn::Place;
+use crate::memcached::turn::{Place, Turn};
 use crate::memcached::wire::words::Words;
 
 /// memcached numbers its classes from 1 to this.

@@ -3,9 +3,11 @@
 use sublet_store::Item;
 use sublet_types::Expiry;
 
-use super::{BAD_FORMAT, Turn, ahead, say};
+use super::super::reply::{BAD_FORMAT, say};
+use super::ahead;
 use crate::memcached::map::{KEY_MAX, Key};
 use crate::memcached::outcome::{PendingGet, REPLY_HIGH_WATER, Ran, Shows};
+use crate::memcached::turn::Turn;
 use crate::memcached::wire::words::Words;
 use crate::memcached::{numbers, operate};
 

@@ -7,33 +7,15 @@ mod crawler;
 pub(in crate::memcached) mod get;
 mod password;
 mod stats;
-pub(super) mod store;
+mod store;
 
 use super::meta;
+use super::reply::{BAD_FORMAT, ERROR, say};
 use crate::memcached::outcome::{After, Gate, Next, Ran, Shows};
 use crate::memcached::turn::Turn;
 use crate::memcached::verbs::{Direction, Mode};
 use crate::memcached::wire::words::Words;
 pub(in crate::memcached) use crawler::Crawler;
-
-/// The reply to a line that is not understood, though its command is.
-pub(super) const BAD_FORMAT: &[u8] = b"CLIENT_ERROR bad command line format\r\n";
-
-/// The reply to a value that does not end where the line said.
-pub(super) const BAD_BLOCK: &[u8] = b"CLIENT_ERROR bad data chunk\r\n";
-
-/// The reply to a value that is beyond the limit.
-pub(super) const TOO_LARGE: &[u8] = b"SERVER_ERROR object too large for cache\r\n";
-
-/// The reply to a value for which there is no memory.
-pub(super) const NO_MEMORY: &[u8] = b"SERVER_ERROR out of memory storing object\r\n";
-
-/// The reply to arithmetic on a value that is no number.
-pub(super) const NOT_A_NUMBER: &[u8] =
-    b"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n";
-
-const ERROR: &[u8] = b"ERROR\r\n";
-const OK: &[u8] = b"OK\r\n";
 
 /// The shortest command, bytes.
 const COMMAND_MIN: usize = 2;
@@ -135,39 +117,5 @@ fn unknown(line: &[u8], out: &mut Vec<u8>) -> Ran {
     match Words::of(line).last() {
         Some(word) if word.starts_with(b"HTTP/") => Ran::Break,
         _ => say(out, ERROR),
-    }
-}
-
-/// Replies with a line; the request is done.
-pub(super) fn say(out: &mut Vec<u8>, line: &[u8]) -> Ran {
-    out.extend_from_slice(line);
-    Ran::Done { after: 0 }
-}
-
-/// The block behind a storage command's line.
-pub(super) enum Block<'a> {
-    /// It has not come whole.
-    Awaited,
-    /// It does not end where it should.
-    Bad,
-    /// This.
-    Value(&'a [u8]),
-}
-
-/// The bytes that end a block.
-const BLOCK_END: &[u8] = b"\r\n";
-
-/// Bytes that a block of this length takes, its end included.
-pub(super) fn block_len(value: usize) -> usize {
-    value + BLOCK_END.len()
-}
-
-/// The block of `len` bytes in what follows the line.
-pub(super) fn block(after: &[u8], len: usize) -> Block<'_> {
-    match after.get(..block_len(len)) {
-        None => Block::Awaited,
-        Some(block) => block
-            .strip_suffix(BLOCK_END)
-            .map_or(Block::Bad, Block::Value),
     }
 }

@@ -2,10 +2,12 @@
 
 use memchr::memchr;
 
-use super::{Turn, block_len, say};
+use super::super::reply::say;
 use crate::memcached::numbers;
 use crate::memcached::outcome::{After, Next, Ran};
 use crate::memcached::passwords::Login;
+use crate::memcached::turn::Turn;
+use crate::memcached::wire::block::{Block, block, block_len};
 use crate::memcached::wire::words::Words;
 
 /// The longest block that is read, bytes.
@@ -35,13 +37,13 @@ pub(super) fn run(turn: Turn<'_>, line: &[u8], after: After<'_>, out: &mut Vec<u
         say(out, UNAUTHENTICATED);
         return Ran::Swallow { body };
     };
-    match super::block(after, len) {
-        super::Block::Awaited => Ran::Awaits { body },
-        super::Block::Bad => {
+    match block(after, len) {
+        Block::Awaited => Ran::Awaits { body },
+        Block::Bad => {
             say(out, b"CLIENT_ERROR bad command line termination\r\n");
             Ran::Done { after: body }
         }
-        super::Block::Value(token) => check(turn, token, body, out),
+        Block::Value(token) => check(turn, token, body, out),
     }
 }
 

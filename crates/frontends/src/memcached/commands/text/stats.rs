@@ -1,11 +1,12 @@
 //! stats: figures by groups, a line each.
 
+use super::super::reply::{BAD_FORMAT, ERROR, OK, say};
 use super::super::stats::{self, Group};
-use super::{BAD_FORMAT, ERROR, OK, Turn, say};
 use crate::memcached::numbers::unsigned_32;
 use crate::memcached::operate::listing::{Bounds, Form, Listing};
 use crate::memcached::operate::sizes::Sizes;
 use crate::memcached::outcome::Ran;
+use crate::memcached::turn::Turn;
 use crate::memcached::wire::rows::{CLASS, Rows};
 use crate::memcached::wire::words::Words;
 

@@ -2,16 +2,15 @@
 
 use sublet_store::NewCas;
 
-use super::{BAD_BLOCK, BAD_FORMAT, Block, NO_MEMORY, TOO_LARGE, Turn, block, block_len, say};
+use super::super::reply::{BAD_BLOCK, BAD_FORMAT, NO_MEMORY, TOO_LARGE, say};
 use crate::memcached::map::Key;
 use crate::memcached::operate::Store;
 use crate::memcached::outcome::{After, Ran};
+use crate::memcached::turn::Turn;
 use crate::memcached::verbs::{Mode, Older, Stored};
+use crate::memcached::wire::block::{Block, VALUE_MAX, block, block_len};
 use crate::memcached::wire::words::Words;
 use crate::memcached::{numbers, operate};
-
-/// The longest value that a line may announce.
-pub(in crate::memcached) const VALUE_MAX: usize = i32::MAX as usize - 2;
 
 /// A storage line: what it asks, and the length of the block behind it.
 struct Line<'a> {
