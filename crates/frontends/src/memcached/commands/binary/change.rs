@@ -2,7 +2,7 @@
 
 use sublet_store::NewCas;
 
-use super::Request;
+use super::request::Request;
 use crate::memcached::map::Key;
 use crate::memcached::observe::Command;
 use crate::memcached::operate::{self, Counted, Delta, Seed};

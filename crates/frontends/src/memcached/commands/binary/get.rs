@@ -2,7 +2,7 @@
 
 use sublet_store::Item;
 
-use super::Request;
+use super::request::Request;
 use crate::memcached::map::Key;
 use crate::memcached::operate;
 use crate::memcached::outcome::Ran;

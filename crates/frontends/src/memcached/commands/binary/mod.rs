@@ -2,6 +2,7 @@
 
 mod change;
 mod get;
+mod request;
 mod sasl;
 mod stat;
 mod store;
@@ -9,7 +10,8 @@ mod store;
 use crate::memcached::face::VERSION;
 use crate::memcached::outcome::{After, Gate, Next, Ran};
 use crate::memcached::turn::Turn;
-use crate::memcached::wire::packet::{Opcode, Packet, Quiet, Status, Verb};
+use crate::memcached::wire::packet::{Opcode, Packet, Status, Verb};
+use request::{Request, hang_up};
 
 /// Runs one request: its head, extras and key, and what follows them.
 pub(in crate::memcached) fn run(
@@ -58,51 +60,4 @@ pub(in crate::memcached) fn run(
         Verb::SaslAuth => request.authenticate(after, out),
         Verb::SaslStep => request.step(after, out),
     }
-}
-
-/// Replies with an error, then closes.
-fn hang_up(packet: &Packet<'_>, status: Status, out: &mut Vec<u8>) -> Ran {
-    packet.fail(status, out);
-    Ran::Break
-}
-
-/// One request, with whose it is and whether its success is told.
-struct Request<'a> {
-    turn: Turn<'a>,
-    packet: &'a Packet<'a>,
-    quiet: Quiet,
-}
-
-impl Request<'_> {
-    /// Replies with success and nothing else; says nothing where the client asked for silence.
-    fn succeed(&self, out: &mut Vec<u8>) -> Ran {
-        self.succeed_with(0, out)
-    }
-
-    /// The same with a cas unique.
-    fn succeed_with(&self, cas: u64, out: &mut Vec<u8>) -> Ran {
-        if self.quiet == Quiet::No {
-            self.packet.reply(0, 0, 0, cas, out);
-        }
-        Ran::Done { after: 0 }
-    }
-
-    /// Replies with an error.
-    fn fail(&self, status: Status, out: &mut Vec<u8>) -> Ran {
-        self.packet.fail(status, out);
-        Ran::Done { after: 0 }
-    }
-
-    /// Replies with a text.
-    fn say(&self, text: &[u8], out: &mut Vec<u8>) -> Ran {
-        self.packet.reply(0, 0, text.len(), 0, out);
-        out.extend_from_slice(text);
-        Ran::Done { after: 0 }
-    }
-}
-
-/// The value behind a request's head, or what to do without it.
-fn value<'a>(packet: &Packet<'_>, after: &'a [u8]) -> Result<&'a [u8], Ran> {
-    let body = packet.value_len();
-    after.get(..body).ok_or(Ran::Awaits { body })
 }

@@ -1,6 +1,6 @@
 //! SASL with the one mechanism that clients use here: PLAIN (RFC 4616).
 
-use super::{Request, value};
+use super::request::{Request, value};
 use crate::memcached::outcome::{After, Ran};
 use crate::memcached::passwords::Login;
 use crate::memcached::wire::packet::{Status, Verb};

@@ -1,7 +1,7 @@
 //! stat: a packet for each figure.
 
 use super::super::stats::{self, Group};
-use super::{Request, value};
+use super::request::{Request, value};
 use crate::memcached::operate::listing::{Form, Listing};
 use crate::memcached::operate::sizes::Sizes;
 use crate::memcached::outcome::{After, Ran};

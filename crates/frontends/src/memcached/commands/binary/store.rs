@@ -3,7 +3,7 @@
 use sublet_store::NewCas;
 use sublet_types::Expiry;
 
-use super::{Request, value};
+use super::request::{Request, value};
 use crate::memcached::map::Key;
 use crate::memcached::operate::{self, Store};
 use crate::memcached::outcome::{After, Ran};

@@ -1,11 +1,13 @@
 //! ma: count up or down.
 
 use super::super::reply::{NO_MEMORY, NOT_A_NUMBER, say};
+use super::ends::Ends;
 use super::flags::{Flags, Malformed};
-use super::{Ends, Turn, echo, echo_all, refuse, show};
+use super::reply::{echo, echo_all, refuse, show};
 use crate::memcached::numbers;
 use crate::memcached::operate::{self, Counted, Delta, Seed};
 use crate::memcached::outcome::Ran;
+use crate::memcached::turn::Turn;
 use crate::memcached::verbs::Direction;
 use crate::memcached::wire::words::Words;
 

@@ -5,11 +5,12 @@ use sublet_types::Expiry;
 
 use super::super::reply::{NO_MEMORY, say};
 use super::flags::Flags;
-use super::{Turn, echo_all, refuse};
+use super::reply::{echo_all, refuse};
 use crate::memcached::numbers;
 use crate::memcached::observe::{Command, Event};
 use crate::memcached::operate::{self, Compared};
 use crate::memcached::outcome::Ran;
+use crate::memcached::turn::Turn;
 use crate::memcached::verbs::{Deleted, Mode};
 use crate::memcached::wire::words::Words;
 

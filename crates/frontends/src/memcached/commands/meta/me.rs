@@ -3,10 +3,10 @@
 use sublet_store::{Item, Lookup, Reading};
 
 use super::super::reply::{BAD_FORMAT, say};
-use super::Turn;
 use crate::memcached::map::{self, Key};
 use crate::memcached::numbers;
 use crate::memcached::outcome::Ran;
+use crate::memcached::turn::Turn;
 use crate::memcached::wire::words::Words;
 
 /// Answers me.

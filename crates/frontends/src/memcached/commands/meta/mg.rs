@@ -3,9 +3,11 @@
 use sublet_store::{Absence, Entry, Item, Lookup, Marks, NewItem, Reading};
 use sublet_types::Expiry;
 
+use super::ends::Ends;
 use super::flags::Flags;
-use super::{Ends, Turn, echo, echo_all, refuse, show};
+use super::reply::{echo, echo_all, refuse, show};
 use crate::memcached::outcome::Ran;
+use crate::memcached::turn::Turn;
 use crate::memcached::wire::words::Words;
 use crate::memcached::{numbers, operate};
 

@@ -4,10 +4,11 @@ use sublet_types::Expiry;
 
 use super::super::reply::{BAD_BLOCK, BAD_FORMAT, NO_MEMORY, TOO_LARGE, say};
 use super::flags::{Flags, Malformed};
-use super::{Turn, echo, refuse, show};
+use super::reply::{echo, refuse, show};
 use crate::memcached::numbers;
 use crate::memcached::operate::{self, Store};
 use crate::memcached::outcome::{After, Ran};
+use crate::memcached::turn::Turn;
 use crate::memcached::verbs::{Mode, Older, Stored};
 use crate::memcached::wire::block::{Block, VALUE_MAX, block, block_len};
 use crate::memcached::wire::words::Words;
