@@ -7,13 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use parking_lot::{Mutex, RwLock};
 use sublet_types::{Bytes, TenantId};
 
-use super::commands::text::Crawler;
+use super::bound::{GATHERING_MIN, MemoryBound};
 use super::connections::Connections;
-use super::gather::{GATHERING_MIN, Memory};
 use super::numbers;
 use super::passwords::{Login, Passwords};
 use super::prefixes::Prefixes;
-use super::settings::Settings;
+use super::settings::{Crawler, Settings};
 use super::watch::Watchers;
 use crate::doors::{Lobby, TlsFigures, WhenFull};
 use crate::tenancy::Tenancy;
@@ -125,7 +124,7 @@ pub struct Face {
     pub(super) prefixes: Prefixes,
     pub(super) watchers: Watchers,
     /// Values on their way in, and long lines.
-    pub(super) memory: Memory,
+    pub(super) memory: MemoryBound,
     passwords: RwLock<Passwords>,
     verbosity: AtomicU8,
     crawler: AtomicBool,
@@ -167,7 +166,7 @@ impl Face {
             figures: Figures::default(),
             prefixes: Prefixes::new(settings.prefix_delimiter, settings.detail),
             watchers: Watchers::default(),
-            memory: Memory::new(usize::try_from(gathering.0).unwrap_or(usize::MAX)),
+            memory: MemoryBound::new(usize::try_from(gathering.0).unwrap_or(usize::MAX)),
             verbosity: AtomicU8::new(settings.verbosity),
             crawler: AtomicBool::new(settings.crawler),
             zeros: Mutex::default(),

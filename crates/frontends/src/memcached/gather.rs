@@ -1,14 +1,6 @@
-//! A large value on its way in, and the bound on all of them together.
-
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use sublet_types::Bytes;
+//! A large value on its way in.
 
 use super::face::Face;
-
-/// Memory for values on their way in and for long lines, of all connections together: at least this, and two items of the largest
-/// size. Bytes.
-pub(super) const GATHERING_MIN: Bytes = Bytes::mib(64);
 
 /// What a gathering value takes of the bound at first, bytes; then twice what it has.
 const FIRST_STEP: usize = 64 << 10;
@@ -72,47 +64,5 @@ impl Gather {
     /// Gives its share of the bound back; the value is done with.
     pub(super) fn give_back(&self, face: &Face) {
         face.memory.give_back(self.share);
-    }
-}
-
-/// A bound on memory that connections share.
-#[derive(Debug)]
-pub(super) struct Memory {
-    taken: AtomicUsize,
-    bound: usize,
-}
-
-impl Memory {
-    /// A bound of that many bytes.
-    pub(super) fn new(bound: usize) -> Memory {
-        Memory {
-            taken: AtomicUsize::new(0),
-            bound,
-        }
-    }
-
-    /// Takes `bytes`, unless that is beyond the bound.
-    pub(super) fn take(&self, bytes: usize) -> bool {
-        let update = |taken: usize| taken.checked_add(bytes).filter(|&sum| sum <= self.bound);
-        self.taken
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, update)
-            .is_ok()
-    }
-
-    /// Gives `bytes` back that were taken.
-    pub(super) fn give_back(&self, bytes: usize) {
-        if bytes > 0 {
-            self.taken.fetch_sub(bytes, Ordering::Relaxed);
-        }
-    }
-
-    /// So much is taken that others may soon get none.
-    pub(super) fn is_short(&self) -> bool {
-        self.taken() > self.bound / 2
-    }
-
-    /// Bytes that are taken now.
-    pub(super) fn taken(&self) -> usize {
-        self.taken.load(Ordering::Relaxed)
     }
 }

@@ -1,5 +1,6 @@
 //! memcached's protocols (text, meta, binary) and its face to the outside.
 
+mod bound;
 mod commands;
 pub mod connections;
 pub mod face;

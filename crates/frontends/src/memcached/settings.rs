@@ -17,6 +17,13 @@ pub enum Protocol {
     Binary,
 }
 
+/// What `stats settings` says of the crawler. Expired items are found without one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Crawler {
+    On,
+    Off,
+}
+
 /// Settings of one group of listeners that serve one tenant.
 #[derive(Clone, Debug)]
 pub struct Settings {

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use super::super::text::Crawler;
-use crate::memcached::settings::{ClientCertificate, Protocol, Settings, TlsSettings, TlsVersion};
+use crate::memcached::settings::{
+    ClientCertificate, Crawler, Protocol, Settings, TlsSettings, TlsVersion,
+};
 use crate::memcached::turn::Turn;
 use crate::memcached::watch::WATCH_BYTES_MAX;
 use crate::memcached::wire::rows::{Rows, put, yes_no};

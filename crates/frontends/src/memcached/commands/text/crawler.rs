@@ -5,6 +5,7 @@ use super::super::reply::{BAD_FORMAT, ERROR, OK, say};
 use crate::memcached::numbers::{fraction, signed_32, unsigned_32};
 use crate::memcached::operate::listing::{Form, Listing};
 use crate::memcached::outcome::Ran;
+use crate::memcached::settings::Crawler;
 use crate::memcached::turn::{Place, Turn};
 use crate::memcached::wire::words::Words;
 
@@ -129,13 +130,6 @@ pub(super) fn lru_crawler(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8
         },
         _ => say(out, ERROR),
     }
-}
-
-/// What `stats settings` says of the crawler. Expired items are found without one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::memcached) enum Crawler {
-    On,
-    Off,
 }
 
 fn set_crawler(turn: Turn<'_>, crawler: Crawler, out: &mut Vec<u8>) -> Ran {

@@ -15,7 +15,6 @@ use crate::memcached::outcome::{After, Gate, Next, Ran, Shows};
 use crate::memcached::turn::Turn;
 use crate::memcached::verbs::{Direction, Mode};
 use crate::memcached::wire::words::Words;
-pub(in crate::memcached) use crawler::Crawler;
 
 /// The shortest command, bytes.
 const COMMAND_MIN: usize = 2;
