@@ -8,10 +8,11 @@ use parking_lot::{Mutex, RwLock};
 use sublet_types::{Bytes, TenantId};
 
 use super::bound::{GATHERING_MIN, MemoryBound};
-use super::connections::Connections;
+use super::connections::{Connections, Peer};
 use super::numbers;
+use super::observe::{Event, FetchStatus};
 use super::passwords::{Login, Passwords};
-use super::prefixes::Prefixes;
+use super::prefixes::{Counted, Prefixes};
 use super::settings::{Crawler, Settings};
 use super::watch::Watchers;
 use crate::doors::{Lobby, TlsFigures, WhenFull};
@@ -246,5 +247,34 @@ impl Face {
     pub(super) fn set_crawler(&self, crawler: Crawler) {
         self.crawler
             .store(crawler == Crawler::On, Ordering::Relaxed);
+    }
+
+    /// Tells those who listen, if there are any. Costs one load a request while nobody does.
+    #[inline]
+    pub(super) fn observed<'e>(&self, peer: &Peer, event: impl FnOnce() -> Event<'e>) {
+        if self.prefixes.collects() || self.watchers.any() {
+            self.tell(peer, &event());
+        }
+    }
+
+    #[cold]
+    fn tell(&self, peer: &Peer, event: &Event<'_>) {
+        if self.prefixes.collects() {
+            match *event {
+                Event::Fetched {
+                    key,
+                    status: FetchStatus::Found,
+                    ..
+                } => self.prefixes.count(key, Counted::Hit),
+                Event::Fetched { key, .. } => self.prefixes.count(key, Counted::Miss),
+                Event::Stored { key, .. } => self.prefixes.count(key, Counted::Set),
+                Event::Deleted { key, .. } => self.prefixes.count(key, Counted::Delete),
+                Event::Sought { .. }
+                | Event::Written { .. }
+                | Event::Connected
+                | Event::Closed(_) => {}
+            }
+        }
+        self.watchers.tell(peer, event);
     }
 }

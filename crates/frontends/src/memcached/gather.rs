@@ -1,6 +1,6 @@
 //! A large value on its way in.
 
-use super::face::Face;
+use super::bound::MemoryBound;
 
 /// What a gathering value takes of the bound at first, bytes; then twice what it has.
 const FIRST_STEP: usize = 64 << 10;
@@ -44,12 +44,12 @@ impl Gather {
     }
 
     /// Takes from the input what belongs to the value; says how much. Nothing is taken where there is no memory for it.
-    pub(super) fn take(&mut self, face: &Face, input: &[u8]) -> Option<usize> {
+    pub(super) fn take(&mut self, memory: &MemoryBound, input: &[u8]) -> Option<usize> {
         let taken = input.len().min(self.missing());
         let len = self.body.len() + taken;
         if len > self.share {
             let share = len.max(2 * self.share).max(FIRST_STEP).min(self.needed);
-            if !face.memory.take(share - self.share) {
+            if !memory.take(share - self.share) {
                 return None;
             }
             self.share = share;
@@ -62,7 +62,7 @@ impl Gather {
     }
 
     /// Gives its share of the bound back; the value is done with.
-    pub(super) fn give_back(&self, face: &Face) {
-        face.memory.give_back(self.share);
+    pub(super) fn give_back(&self, memory: &MemoryBound) {
+        memory.give_back(self.share);
     }
 }

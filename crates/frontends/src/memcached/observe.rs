@@ -1,8 +1,5 @@
-//! What is told of requests: to those who watch, and to the table of prefixes. Costs one load a request while nobody listens.
+//! What is told of requests: to those who watch, and to the table of prefixes.
 
-use super::connections::Peer;
-use super::face::Face;
-use super::prefixes::Counted;
 use super::verbs::{Deleted, Mode, Stored};
 
 /// What happened.
@@ -133,36 +130,5 @@ impl Ending {
             Ending::Error => "error",
             Ending::Idle => "idle_timeout",
         }
-    }
-}
-
-impl Face {
-    /// Tells those who listen, if there are any.
-    #[inline]
-    pub(super) fn observed<'e>(&self, peer: &Peer, event: impl FnOnce() -> Event<'e>) {
-        if self.prefixes.collects() || self.watchers.any() {
-            self.tell(peer, &event());
-        }
-    }
-
-    #[cold]
-    fn tell(&self, peer: &Peer, event: &Event<'_>) {
-        if self.prefixes.collects() {
-            match *event {
-                Event::Fetched {
-                    key,
-                    status: FetchStatus::Found,
-                    ..
-                } => self.prefixes.count(key, Counted::Hit),
-                Event::Fetched { key, .. } => self.prefixes.count(key, Counted::Miss),
-                Event::Stored { key, .. } => self.prefixes.count(key, Counted::Set),
-                Event::Deleted { key, .. } => self.prefixes.count(key, Counted::Delete),
-                Event::Sought { .. }
-                | Event::Written { .. }
-                | Event::Connected
-                | Event::Closed(_) => {}
-            }
-        }
-        self.watchers.tell(peer, event);
     }
 }

@@ -383,7 +383,7 @@ impl Exchange {
         input: &[u8],
         out: &mut Vec<u8>,
     ) -> Step {
-        let Some(taken) = gather.take(turn.face, input) else {
+        let Some(taken) = gather.take(&turn.face.memory, input) else {
             return self.gathered(turn, &gather, After::NoMemory, out);
         };
         let wanted = gather.missing();
@@ -418,7 +418,7 @@ impl Exchange {
         if let Between::Swallow(left) = &mut self.between {
             *left = gather.missing();
         }
-        gather.give_back(turn.face);
+        gather.give_back(&turn.face.memory);
         step
     }
 
@@ -473,7 +473,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         match &self.exchange.between {
             Between::Watch(feed) => self.face.watchers.leave(feed),
-            Between::Gather(gather) => gather.give_back(&self.face),
+            Between::Gather(gather) => gather.give_back(&self.face.memory),
             _ => {}
         }
         self.face.memory.give_back(self.exchange.reserved);
