@@ -37,6 +37,11 @@ impl Turn<'_> {
         numbers::expiry(self.tenancy.clock(), self.tenancy.now(), exptime)
     }
 
+    /// The same of a time to live that may not have been given.
+    pub(super) fn end_of(&self, exptime: Option<i32>) -> Option<Expiry> {
+        exptime.map(|exptime| self.expiry(exptime.into()))
+    }
+
     /// Whether an item of these sizes is beyond the largest that is stored.
     pub(super) fn too_large(&self, key: usize, flags: u32, value: usize) -> bool {
         numbers::item_size(key, flags, value) as u64 > self.face.settings.item_max

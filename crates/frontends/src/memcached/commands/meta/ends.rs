@@ -2,7 +2,8 @@
 
 use sublet_types::Expiry;
 
-use super::flags::Flags;
+use crate::memcached::turn::Turn;
+use crate::memcached::wire::flags::Flags;
 
 /// The end of an item while the flags of a request act on it, one behind the other.
 #[derive(Clone, Copy, Debug)]
@@ -32,12 +33,22 @@ impl Ends {
     }
 
     /// A flag's turn has come.
-    pub(super) fn pass(&mut self, flags: &Flags<'_>, flag: u8) {
-        let end = match (flag, self.made) {
+    pub(super) fn pass(&mut self, turn: Turn<'_>, flags: &Flags<'_>, flag: u8) {
+        let ttl = match (flag, self.made) {
             (b'T', _) => flags.expiry,
             (b'N', Made::Now) => flags.vivify,
             _ => None,
         };
-        self.now = end.unwrap_or(self.now);
+        self.now = turn.end_of(ttl).unwrap_or(self.now);
     }
+}
+
+/// The end that `T` and `N` give an item that is made because there is none: that of the last of them.
+pub(super) fn end_of_made(turn: Turn<'_>, flags: &Flags<'_>) -> Expiry {
+    let ttl = flags.returned().fold(None, |ttl, flag| match flag[0] {
+        b'T' => flags.expiry.or(ttl),
+        b'N' => flags.vivify.or(ttl),
+        _ => ttl,
+    });
+    turn.end_of(ttl).unwrap_or(Expiry::Never)
 }

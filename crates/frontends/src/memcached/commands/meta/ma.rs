@@ -1,14 +1,14 @@
 //! ma: count up or down.
 
 use super::super::reply::{NO_MEMORY, NOT_A_NUMBER, say};
-use super::ends::Ends;
-use super::flags::{Flags, Malformed};
+use super::ends::{Ends, end_of_made};
 use super::reply::{echo, echo_all, refuse, show};
 use crate::memcached::numbers;
 use crate::memcached::operate::{self, Counted, Delta, Seed};
 use crate::memcached::outcome::Ran;
 use crate::memcached::turn::Turn;
 use crate::memcached::verbs::Direction;
+use crate::memcached::wire::flags::{Flags, Malformed};
 use crate::memcached::wire::words::Words;
 
 /// Answers ma.
@@ -16,13 +16,13 @@ pub(in crate::memcached) fn run(turn: Turn<'_>, words: Words<'_>, out: &mut Vec<
     if words.clone().next().is_none() {
         return refuse(out, Malformed::Format);
     }
-    let parsed = Flags::of(turn, words).map_err(generally);
+    let parsed = Flags::of(words).map_err(generally);
     let (flags, direction) = match parsed.and_then(|flags| Ok((direction(&flags)?, flags))) {
         Ok((direction, flags)) => (flags, direction),
         Err(why) => return refuse(out, why),
     };
     turn.counters().cmd_meta.bump();
-    let counted = operate::count(turn, &delta(&flags, direction));
+    let counted = operate::count(turn, &delta(turn, &flags, direction));
     let code = match counted {
         Counted::To { .. } | Counted::Seeded { .. } if flags.quiet => {
             return Ran::Done { after: 0 };
@@ -63,7 +63,7 @@ fn direction(flags: &Flags<'_>) -> Result<Direction, Malformed> {
     }
 }
 
-fn delta<'a>(flags: &Flags<'a>, direction: Direction) -> Delta<'a> {
+fn delta<'a>(turn: Turn<'_>, flags: &Flags<'a>, direction: Direction) -> Delta<'a> {
     Delta {
         key: flags.key.clone(),
         direction,
@@ -71,9 +71,9 @@ fn delta<'a>(flags: &Flags<'a>, direction: Direction) -> Delta<'a> {
         compare: flags.compare,
         seed: flags.vivify.map(|_| Seed {
             number: flags.initial,
-            expiry: flags.end_of_made(),
+            expiry: end_of_made(turn, flags),
         }),
-        expiry: flags.expiry,
+        expiry: turn.end_of(flags.expiry),
         cas: flags.new_cas(),
         binary_key: flags.binary_key,
     }
@@ -97,7 +97,7 @@ fn reply(
         out.extend_from_slice(b"HD");
     }
     for flag in flags.returned() {
-        ends.pass(flags, flag[0]);
+        ends.pass(turn, flags, flag[0]);
         match flag[0] {
             b't' => show(out, b't', numbers::ttl(turn.tenancy.now(), ends.now)),
             b'c' => show(out, b'c', turn.kept_cas(cas)),

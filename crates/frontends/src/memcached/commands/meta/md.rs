@@ -4,7 +4,6 @@ use sublet_store::{Entry, Marks, NewCas, Refused};
 use sublet_types::Expiry;
 
 use super::super::reply::{NO_MEMORY, say};
-use super::flags::Flags;
 use super::reply::{echo_all, refuse};
 use crate::memcached::numbers;
 use crate::memcached::observe::{Command, Event};
@@ -12,11 +11,12 @@ use crate::memcached::operate::{self, Compared};
 use crate::memcached::outcome::Ran;
 use crate::memcached::turn::Turn;
 use crate::memcached::verbs::{Deleted, Mode};
+use crate::memcached::wire::flags::Flags;
 use crate::memcached::wire::words::Words;
 
 /// Answers md.
 pub(in crate::memcached) fn run(turn: Turn<'_>, words: Words<'_>, out: &mut Vec<u8>) -> Ran {
-    let flags = match Flags::of(turn, words) {
+    let flags = match Flags::of(words) {
         Ok(flags) => flags,
         Err(why) => return refuse(out, why),
     };
@@ -45,6 +45,7 @@ pub(in crate::memcached) fn run(turn: Turn<'_>, words: Words<'_>, out: &mut Vec<
 /// Keeps the item, but stale or without its value.
 fn alter(turn: Turn<'_>, flags: &Flags<'_>) -> Result<Deleted, Refused> {
     let cas_kept = turn.face.settings.cas;
+    let end = turn.end_of(flags.expiry);
     let mut size = 0;
     let altered = turn.tenancy.update(flags.key.bytes(), |entry| {
         let Some(item) = entry.current() else {
@@ -55,14 +56,14 @@ fn alter(turn: Turn<'_>, flags: &Flags<'_>) -> Result<Deleted, Refused> {
         if flags.compare.is_some_and(differs) {
             return Deleted::Exists;
         }
-        rewrite(entry, flags);
+        rewrite(entry, flags, end);
         Deleted::Done
     })?;
     if altered == Deleted::Done && flags.empty {
         turn.face.observed(turn.peer, || Event::Written {
             key: flags.key.bytes(),
             mode: Mode::Set,
-            ttl: numbers::ttl(turn.tenancy.now(), flags.expiry.unwrap_or(Expiry::Never)),
+            ttl: numbers::ttl(turn.tenancy.now(), end.unwrap_or(Expiry::Never)),
             size: 0,
         });
     }
@@ -73,20 +74,20 @@ fn alter(turn: Turn<'_>, flags: &Flags<'_>) -> Result<Deleted, Refused> {
     Ok(altered)
 }
 
-fn rewrite(entry: &mut Entry<'_>, flags: &Flags<'_>) {
+fn rewrite(entry: &mut Entry<'_>, flags: &Flags<'_>, end: Option<Expiry>) {
     operate::rewrite(entry, |new| {
         if flags.empty {
             let binary_key = new.marks.binary_key;
             new.value = &[];
             new.flags = flags.client_flags;
-            new.expiry = flags.expiry.unwrap_or(Expiry::Never);
+            new.expiry = end.unwrap_or(Expiry::Never);
             new.marks = Marks {
                 binary_key,
                 ..Marks::default()
             };
         }
         if flags.invalidate {
-            new.expiry = flags.expiry.unwrap_or(new.expiry);
+            new.expiry = end.unwrap_or(new.expiry);
             new.marks.stale = true;
             new.marks.token_sent = false;
             new.cas = NewCas::Fresh;

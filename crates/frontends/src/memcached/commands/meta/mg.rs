@@ -3,17 +3,17 @@
 use sublet_store::{Absence, Entry, Item, Lookup, Marks, NewItem, Reading};
 use sublet_types::Expiry;
 
-use super::ends::Ends;
-use super::flags::Flags;
+use super::ends::{Ends, end_of_made};
 use super::reply::{echo, echo_all, refuse, show};
 use crate::memcached::outcome::Ran;
 use crate::memcached::turn::Turn;
+use crate::memcached::wire::flags::Flags;
 use crate::memcached::wire::words::Words;
 use crate::memcached::{numbers, operate};
 
 /// Answers mg.
 pub(in crate::memcached) fn run(turn: Turn<'_>, words: Words<'_>, out: &mut Vec<u8>) -> Ran {
-    let flags = match Flags::of(turn, words) {
+    let flags = match Flags::of(words) {
         Ok(flags) => flags,
         Err(why) => return refuse(out, why),
     };
@@ -143,7 +143,7 @@ fn refresh(
     };
     let size = item.value().len();
     let (marks, expiry) = (item.marks(), item.expiry());
-    let won = !marks.token_sent && (marks.stale || fades(flags, expiry));
+    let won = !marks.token_sent && (marks.stale || fades(turn, flags, expiry));
     render(turn, flags, item, Shown::of(item, won), out);
     if !flags.no_use {
         entry.note_use();
@@ -151,18 +151,18 @@ fn refresh(
     if won || flags.expiry.is_some() {
         operate::rewrite(entry, |new| {
             new.marks.token_sent |= won;
-            new.expiry = flags.expiry.unwrap_or(new.expiry);
+            new.expiry = turn.end_of(flags.expiry).unwrap_or(new.expiry);
         });
     }
     Ok(size)
 }
 
 /// Whether the item is to be refreshed: `R` looks at the end that the item has when its turn comes.
-fn fades(flags: &Flags<'_>, expiry: Expiry) -> bool {
+fn fades(turn: Turn<'_>, flags: &Flags<'_>, expiry: Expiry) -> bool {
     let mut end = Ends::of_old(expiry);
-    flags.recache.is_some_and(|limit| {
+    turn.end_of(flags.recache).is_some_and(|limit| {
         let before = flags.returned().take_while(|flag| flag[0] != b'R');
-        before.for_each(|flag| end.pass(flags, flag[0]));
+        before.for_each(|flag| end.pass(turn, flags, flag[0]));
         end.now != Expiry::Never && ends(end.now) < ends(limit)
     })
 }
@@ -185,7 +185,7 @@ fn vivify(turn: Turn<'_>, flags: &Flags<'_>, entry: &mut Entry<'_>, out: &mut Ve
     };
     let new = NewItem {
         flags: 0,
-        expiry: flags.end_of_made(),
+        expiry: end_of_made(turn, flags),
         marks,
         cas: flags.new_cas(),
         value: &[],
@@ -201,7 +201,7 @@ fn render_made(turn: Turn<'_>, flags: &Flags<'_>, cas: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(if value { b"VA 0" } else { b"HD" });
     let mut ends = Ends::of_made();
     for flag in flags.returned() {
-        ends.pass(flags, flag[0]);
+        ends.pass(turn, flags, flag[0]);
         match flag[0] {
             b's' | b'f' | b'h' | b'l' => show(out, flag[0], 0),
             b't' => show(out, b't', numbers::ttl(turn.tenancy.now(), ends.now)),
@@ -227,7 +227,7 @@ fn render(turn: Turn<'_>, flags: &Flags<'_>, item: &Item<'_>, mut shown: Shown, 
         out.extend_from_slice(b"HD");
     }
     for flag in flags.returned() {
-        shown.ends.pass(flags, flag[0]);
+        shown.ends.pass(turn, flags, flag[0]);
         match flag[0] {
             b's' => show(out, b's', value.len()),
             b't' => show(out, b't', numbers::ttl(now, shown.ends.now)),

@@ -1,7 +1,6 @@
 //! memcached's meta protocol: two letters, a key, and flags that say what is done and what is shown.
 
 mod ends;
-mod flags;
 pub(super) mod ma;
 pub(super) mod md;
 pub(super) mod me;

@@ -3,7 +3,6 @@
 use sublet_types::Expiry;
 
 use super::super::reply::{BAD_BLOCK, BAD_FORMAT, NO_MEMORY, TOO_LARGE, say};
-use super::flags::{Flags, Malformed};
 use super::reply::{echo, refuse, show};
 use crate::memcached::numbers;
 use crate::memcached::operate::{self, Store};
@@ -11,6 +10,7 @@ use crate::memcached::outcome::{After, Ran};
 use crate::memcached::turn::Turn;
 use crate::memcached::verbs::{Mode, Older, Stored};
 use crate::memcached::wire::block::{Block, VALUE_MAX, block, block_len};
+use crate::memcached::wire::flags::{Flags, Malformed};
 use crate::memcached::wire::words::Words;
 
 /// Answers ms.
@@ -28,7 +28,7 @@ pub(in crate::memcached) fn run(
         return say(out, BAD_FORMAT);
     };
     let body = block_len(len);
-    let parsed = Flags::parse(turn, key, words).and_then(|flags| Ok((store(&flags)?, flags)));
+    let parsed = Flags::parse(key, words).and_then(|flags| Ok((store(turn, &flags)?, flags)));
     let (store, flags) = match parsed {
         Ok(parsed) => parsed,
         Err(why) => {
@@ -72,7 +72,7 @@ fn execute(
     Ran::Done { after: body }
 }
 
-fn store<'a>(flags: &Flags<'a>) -> Result<Store<'a>, Malformed> {
+fn store<'a>(turn: Turn<'_>, flags: &Flags<'a>) -> Result<Store<'a>, Malformed> {
     let mode = match (flags.mode, flags.compare) {
         (None | Some(b'S' | b'R'), Some(_)) => Mode::Cas,
         (None | Some(b'S'), None) => Mode::Set,
@@ -86,13 +86,13 @@ fn store<'a>(flags: &Flags<'a>) -> Result<Store<'a>, Malformed> {
         key: flags.key.clone(),
         mode,
         flags: flags.client_flags,
-        expiry: flags.expiry.unwrap_or(Expiry::Never),
+        expiry: turn.end_of(flags.expiry).unwrap_or(Expiry::Never),
         compare: flags.compare,
         older: match flags.invalidate {
             true => Older::StoresStale,
             false => Older::Fails,
         },
-        vivify: flags.vivify,
+        vivify: turn.end_of(flags.vivify),
         cas: flags.new_cas(),
         binary_key: flags.binary_key,
     })

@@ -1,8 +1,8 @@
 //! What the replies of several meta commands have in common.
 
 use super::super::reply::say;
-use super::flags::{Flags, Malformed};
 use crate::memcached::outcome::Ran;
+use crate::memcached::wire::flags::{Flags, Malformed};
 use crate::memcached::{map, numbers};
 
 /// Replies with what was wrong with a request.

@@ -1,12 +1,10 @@
 //! A meta request's key and flags.
 
 use sublet_store::NewCas;
-use sublet_types::Expiry;
 
-use crate::memcached::map::Key;
-use crate::memcached::numbers::{signed_32, unsigned, unsigned_32};
-use crate::memcached::turn::Turn;
-use crate::memcached::wire::words::Words;
+use super::super::map::Key;
+use super::super::numbers::{signed_32, unsigned, unsigned_32};
+use super::words::Words;
 
 /// The most flags of a request: memcached counts 20 words, among them the command, the key and an empty last one.
 const FLAGS_MAX: usize = 17;
@@ -16,7 +14,7 @@ const OPAQUE_MAX: usize = 32;
 
 /// What is wrong with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Malformed {
+pub(in crate::memcached) enum Malformed {
     #[error("bad command line format")]
     Format,
     #[error("options flags are too long")]
@@ -45,58 +43,57 @@ pub(super) enum Malformed {
 
 /// A meta request, but for its value.
 #[derive(Clone, Debug)]
-pub(super) struct Flags<'a> {
-    pub(super) key: Key<'a>,
+pub(in crate::memcached) struct Flags<'a> {
+    pub(in crate::memcached) key: Key<'a>,
     /// `b`: the key came in base64.
-    pub(super) binary_key: bool,
+    pub(in crate::memcached) binary_key: bool,
     /// `v`: the value is wanted.
-    pub(super) value: bool,
+    pub(in crate::memcached) value: bool,
     /// `q`: the plain outcome is not.
-    pub(super) quiet: bool,
+    pub(in crate::memcached) quiet: bool,
     /// `c`: the cas unique is wanted.
-    pub(super) cas: bool,
+    pub(in crate::memcached) cas: bool,
     /// `u`: this is no use of the item.
-    pub(super) no_use: bool,
+    pub(in crate::memcached) no_use: bool,
     /// `I`: mark stale; or a lower cas unique may store.
-    pub(super) invalidate: bool,
+    pub(in crate::memcached) invalidate: bool,
     /// `x`: remove the value alone.
-    pub(super) empty: bool,
-    /// `T`: the end that the item gets.
-    pub(super) expiry: Option<Expiry>,
-    /// `N`: the end of an item that is made because there is none.
-    pub(super) vivify: Option<Expiry>,
-    /// `R`: an item that ends before this is to be refreshed.
-    pub(super) recache: Option<Expiry>,
+    pub(in crate::memcached) empty: bool,
+    /// `T`: the time to live that the item gets.
+    pub(in crate::memcached) expiry: Option<i32>,
+    /// `N`: the time to live of an item that is made because there is none.
+    pub(in crate::memcached) vivify: Option<i32>,
+    /// `R`: an item that has less left than this is to be refreshed.
+    pub(in crate::memcached) recache: Option<i32>,
     /// `C`: the cas unique that the client saw.
-    pub(super) compare: Option<u64>,
+    pub(in crate::memcached) compare: Option<u64>,
     /// `E`: the cas unique that the item gets.
-    pub(super) given_cas: Option<u64>,
+    pub(in crate::memcached) given_cas: Option<u64>,
     /// `F`: client flags.
-    pub(super) client_flags: u32,
+    pub(in crate::memcached) client_flags: u32,
     /// `M`: what kind of store or count.
-    pub(super) mode: Option<u8>,
+    pub(in crate::memcached) mode: Option<u8>,
     /// `D`: by how much to count.
-    pub(super) delta: u64,
+    pub(in crate::memcached) delta: u64,
     /// `J`: where a count begins.
-    pub(super) initial: u64,
+    pub(in crate::memcached) initial: u64,
     words: Words<'a>,
 }
 
 impl<'a> Flags<'a> {
     /// Reads a request whose key comes first and its flags next.
-    pub(super) fn of(turn: Turn<'_>, mut words: Words<'a>) -> Result<Flags<'a>, Malformed> {
+    pub(in crate::memcached) fn of(mut words: Words<'a>) -> Result<Flags<'a>, Malformed> {
         let key = words.next().ok_or(Malformed::Format)?;
-        Flags::parse(turn, key, words)
+        Flags::parse(key, words)
     }
 
     /// Reads a key and the flags behind it. For ms the length lies between them, and is taken off first.
-    pub(super) fn parse(
-        turn: Turn<'_>,
+    pub(in crate::memcached) fn parse(
         key: &'a [u8],
         words: Words<'a>,
     ) -> Result<Flags<'a>, Malformed> {
         let mut flags = Flags::new(key, words)?;
-        match flags.take_all(turn, words) {
+        match flags.take_all(words) {
             Ok(taken) if taken <= FLAGS_MAX => Ok(flags),
             // This is said before anything else is looked at.
             Err(wrong) if words.count() <= FLAGS_MAX => Err(wrong),
@@ -106,7 +103,7 @@ impl<'a> Flags<'a> {
 
     /// Says how many there were. Of several that are wrong the last one is told, but for one that is unknown or there twice:
     /// nothing behind it is looked at.
-    fn take_all(&mut self, turn: Turn<'_>, words: Words<'a>) -> Result<usize, Malformed> {
+    fn take_all(&mut self, words: Words<'a>) -> Result<usize, Malformed> {
         let mut seen = 0u128;
         let mut wrong = None;
         for flag in words {
@@ -117,7 +114,7 @@ impl<'a> Flags<'a> {
                 return Err(Malformed::DuplicateFlag);
             }
             seen |= bit;
-            match self.take(turn, flag[0], &flag[1..]) {
+            match self.take(flag[0], &flag[1..]) {
                 Err(Malformed::UnknownFlag) => return Err(Malformed::UnknownFlag),
                 // What is said of client flags is what was said before them.
                 Err(Malformed::Format) => _ = wrong.get_or_insert(Malformed::Format),
@@ -154,11 +151,8 @@ impl<'a> Flags<'a> {
         })
     }
 
-    fn take(&mut self, turn: Turn<'_>, flag: u8, token: &[u8]) -> Result<(), Malformed> {
-        let time = || {
-            let secs = signed_32(token).ok_or(Malformed::BadToken)?;
-            Ok(Some(turn.expiry(secs.into())))
-        };
+    fn take(&mut self, flag: u8, token: &[u8]) -> Result<(), Malformed> {
+        let time = || signed_32(token).ok_or(Malformed::BadToken);
         let number = || unsigned(token).ok_or(Malformed::BadToken);
         match flag {
             b'v' => self.value = true,
@@ -170,9 +164,9 @@ impl<'a> Flags<'a> {
             b'u' => self.no_use = true,
             b'I' => self.invalidate = true,
             b'x' => self.empty = true,
-            b'T' => self.expiry = time()?,
-            b'N' => self.vivify = time()?,
-            b'R' => self.recache = time()?,
+            b'T' => self.expiry = Some(time()?),
+            b'N' => self.vivify = Some(time()?),
+            b'R' => self.recache = Some(time()?),
             b'C' => self.compare = Some(number()?),
             b'E' => self.given_cas = Some(number()?),
             b'F' => self.client_flags = unsigned_32(token).ok_or(Malformed::Format)?,
@@ -190,22 +184,12 @@ impl<'a> Flags<'a> {
     }
 
     /// The flags in the order of the request.
-    pub(super) fn returned(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    pub(in crate::memcached) fn returned(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         self.words
     }
 
-    /// The end that `T` and `N` give an item that is made because there is none: that of the last of them.
-    pub(super) fn end_of_made(&self) -> Expiry {
-        self.returned()
-            .fold(Expiry::Never, |end, flag| match flag[0] {
-                b'T' => self.expiry.unwrap_or(end),
-                b'N' => self.vivify.unwrap_or(end),
-                _ => end,
-            })
-    }
-
     /// How an item that this request stores gets its cas unique.
-    pub(super) fn new_cas(&self) -> NewCas {
+    pub(in crate::memcached) fn new_cas(&self) -> NewCas {
         match self.given_cas {
             Some(cas) => NewCas::Is(cas),
             None if self.cas => NewCas::Told,
