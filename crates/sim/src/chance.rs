@@ -107,8 +107,8 @@ impl Zipf {
             let x = inverse_area(self.exponent, under);
             let rank = ((x + 0.5) as u64).clamp(1, self.outcomes);
             let k = rank as f64;
-            let height = libm::pow(k, -self.exponent);
-            if k - x <= self.sure || under >= area(self.exponent, k + 0.5) - height {
+            let height = || libm::pow(k, -self.exponent);
+            if k - x <= self.sure || under >= area(self.exponent, k + 0.5) - height() {
                 return rank - 1;
             }
         }

@@ -3,7 +3,9 @@
 use sublet_types::{EvictionKind, Shrinking};
 
 use crate::compare::Variants;
-use crate::scenario::{PolicySpec, Scenario, ScenarioError, Shipped, Sizing};
+use crate::outcome::Outcome;
+use crate::report::Report;
+use crate::scenario::{Engine, PolicySpec, Scenario, ScenarioError, Shipped, Sizing};
 
 /// One experiment of a paper.
 #[derive(Clone, Copy, Debug)]
@@ -131,9 +133,104 @@ impl Experiment {
     }
 }
 
+/// Policies under which nobody ever has a target.
+const WITHOUT_TARGETS: [&str; 2] = ["greedy", "weights"];
+
+/// What is to be run for some experiments: what comes to the same is run once.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// The scenarios to run.
+    pub scenarios: Vec<Scenario>,
+    reports: Vec<Planned>,
+}
+
+/// A report that is to be made.
+#[derive(Clone, Debug)]
+struct Planned {
+    /// Each run's number among the scenarios, and what it is called here.
+    runs: Vec<(usize, String)>,
+    note: String,
+}
+
+impl Plan {
+    /// A report for each way of shrinking and each experiment, so that each has its own yard-stick; one for each
+    /// experiment, as its scenario says, where no way is named.
+    ///
+    /// # Errors
+    ///
+    /// None, as the tests see to it.
+    pub fn of(experiments: &[&Experiment], shrinks: &[Shrinking]) -> Result<Plan, ScenarioError> {
+        let mut plan = Plan::default();
+        let as_written: &[Shrinking] = &[];
+        let ways: Vec<&[Shrinking]> = match shrinks.is_empty() {
+            true => vec![as_written],
+            false => shrinks.chunks(1).collect(),
+        };
+        for way in ways {
+            for experiment in experiments {
+                plan.add(experiment, way)?;
+            }
+        }
+        Ok(plan)
+    }
+
+    fn add(&mut self, experiment: &Experiment, way: &[Shrinking]) -> Result<(), ScenarioError> {
+        let mut runs = Vec::new();
+        for scenario in experiment.runs(way)? {
+            let label = scenario.label();
+            runs.push((self.number_of(scenario), label));
+        }
+        self.reports.push(Planned {
+            runs,
+            note: format!("The paper ({}): {}.", experiment.place, experiment.found),
+        });
+        Ok(())
+    }
+
+    /// The number of the scenario that comes to the same, which is this one where there was none.
+    fn number_of(&mut self, scenario: Scenario) -> usize {
+        let same = |planned: &Scenario| {
+            planned.name == scenario.name && what_counts(planned) == what_counts(&scenario)
+        };
+        if let Some(number) = self.scenarios.iter().position(same) {
+            return number;
+        }
+        self.scenarios.push(scenario);
+        self.scenarios.len() - 1
+    }
+
+    /// The reports, of what each scenario came to, in their order.
+    pub fn reports(&self, outcomes: &[Outcome]) -> Vec<Report> {
+        let run = |(number, label): &(usize, String)| {
+            let outcome = outcomes.get(*number)?.clone();
+            let label = label.clone();
+            Some(Outcome { label, ..outcome })
+        };
+        let report = |planned: &Planned| {
+            let mut report = Report::of(planned.runs.iter().filter_map(run).collect());
+            report.notes.push(planned.note.clone());
+            report
+        };
+        self.reports.iter().map(report).collect()
+    }
+}
+
+/// What tells the variants of a scenario apart. Where nobody has a target, nobody is over it, and it is the same
+/// what would become of who is.
+fn what_counts(scenario: &Scenario) -> String {
+    let has_targets = !WITHOUT_TARGETS.contains(&scenario.policy.name.as_str());
+    let is_bound = has_targets && scenario.tier.engine != Engine::None;
+    let mut scenario = scenario.clone();
+    if !is_bound {
+        scenario.tier.shrink = Shrinking::default();
+    }
+    scenario.label()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::{Watch, run};
 
     #[test]
     fn every_experiment_has_its_scenario_and_knows_its_policies() {
@@ -151,5 +248,76 @@ mod tests {
             assert_eq!(runs.len(), combined + usize::from(experiment.without_tier));
         }
         assert_eq!(Experiment::of_paper("smartmem").count(), 4);
+    }
+
+    #[test]
+    fn what_comes_to_the_same_is_planned_once_and_told_in_every_report() {
+        let experiments: Vec<&Experiment> = Experiment::of_paper("smartmem").collect();
+        let plan = Plan::of(&experiments, &[Shrinking::Active, Shrinking::Never]).expect("right");
+        // Of 13 variants of 4 scenarios, 10 have targets and differ by the way of shrinking.
+        assert_eq!(plan.scenarios.len(), 4 * (13 + 10));
+        let outcomes: Vec<Outcome> = plan
+            .scenarios
+            .iter()
+            .map(|scenario| Outcome::of(scenario, crate::virtual_time::Moment::START, 0))
+            .collect();
+        let reports = plan.reports(&outcomes);
+        assert_eq!(reports.len(), 8);
+        for (number, report) in reports.iter().enumerate() {
+            let labels: Vec<&str> = report.runs.iter().map(|run| run.label.as_str()).collect();
+            assert_eq!(labels.len(), 13);
+            assert_eq!(report.runs[0].scenario, experiments[number % 4].scenario);
+            let expected = match number < 4 {
+                true => ["greedy", "static-alloc", "no tmem"],
+                false => [
+                    "greedy, never shrinks",
+                    "static-alloc, never shrinks",
+                    "no tmem",
+                ],
+            };
+            assert_eq!([labels[0], labels[1], labels[12]], expected);
+            assert!(report.notes[0].starts_with("The paper (figure"));
+        }
+        let as_written = Plan::of(&experiments, &[]).expect("right");
+        assert_eq!(as_written.scenarios.len(), 4 * 13);
+        assert_eq!(as_written.reports(&outcomes).len(), 4);
+    }
+
+    /// Three machines that want more than there is.
+    const TIGHT: &str = r#"
+name = "tight"
+[host]
+memory = "6MiB"
+[[vm]]
+name = "vm"
+count = 3
+memory = "1MiB"
+[vm.workload.usemem]
+step = "1MiB"
+most = "5MiB"
+"#;
+
+    #[test]
+    fn what_is_planned_once_does_come_to_the_same() {
+        let played = |policy: &str, shrink| {
+            let mut scenario = Scenario::parse("tight", TIGHT).expect("right");
+            scenario.policy = policy.parse().expect("a policy");
+            scenario.tier.shrink = shrink;
+            let mut no_files = |_: &str| Err(std::io::ErrorKind::NotFound.into());
+            let outcome = run(&scenario, &mut no_files, Watch::Nobody, &mut |_| {});
+            let outcome = Outcome {
+                label: String::new(),
+                ..outcome.expect("it runs")
+            };
+            serde_json::to_string(&outcome).expect("it serialises")
+        };
+        for policy in WITHOUT_TARGETS {
+            let [active, never] = [Shrinking::Active, Shrinking::Never];
+            assert_eq!(played(policy, active), played(policy, never), "{policy}");
+        }
+        assert_ne!(
+            played("smart-alloc:p=6", Shrinking::Active),
+            played("smart-alloc:p=6", Shrinking::Never)
+        );
     }
 }

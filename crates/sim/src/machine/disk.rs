@@ -44,6 +44,16 @@ pub struct DiskPlace {
     pub page: u64,
 }
 
+impl DiskPlace {
+    /// The place so many pages on.
+    pub fn plus(self, pages: u64) -> DiskPlace {
+        DiskPlace {
+            page: self.page.saturating_add(pages),
+            ..self
+        }
+    }
+}
+
 /// A disk in virtual time.
 #[derive(Clone, Debug)]
 pub struct Disk {
@@ -106,11 +116,7 @@ impl Disk {
             false => Nanos::micros(self.speed.latency_us),
         };
         let done = now.max(idle_at) + latency + self.transfer_time(pages);
-        let next = DiskPlace {
-            region: place.region,
-            page: place.page.saturating_add(pages),
-        };
-        self.channels[channel] = (done, next);
+        self.channels[channel] = (done, place.plus(pages));
         done
     }
 

@@ -3,13 +3,33 @@
 /// Slots of a cluster: 2 MiB, an object of the tier.
 pub const CLUSTER_SLOTS: u32 = 512;
 
-const VACANT: u64 = u64::MAX;
+const VACANT: u32 = u32::MAX;
+
+/// A slot that is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// The page in it, by its guest's number of it.
+    pub page: u32,
+    /// The number of the put that gave it to the tier, which its stamp tells; 0 where the disk has it.
+    pub put: u32,
+}
+
+impl Slot {
+    /// Whether the tier has it.
+    pub fn is_in_tier(self) -> bool {
+        self.put != 0
+    }
+}
+
+const EMPTY: Slot = Slot {
+    page: VACANT,
+    put: 0,
+};
 
 /// Which page is in which slot.
 #[derive(Clone, Debug)]
 pub struct SwapSpace {
-    /// The page in each slot.
-    slots: Vec<u64>,
+    slots: Vec<Slot>,
     /// Vacant slots of each cluster.
     vacant: Vec<u32>,
     /// Clusters that were emptied.
@@ -39,8 +59,8 @@ impl SwapSpace {
         self.taken > self.clusters_max.saturating_mul(CLUSTER_SLOTS) / 2
     }
 
-    /// Takes a slot for `page`; `None` when all are taken.
-    pub fn take(&mut self, page: u64) -> Option<u32> {
+    /// Takes a slot for `page`, of which the tier has nothing yet; `None` when all are taken.
+    pub fn take(&mut self, page: u32) -> Option<u32> {
         let cluster = self.cursor / CLUSTER_SLOTS;
         let has_room = self.vacant.get(cluster as usize).is_some_and(|n| *n > 0);
         if !has_room || !self.seek_in(cluster) {
@@ -49,7 +69,7 @@ impl SwapSpace {
             self.seek_in(cluster);
         }
         let slot = self.cursor;
-        self.slots[slot as usize] = page;
+        self.slots[slot as usize] = Slot { page, put: 0 };
         self.taken += 1;
         self.vacant[(slot / CLUSTER_SLOTS) as usize] -= 1;
         // The last slot of a cluster keeps the cursor in it; it is found full the next time.
@@ -57,9 +77,19 @@ impl SwapSpace {
         Some(slot)
     }
 
-    /// Gives a slot back.
-    pub fn give_back(&mut self, slot: u32) {
-        self.slots[slot as usize] = VACANT;
+    /// What is in a slot.
+    pub fn slot(&self, slot: u32) -> Slot {
+        self.slots[slot as usize]
+    }
+
+    /// Notes that the tier has what is in a slot since that put.
+    pub fn note_put(&mut self, slot: u32, put: u32) {
+        self.slots[slot as usize].put = put;
+    }
+
+    /// Gives a slot back; returns what was in it.
+    pub fn give_back(&mut self, slot: u32) -> Slot {
+        let given = std::mem::replace(&mut self.slots[slot as usize], EMPTY);
         self.taken -= 1;
         let cluster = slot / CLUSTER_SLOTS;
         let vacant = &mut self.vacant[cluster as usize];
@@ -67,14 +97,15 @@ impl SwapSpace {
         if *vacant == CLUSTER_SLOTS && self.cursor / CLUSTER_SLOTS != cluster {
             self.empty.push(cluster);
         }
+        given
     }
 
-    /// The pages in the aligned window of `window` slots (a power of two) around `slot`, with their slots.
-    pub fn around(&self, slot: u32, window: u32) -> impl Iterator<Item = (u32, u64)> + '_ {
+    /// The slots that are taken in the aligned window of `window` (a power of two) around `slot`.
+    pub fn around(&self, slot: u32, window: u32) -> impl Iterator<Item = (u32, Slot)> + '_ {
         let from = slot - slot % window.max(1);
-        (from..from + window.max(1)).filter_map(|slot| {
-            let page = *self.slots.get(slot as usize)?;
-            (page != VACANT).then_some((slot, page))
+        (from..from + window.max(1)).filter_map(|number| {
+            let slot = *self.slots.get(number as usize)?;
+            (slot.page != VACANT).then_some((number, slot))
         })
     }
 
@@ -82,7 +113,7 @@ impl SwapSpace {
     fn seek_in(&mut self, cluster: u32) -> bool {
         let (first, end) = (cluster * CLUSTER_SLOTS, (cluster + 1) * CLUSTER_SLOTS);
         let mut order = (self.cursor..end).chain(first..self.cursor);
-        let found = order.find(|slot| self.slots[*slot as usize] == VACANT);
+        let found = order.find(|slot| self.slots[*slot as usize].page == VACANT);
         self.cursor = found.unwrap_or(self.cursor);
         found.is_some()
     }
@@ -98,7 +129,7 @@ impl SwapSpace {
         if clusters < self.clusters_max {
             self.vacant.push(CLUSTER_SLOTS);
             self.slots
-                .resize(self.slots.len() + CLUSTER_SLOTS as usize, VACANT);
+                .resize(self.slots.len() + CLUSTER_SLOTS as usize, EMPTY);
             return Some(clusters);
         }
         let first = self.vacant.iter().position(|vacant| *vacant > 0)?;
@@ -116,8 +147,8 @@ mod tests {
         let mut swap = SwapSpace::of(2 * CLUSTER_SLOTS);
         let slots: Vec<u32> = (0..600).filter_map(|page| swap.take(page)).collect();
         assert_eq!(slots, (0..600).collect::<Vec<u32>>());
-        let around: Vec<(u32, u64)> = swap.around(597, 8).collect();
-        assert_eq!(around.first(), Some(&(592, 592)));
+        let around: Vec<(u32, Slot)> = swap.around(597, 8).collect();
+        assert_eq!(around.first(), Some(&(592, Slot { page: 592, put: 0 })));
         assert_eq!(around.len(), 8);
     }
 
@@ -126,26 +157,29 @@ mod tests {
         let all = 3 * CLUSTER_SLOTS;
         let mut swap = SwapSpace::of(all);
         let mut chance = Chance::seeded(2);
-        let mut taken: Vec<Option<u64>> = vec![None; all as usize];
-        for page in 0..40_000u64 {
+        let mut taken: Vec<Option<Slot>> = vec![None; all as usize];
+        for page in 0..40_000u32 {
             let is_full = taken.iter().all(Option::is_some);
             if chance.happens(0.55) || page < 1000 {
                 let slot = swap.take(page);
                 assert_eq!(slot.is_none(), is_full);
                 if let Some(slot) = slot {
-                    assert_eq!(taken[slot as usize].replace(page), None);
+                    let put = page % 2;
+                    swap.note_put(slot, put);
+                    assert_eq!(taken[slot as usize].replace(Slot { page, put }), None);
                 }
             } else {
                 let slot = chance.below(u64::from(all)) as usize;
-                if taken[slot].take().is_some() {
-                    swap.give_back(slot as u32);
+                if let Some(given) = taken[slot].take() {
+                    assert_eq!(swap.slot(slot as u32), given);
+                    assert_eq!(swap.give_back(slot as u32), given);
                 }
             }
         }
         assert!(
             swap.around(0, all).eq((0u32..)
                 .zip(&taken)
-                .filter_map(|(slot, page)| page.map(|page| (slot, page))))
+                .filter_map(|(number, slot)| slot.map(|slot| (number, slot))))
         );
     }
 }

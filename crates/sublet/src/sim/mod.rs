@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use sublet_sim::cached_disk::PlayError;
 use sublet_sim::machine::tier_store::StoreTierError;
 use sublet_sim::outcome::Outcome;
-use sublet_sim::papers::Experiment;
+use sublet_sim::papers::{Experiment, Plan};
 use sublet_sim::plot::PlotError;
 use sublet_sim::report::Report;
 use sublet_sim::run::{RunError, Watch};
@@ -230,17 +230,11 @@ impl How {
         experiments: &[&Experiment],
         shrinks: &[Shrinking],
     ) -> Result<Vec<Report>, SimError> {
+        let plan = Plan::of(experiments, shrinks)?;
         let progress = Progress::new();
-        let mut reports = Vec::new();
-        for experiment in experiments {
-            let runs = experiment.runs(shrinks)?;
-            let mut report = Report::of(self.play(runs, Path::new(""), &progress)?);
-            let found = format!("The paper ({}): {}.", experiment.place, experiment.found);
-            report.notes.push(found);
-            reports.push(report);
-        }
+        let outcomes = self.play(plan.scenarios.clone(), Path::new(""), &progress)?;
         progress.finish();
-        Ok(reports)
+        Ok(plan.reports(&outcomes))
     }
 
     /// Shows reports, and draws them: several into files that are numbered.

@@ -32,9 +32,6 @@ pub(super) fn run(args: &Args, how: &How) -> Result<Exit, SimError> {
     };
     let experiments: Vec<&Experiment> =
         Experiment::of_paper("smartmem").filter(is_wanted).collect();
-    let mut reports = Vec::new();
-    for shrink in &args.shrink {
-        reports.extend(how.play_experiments(&experiments, &[*shrink])?);
-    }
+    let reports = how.play_experiments(&experiments, &args.shrink)?;
     how.show(&reports)
 }

@@ -1,6 +1,7 @@
 //! File pages: clean ones are offered to the tier when they leave, dirty ones are written first.
 
-use super::{Arrival, Fetched, Guest, GuestFault, PageName, Resident, Surroundings};
+use super::memory::{FilePage, Memory, Place};
+use super::{Arrival, Fetched, Guest, GuestFault, Surroundings};
 use crate::machine::tier::{Pool, Stamp};
 use crate::virtual_time::Moment;
 use crate::workload::FileSpan;
@@ -17,18 +18,21 @@ impl Guest {
         for index in span.indices() {
             self.counts.touches += 1;
             now += self.shape.costs.touch;
-            let name = PageName::File(span.object, index);
-            match self.memory.touch(&name) {
-                Some(resident) => {
+            let page = FilePage::of(&span, index);
+            let place = self.memory.file(page);
+            match self.memory.touch(place, now) {
+                Some(usable_at) => {
                     self.counts.memory_hits += 1;
-                    now = now.max(resident.ready_at);
+                    now = usable_at;
                 }
                 None => now = self.read_window(span, index, now, around)?,
             }
-            self.read_at.insert(span.object, index);
         }
-        if span.from.saturating_add(span.count) >= span.end {
+        let end = span.from.saturating_add(span.count);
+        if end >= span.end {
             self.read_at.remove(&span.object);
+        } else if end > span.from {
+            self.read_at.insert(span.object, end - 1);
         }
         Ok(now)
     }
@@ -43,7 +47,8 @@ impl Guest {
         around: &mut Surroundings<'_>,
     ) -> Result<Moment, GuestFault> {
         self.counts.faults += 1;
-        let follows = index == 0 || self.read_at.get(&span.object) == Some(&(index - 1));
+        let follows =
+            index == 0 || index > span.from || self.read_at.get(&span.object) == Some(&(index - 1));
         let end = match follows {
             true => span.end,
             false => span.from.saturating_add(span.count).min(span.end),
@@ -52,42 +57,39 @@ impl Guest {
             .saturating_add(self.shape.read_ahead)
             .min(end.max(index + 1));
         let mut now = now + self.shape.costs.fault;
-        let mut window = Vec::with_capacity((window_end - index) as usize);
+        let mut window = std::mem::take(&mut self.scratch.window);
+        window.clear();
         for index in index..window_end {
-            if self.memory.contains(&PageName::File(span.object, index)) {
+            let page = FilePage::of(&span, index);
+            let place = self.memory.file(page);
+            if self.memory.has(place) {
                 continue;
             }
-            let (fetched, done) = self.fetch_file_page(span.object, index, now, around);
+            let (fetched, done) = self.fetch_file_page(page, place, now, around);
             window.push(fetched);
             now = done;
         }
-        let resident = |guest: &Guest, name| match name {
-            PageName::File(object, index) => clean(guest.version_on_disk(object, index)),
-            PageName::Anonymous(_) => clean(0),
-        };
-        self.bring_in(&window, resident, now, around)
+        let done = self.bring_in(&window, Memory::insert_file, now, around);
+        self.scratch.window = window;
+        done
     }
 
     fn fetch_file_page(
         &mut self,
-        object: u64,
-        index: u32,
+        page: FilePage,
+        place: Place,
         now: Moment,
         around: &mut Surroundings<'_>,
     ) -> (Fetched, Moment) {
-        let version = self.version_on_disk(object, index);
-        let page = self.tier_page(Pool::File, object, index);
-        let (arrived, now) = self.get(page, version, now, around);
+        let version = self.memory.note(place);
+        let in_tier = self.tier_page(Pool::File, page.object, page.index);
+        let (arrived, now) = self.get(in_tier, version, now, around);
         let fetched = Fetched {
-            name: PageName::File(object, index),
-            place: self.disk_place(object, u64::from(index)),
+            place,
+            on_disk: self.disk_place(page.object, u64::from(page.index)),
             arrived: arrived.unwrap_or(Arrival::FromDisk),
         };
         (fetched, now)
-    }
-
-    fn version_on_disk(&self, object: u64, index: u32) -> u32 {
-        self.written.get(&(object, index)).copied().unwrap_or(0)
     }
 
     /// Writes whole pages of a file; they go to the disk when they leave memory.
@@ -101,45 +103,43 @@ impl Guest {
         for index in span.indices() {
             self.counts.touches += 1;
             now += self.shape.costs.touch;
-            let name = PageName::File(span.object, index);
-            let version = self.version_on_disk(span.object, index).wrapping_add(1);
-            if let Some(resident) = self.memory.touch(&name) {
+            let page = FilePage::of(&span, index);
+            let place = self.memory.file(page);
+            if let Some(usable_at) = self.memory.touch(place, now) {
                 self.counts.memory_hits += 1;
-                now = now.max(resident.ready_at);
-                resident.dirty = true;
-                resident.version = version;
+                now = usable_at;
+                self.memory.soil(place);
                 continue;
             }
-            let page = self.tier_page(Pool::File, span.object, index);
-            around.tier.flush_page(page, now);
+            let in_tier = self.tier_page(Pool::File, page.object, page.index);
+            around.tier.flush_page(in_tier, now);
             now = self.make_room(now + self.shape.costs.refusal, around)?;
-            let resident = Resident {
-                dirty: true,
-                ..clean(version)
-            };
-            self.memory.insert(name, resident);
+            self.memory.insert_file(place, Moment::START);
+            self.memory.soil(place);
         }
         Ok(now)
     }
 
-    /// Writes a page back if it is dirty, then offers it to the tier.
+    /// Writes a page back if it is dirty, which makes a new version of it, then offers it to the tier.
     pub(super) fn evict_file_page(
         &mut self,
-        object: u64,
-        index: u32,
-        resident: Resident,
+        place: Place,
+        dirty: bool,
         now: Moment,
         around: &mut Surroundings<'_>,
     ) -> Moment {
+        let FilePage { object, index } = self.memory.file_page(place);
         let mut now = now;
-        if resident.dirty {
+        if dirty {
             self.counts.disk_pages_written += 1;
-            let place = self.disk_place(object, u64::from(index));
-            now = around.disk.write(now, place, 1);
-            self.written.insert((object, index), resident.version);
+            now = around
+                .disk
+                .write(now, self.disk_place(object, u64::from(index)), 1);
+            self.memory
+                .set_note(place, self.memory.note(place).wrapping_add(1));
         }
         let page = self.tier_page(Pool::File, object, index);
-        let stamp = Stamp::of(page, resident.version);
+        let stamp = Stamp::of(page, self.memory.note(place));
         self.put(page, stamp, now, around).1
     }
 
@@ -152,10 +152,14 @@ impl Guest {
         around: &mut Surroundings<'_>,
     ) -> Moment {
         for index in 0..pages {
-            self.memory.remove(&PageName::File(object, index));
+            let Some(place) = self.memory.known_file(FilePage { object, index }) else {
+                continue;
+            };
+            self.memory.remove(place);
             // The next file of this name must not be taken for this one.
-            if let Some(version) = self.written.get_mut(&(object, index)) {
-                *version = version.wrapping_add(1);
+            let version = self.memory.note(place);
+            if version > 0 {
+                self.memory.set_note(place, version.wrapping_add(1));
             }
         }
         around
@@ -165,11 +169,11 @@ impl Guest {
     }
 }
 
-fn clean(version: u32) -> Resident {
-    Resident {
-        dirty: false,
-        has_slot: false,
-        version,
-        ready_at: Moment::START,
+impl FilePage {
+    fn of(span: &FileSpan, index: u32) -> FilePage {
+        FilePage {
+            object: span.object,
+            index,
+        }
     }
 }

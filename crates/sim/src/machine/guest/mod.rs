@@ -1,18 +1,19 @@
 //! A virtual machine: memory of its own, swap space, files, and what it costs to reach each.
 
 mod files;
+mod memory;
 mod swapping;
 
 use serde::Deserialize;
 use sublet_types::TenantId;
 
 use super::disk::{Disk, DiskPlace};
-use super::recency::Recency;
-use super::swap::SwapSpace;
+use super::swap::{Slot, SwapSpace};
 use super::tier::{Get, Pool, Stamp, Tier, TierPage};
 use crate::table::Table;
 use crate::virtual_time::{Moment, Nanos};
 use crate::workload::{FileSpan, Step};
+use memory::{Leaver, Memory, Place};
 
 /// How a guest is made.
 #[derive(Clone, Copy, Debug)]
@@ -125,47 +126,18 @@ pub struct Surroundings<'a> {
     pub disk: &'a mut Disk,
 }
 
-/// A page by the name that its guest has for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum PageName {
-    Anonymous(u64),
-    File(u64, u32),
-}
-
-/// A page in the guest's memory.
-#[derive(Clone, Copy, Debug)]
-struct Resident {
-    /// Written since it was last stored: for a file page, newer than the disk's.
-    dirty: bool,
-    /// Its slot in the swap space still holds the same.
-    has_slot: bool,
-    /// A file page's version.
-    version: u32,
-    /// When the disk has delivered it.
-    ready_at: Moment,
-}
-
-/// A page that has a slot in the swap space.
-#[derive(Clone, Copy, Debug)]
-struct Swapped {
-    slot: u32,
-    in_tier: bool,
-    /// Number of its put: what its stamp says.
-    version: u32,
-}
-
 /// A virtual machine.
 #[derive(Debug)]
 pub struct Guest {
     shape: GuestShape,
-    memory: Recency<PageName, Resident>,
+    /// Of an anonymous page, the slot that has a copy of it is noted, plus one; of a file page, its version on the
+    /// disk, where it was written.
+    memory: Memory,
     swap: SwapSpace,
-    swapped: Table<u64, Swapped>,
     swap_outs: u32,
-    /// Versions of file pages on the disk, where they were written.
-    written: Table<(u64, u32), u32>,
     /// The page that was read last of each file that is being read, as Linux keeps it for an open file.
     read_at: Table<u64, u32>,
+    scratch: Scratch,
     /// What it did.
     pub counts: GuestCounts,
 }
@@ -173,9 +145,21 @@ pub struct Guest {
 /// A page of a window and how it came.
 #[derive(Clone, Copy, Debug)]
 struct Fetched {
-    name: PageName,
-    place: DiskPlace,
+    place: Place,
+    on_disk: DiskPlace,
     arrived: Arrival,
+}
+
+/// Lists that are made for every window, kept for the next one.
+#[derive(Debug, Default)]
+struct Scratch {
+    /// Slots around the one that is asked for, that one first.
+    slots: Vec<(u32, Slot)>,
+    window: Vec<Fetched>,
+    /// Of the window, what comes from the disk, in its order there.
+    order: Vec<usize>,
+    /// When each page of the window is there.
+    ready: Vec<Moment>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,12 +173,11 @@ impl Guest {
     pub fn of(shape: GuestShape) -> Guest {
         Guest {
             shape,
-            memory: Recency::default(),
+            memory: Memory::default(),
             swap: SwapSpace::of(shape.swap_pages),
-            swapped: Table::default(),
             swap_outs: 0,
-            written: Table::default(),
             read_at: Table::default(),
+            scratch: Scratch::default(),
             counts: GuestCounts::default(),
         }
     }
@@ -273,13 +256,10 @@ impl Guest {
         let mut now = now;
         while self.memory.len() >= self.shape.memory_pages {
             now = match self.memory.pop_coldest() {
-                Some((PageName::Anonymous(page), resident)) if resident.has_slot => {
-                    debug_assert!(self.swapped.contains_key(&page));
-                    now
-                }
-                Some((PageName::Anonymous(page), _)) => self.swap_out(page, now, around)?,
-                Some((PageName::File(object, index), resident)) => {
-                    self.evict_file_page(object, index, resident, now, around)
+                Some(Leaver::Anonymous(place)) if self.slot_of(place).is_some() => now,
+                Some(Leaver::Anonymous(place)) => self.swap_out(place, now, around)?,
+                Some(Leaver::File { place, dirty }) => {
+                    self.evict_file_page(place, dirty, now, around)
                 }
                 None => return Ok(now),
             };
@@ -329,50 +309,47 @@ impl Guest {
     fn bring_in(
         &mut self,
         window: &[Fetched],
-        version_of: impl Fn(&Guest, PageName) -> Resident,
+        insert: fn(&mut Memory, Place, Moment),
         now: Moment,
         around: &mut Surroundings<'_>,
     ) -> Result<Moment, GuestFault> {
-        let ready = read_runs(window, now, around.disk);
-        let from_disk = window
-            .iter()
-            .filter(|page| page.arrived == Arrival::FromDisk);
-        let read = from_disk.count();
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let read = scratch.read_runs(window, now, around.disk);
         self.counts.disk_pages_read += read as u64;
         self.counts.windows += u64::from(window.len() > 1);
         self.counts.windows_fragmented += u64::from(read > 0 && read < window.len());
+        let asked_ready = scratch.ready.first().copied();
         let mut now = now;
         // The one that was asked for comes last, so that it is the hottest.
-        for (page, ready_at) in window.iter().zip(&ready).rev() {
+        for (page, ready_at) in window.iter().zip(&scratch.ready).rev() {
             now = self.make_room(now, around)?;
-            let resident = Resident {
-                ready_at: *ready_at,
-                ..version_of(self, page.name)
-            };
-            self.memory.insert(page.name, resident);
+            insert(&mut self.memory, page.place, *ready_at);
         }
-        Ok(now.max(ready.first().copied().unwrap_or(now)))
+        self.scratch = scratch;
+        Ok(now.max(asked_ready.unwrap_or(now)))
     }
 }
 
-/// When each page of a window is there: one request for each run of neighbours, the first page's first.
-fn read_runs(window: &[Fetched], now: Moment, disk: &mut Disk) -> Vec<Moment> {
-    let mut ready = vec![now; window.len()];
-    let mut order: Vec<usize> = (0..window.len())
-        .filter(|n| window[*n].arrived == Arrival::FromDisk)
-        .collect();
-    order.sort_by_key(|n| (window[*n].place.region, window[*n].place.page));
-    let follows = |a: &usize, b: &usize| {
-        let (a, b) = (window[*a].place, window[*b].place);
-        a.region == b.region && a.page + 1 == b.page
-    };
-    let mut runs: Vec<&[usize]> = order.chunk_by(follows).collect();
-    runs.sort_by_key(|run| !run.contains(&0));
-    for run in runs {
-        let done = disk.read(now, window[run[0]].place, run.len() as u64);
-        run.iter().for_each(|n| ready[*n] = done);
+impl Scratch {
+    /// Notes when each page of a window is there: one request for each run of neighbours, the first page's
+    /// first. Returns how many come from the disk.
+    fn read_runs(&mut self, window: &[Fetched], now: Moment, disk: &mut Disk) -> usize {
+        let Scratch { order, ready, .. } = self;
+        ready.clear();
+        ready.resize(window.len(), now);
+        order.clear();
+        let is_on_disk = |n: &usize| window[*n].arrived == Arrival::FromDisk;
+        order.extend((0..window.len()).filter(is_on_disk));
+        order.sort_unstable_by_key(|n| (window[*n].on_disk.region, window[*n].on_disk.page));
+        let follows = |a: &usize, b: &usize| window[*a].on_disk.plus(1) == window[*b].on_disk;
+        let runs = || order.chunk_by(follows);
+        let asked = runs().filter(|run| run.contains(&0));
+        for run in asked.chain(runs().filter(|run| !run.contains(&0))) {
+            let done = disk.read(now, window[run[0]].on_disk, run.len() as u64);
+            run.iter().for_each(|n| ready[*n] = done);
+        }
+        order.len()
     }
-    ready
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! Anonymous memory: what leaves goes to the swap space, in the tier where that takes it, else on the disk.
 
-use super::{
-    AfterSwapIn, Arrival, Fetched, Guest, GuestFault, PageName, Resident, Surroundings, Swapped,
-};
-use crate::machine::swap::CLUSTER_SLOTS;
+use super::memory::{Memory, Place};
+use super::{AfterSwapIn, Arrival, Fetched, Guest, GuestFault, Surroundings};
+use crate::machine::swap::{CLUSTER_SLOTS, Slot};
 use crate::machine::tier::{Pool, Stamp, TierPage};
 use crate::virtual_time::Moment;
 
@@ -21,144 +20,140 @@ impl Guest {
     ) -> Result<Moment, GuestFault> {
         self.counts.touches += 1;
         let now = now + self.shape.costs.touch;
-        let name = PageName::Anonymous(page);
-        if let Some(resident) = self.memory.touch(&name) {
-            self.counts.memory_hits += 1;
-            let ready = now.max(resident.ready_at);
-            let spoils_slot = write && std::mem::take(&mut resident.has_slot);
-            return Ok(match spoils_slot {
-                true => self.drop_slot(page, ready, around),
-                false => ready,
-            });
-        }
-        let ready = match self.swapped.contains_key(&page) {
-            true => self.swap_in(page, now, around)?,
-            false => self.first_touch(name, now, around)?,
+        let place = self.memory.anonymous(page);
+        let slot = self.slot_of(place);
+        let ready = match (self.memory.touch(place, now), slot) {
+            (Some(usable_at), _) => {
+                self.counts.memory_hits += 1;
+                usable_at
+            }
+            (None, Some(slot)) => self.swap_in(slot, now, around)?,
+            (None, None) => self.first_touch(place, now, around)?,
         };
-        let spoils_slot = write && self.take_slot_of(name);
-        match spoils_slot {
-            true => Ok(self.drop_slot(page, ready, around)),
+        match write {
+            true => Ok(self.drop_slot(place, ready, around)),
             false => Ok(ready),
         }
     }
 
-    fn take_slot_of(&mut self, name: PageName) -> bool {
-        let resident = self.memory.peek_mut(&name);
-        resident.is_some_and(|resident| std::mem::take(&mut resident.has_slot))
-    }
-
     fn first_touch(
         &mut self,
-        name: PageName,
+        place: Place,
         now: Moment,
         around: &mut Surroundings<'_>,
     ) -> Result<Moment, GuestFault> {
         let now = self.make_room(now + self.shape.costs.fault, around)?;
-        self.memory.insert(name, anonymous(false));
+        self.memory.insert_anonymous(place, Moment::START);
         Ok(now)
     }
 
-    /// Brings in a page and the others of its aligned window of slots.
+    /// Brings in the page in a slot and the others of its aligned window of slots.
     fn swap_in(
         &mut self,
-        page: u64,
+        asked: u32,
         now: Moment,
         around: &mut Surroundings<'_>,
     ) -> Result<Moment, GuestFault> {
         self.counts.faults += 1;
-        let Some(asked) = self.swapped.get(&page).copied() else {
-            return Ok(now);
-        };
-        let others = self.swap.around(asked.slot, self.shape.read_ahead);
-        let absent = |(_, other): &(u32, u64)| {
-            *other != page && !self.memory.contains(&PageName::Anonymous(*other))
-        };
-        let mut pages = vec![page];
-        pages.extend(others.filter(absent).map(|(_, other)| other));
+        let mut slots = std::mem::take(&mut self.scratch.slots);
+        let mut window = std::mem::take(&mut self.scratch.window);
+        slots.clear();
+        slots.push((asked, self.swap.slot(asked)));
+        let others = self.swap.around(asked, self.shape.read_ahead);
+        slots.extend(others.filter(|(number, _)| *number != asked));
+        let present = self.present(&slots);
         let mut now = now + self.shape.costs.fault;
-        let mut window = Vec::with_capacity(pages.len());
-        for page in pages {
-            let (fetched, done) = self.fetch_slot(page, now, around);
-            window.extend(fetched);
+        window.clear();
+        for (_, (number, slot)) in (0..).zip(&slots).filter(|(n, _)| present >> n & 1 == 0) {
+            let (fetched, done) = self.fetch_slot(*number, *slot, now, around);
+            window.push(fetched);
             now = done;
         }
-        let resident = |guest: &Guest, name| match name {
-            PageName::Anonymous(page) => anonymous(guest.swapped.contains_key(&page)),
-            PageName::File(..) => anonymous(false),
-        };
-        self.bring_in(&window, resident, now, around)
+        let done = self.bring_in(&window, Memory::insert_anonymous, now, around);
+        self.scratch.slots = slots;
+        self.scratch.window = window;
+        done
+    }
+
+    /// Which of up to 64 slots' pages are in memory, as bits. All are looked at before any is decided on: so the
+    /// processor waits for their entries together, not for one after another.
+    fn present(&self, slots: &[(u32, Slot)]) -> u64 {
+        (0..).zip(slots).fold(0, |present, (n, (_, slot))| {
+            present | u64::from(self.memory.has(Place(slot.page))) << n
+        })
     }
 
     /// Gets a swapped page from the tier, or notes that it is to be read from the disk.
     fn fetch_slot(
         &mut self,
-        page: u64,
+        number: u32,
+        slot: Slot,
         now: Moment,
         around: &mut Surroundings<'_>,
-    ) -> (Option<Fetched>, Moment) {
-        let Some(swapped) = self.swapped.get(&page).copied() else {
-            return (None, now);
-        };
-        let (arrived, mut now) = match swapped.in_tier {
-            true => self.get(self.slot_page(swapped.slot), swapped.version, now, around),
+    ) -> (Fetched, Moment) {
+        let (arrived, mut now) = match slot.is_in_tier() {
+            true => self.get(self.slot_page(number), slot.put, now, around),
             false => (Some(Arrival::FromDisk), now),
         };
         self.counts.pages_lost += u64::from(arrived.is_none());
-        if self.gives_slot_up(swapped) {
-            now = self.drop_slot(page, now, around);
+        if self.gives_slot_up(slot) {
+            now = self.drop_slot(Place(slot.page), now, around);
         }
         let fetched = Fetched {
-            name: PageName::Anonymous(page),
-            place: self.disk_place(SWAP_REGION, u64::from(swapped.slot)),
+            place: Place(slot.page),
+            on_disk: self.disk_place(SWAP_REGION, u64::from(number)),
             arrived: arrived.unwrap_or(Arrival::FromDisk),
         };
-        (Some(fetched), now)
+        (fetched, now)
     }
 
     /// Whether a page that is read back gives its slot up, and is dirty again: where the tier's copy is one too
     /// many, and, as in Linux (`vm_swap_full`), where half of the swap space is taken.
-    fn gives_slot_up(&self, swapped: Swapped) -> bool {
-        let is_copy = swapped.in_tier && self.shape.after_swap_in == AfterSwapIn::Free;
+    fn gives_slot_up(&self, slot: Slot) -> bool {
+        let is_copy = slot.is_in_tier() && self.shape.after_swap_in == AfterSwapIn::Free;
         is_copy || self.swap.is_half_full()
     }
 
     /// Moves a page that has just left memory to the swap space.
     pub(super) fn swap_out(
         &mut self,
-        page: u64,
+        place: Place,
         now: Moment,
         around: &mut Surroundings<'_>,
     ) -> Result<Moment, GuestFault> {
-        let slot = self.swap.take(page).ok_or(GuestFault::SwapFull)?;
-        self.swap_outs = self.swap_outs.wrapping_add(1);
-        let version = self.swap_outs;
-        let tier_page = self.slot_page(slot);
-        let stamp = Stamp::of(tier_page, version);
+        let number = self.swap.take(place.0).ok_or(GuestFault::SwapFull)?;
+        self.memory.set_note(place, number + 1);
+        self.swap_outs = self.swap_outs.wrapping_add(1).max(1);
+        let tier_page = self.slot_page(number);
+        let stamp = Stamp::of(tier_page, self.swap_outs);
         let (in_tier, mut now) = self.put(tier_page, stamp, now, around);
-        if !in_tier {
-            self.counts.disk_pages_written += 1;
-            let place = self.disk_place(SWAP_REGION, u64::from(slot));
-            now = around.disk.write(now, place, 1);
+        match in_tier {
+            true => self.swap.note_put(number, self.swap_outs),
+            false => {
+                self.counts.disk_pages_written += 1;
+                let place = self.disk_place(SWAP_REGION, u64::from(number));
+                now = around.disk.write(now, place, 1);
+            }
         }
-        let swapped = Swapped {
-            slot,
-            in_tier,
-            version,
-        };
-        self.swapped.insert(page, swapped);
         Ok(now)
     }
 
-    /// Gives up a page's slot, whose content is no longer wanted.
-    fn drop_slot(&mut self, page: u64, now: Moment, around: &mut Surroundings<'_>) -> Moment {
-        let Some(swapped) = self.swapped.remove(&page) else {
+    /// The slot that has a copy of an anonymous page.
+    pub(super) fn slot_of(&self, place: Place) -> Option<u32> {
+        self.memory.note(place).checked_sub(1)
+    }
+
+    /// Gives up a page's slot, if it has one: its content is no longer wanted.
+    fn drop_slot(&mut self, place: Place, now: Moment, around: &mut Surroundings<'_>) -> Moment {
+        let Some(number) = self.slot_of(place) else {
             return now;
         };
-        self.swap.give_back(swapped.slot);
-        if !swapped.in_tier {
+        self.memory.set_note(place, 0);
+        let slot = self.swap.give_back(number);
+        if !slot.is_in_tier() {
             return now;
         }
-        around.tier.flush_page(self.slot_page(swapped.slot), now);
+        around.tier.flush_page(self.slot_page(number), now);
         now + self.shape.costs.refusal
     }
 
@@ -171,8 +166,11 @@ impl Guest {
         around: &mut Surroundings<'_>,
     ) -> Moment {
         (from..from.saturating_add(count)).fold(now, |now, page| {
-            self.memory.remove(&PageName::Anonymous(page));
-            self.drop_slot(page, now, around)
+            let Some(place) = self.memory.known_anonymous(page) else {
+                return now;
+            };
+            self.memory.remove(place);
+            self.drop_slot(place, now, around)
         })
     }
 
@@ -182,14 +180,5 @@ impl Guest {
             u64::from(slot / CLUSTER_SLOTS),
             slot % CLUSTER_SLOTS,
         )
-    }
-}
-
-fn anonymous(has_slot: bool) -> Resident {
-    Resident {
-        dirty: !has_slot,
-        has_slot,
-        version: 0,
-        ready_at: Moment::START,
     }
 }

@@ -1,0 +1,473 @@
+//! What a guest knows of its pages: which are in memory, in the order of their last use, and a note on each
+//! that outlives its stay there.
+//!
+//! ```text
+//! name ──directory──► leaf: 16 × Page { node, note } ──► Node { hotter, colder, place, marks }
+//! ```
+//!
+//! A simulation spends most of its time here. So pages are found by number wherever they can be, neighbours lie
+//! together, and a node is 16 bytes.
+
+use crate::table::Table;
+use crate::virtual_time::Moment;
+
+/// Pages of a leaf.
+const LEAF: u32 = 16;
+
+/// Leaves of anonymous memory that are found by number, its first 64 GiB; those beyond are found by hash.
+const NEAR_LEAVES: u64 = 1 << 20;
+
+const NONE: u32 = u32::MAX;
+
+/// A page of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FilePage {
+    pub(super) object: u64,
+    pub(super) index: u32,
+}
+
+impl FilePage {
+    fn leaf(self) -> (u64, u32) {
+        (self.object, self.index / LEAF)
+    }
+}
+
+/// Where a page's entry is: a leaf's number and the page in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place(pub(super) u32);
+
+impl Place {
+    fn leaf(self) -> usize {
+        (self.0 / LEAF) as usize
+    }
+
+    fn offset(self) -> usize {
+        (self.0 % LEAF) as usize
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Page {
+    /// Its node where it is in memory.
+    node: u32,
+    note: u32,
+}
+
+/// What stands for a file where a leaf is of anonymous memory.
+const NO_FILE: FilePage = FilePage {
+    object: 0,
+    index: 0,
+};
+
+const UNKNOWN: Page = Page {
+    node: NONE,
+    note: 0,
+};
+
+/// A page in memory.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    hotter: u32,
+    colder: u32,
+    place: u32,
+    marks: u32,
+}
+
+/// Written since it was last stored.
+const DIRTY: u32 = 1;
+
+/// Its disk may not have delivered it yet.
+const FROM_DISK: u32 = 2;
+
+/// Of a file.
+const OF_FILE: u32 = 4;
+
+/// A page that has just left memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leaver {
+    Anonymous(Place),
+    File { place: Place, dirty: bool },
+}
+
+/// A guest's pages.
+#[derive(Debug)]
+pub(super) struct Memory {
+    leaves: Vec<[Page; LEAF as usize]>,
+    /// The first page of each leaf of a file.
+    names: Vec<FilePage>,
+    /// Leaves of anonymous memory by their number.
+    near: Vec<u32>,
+    far: Table<u64, u32>,
+    /// Leaves of files, by file and number.
+    files: Table<(u64, u32), u32>,
+    /// The leaf of a file that was looked for last.
+    recent: Option<((u64, u32), u32)>,
+    nodes: Vec<Node>,
+    /// When the disk has delivered the page of each node that is marked so.
+    ready_at: Vec<Moment>,
+    /// A list through `colder` of nodes that hold nothing.
+    vacant: u32,
+    hottest: u32,
+    coldest: u32,
+    resident: usize,
+}
+
+impl Default for Memory {
+    fn default() -> Memory {
+        Memory {
+            leaves: Vec::new(),
+            names: Vec::new(),
+            near: Vec::new(),
+            far: Table::default(),
+            files: Table::default(),
+            recent: None,
+            nodes: Vec::new(),
+            ready_at: Vec::new(),
+            vacant: NONE,
+            hottest: NONE,
+            coldest: NONE,
+            resident: 0,
+        }
+    }
+}
+
+impl Memory {
+    /// Pages in memory.
+    pub(super) fn len(&self) -> usize {
+        self.resident
+    }
+
+    /// Where a page of anonymous memory has its entry, which is made if there is none.
+    pub(super) fn anonymous(&mut self, page: u64) -> Place {
+        let offset = (page % u64::from(LEAF)) as u32;
+        let leaf = match self.find_anonymous(page / u64::from(LEAF)) {
+            NONE => self.grow_anonymous(page / u64::from(LEAF)),
+            leaf => leaf,
+        };
+        Place(leaf * LEAF + offset)
+    }
+
+    /// The same, if there is one.
+    pub(super) fn known_anonymous(&self, page: u64) -> Option<Place> {
+        let offset = (page % u64::from(LEAF)) as u32;
+        let leaf = self.find_anonymous(page / u64::from(LEAF));
+        (leaf != NONE).then(|| Place(leaf * LEAF + offset))
+    }
+
+    /// Where a page of a file has its entry, which is made if there is none.
+    pub(super) fn file(&mut self, page: FilePage) -> Place {
+        let leaf = match self.find_file(page.leaf()) {
+            NONE => self.grow_file(page.leaf()),
+            leaf => leaf,
+        };
+        self.recent = Some((page.leaf(), leaf));
+        Place(leaf * LEAF + page.index % LEAF)
+    }
+
+    /// The same, if there is one.
+    pub(super) fn known_file(&self, page: FilePage) -> Option<Place> {
+        let leaf = self.find_file(page.leaf());
+        (leaf != NONE).then(|| Place(leaf * LEAF + page.index % LEAF))
+    }
+
+    fn find_anonymous(&self, leaf: u64) -> u32 {
+        match leaf < NEAR_LEAVES {
+            true => self.near.get(leaf as usize).copied().unwrap_or(NONE),
+            false => self.far.get(&leaf).copied().unwrap_or(NONE),
+        }
+    }
+
+    fn find_file(&self, key: (u64, u32)) -> u32 {
+        match self.recent {
+            Some((recent, leaf)) if recent == key => leaf,
+            _ => self.files.get(&key).copied().unwrap_or(NONE),
+        }
+    }
+
+    fn grow_anonymous(&mut self, number: u64) -> u32 {
+        let leaf = self.grow(NO_FILE);
+        if number >= NEAR_LEAVES {
+            self.far.insert(number, leaf);
+            return leaf;
+        }
+        let at = number as usize;
+        if self.near.len() <= at {
+            self.near.resize(at + 1, NONE);
+        }
+        self.near[at] = leaf;
+        leaf
+    }
+
+    fn grow_file(&mut self, key: (u64, u32)) -> u32 {
+        let (object, number) = key;
+        let leaf = self.grow(FilePage {
+            object,
+            index: number * LEAF,
+        });
+        self.files.insert(key, leaf);
+        leaf
+    }
+
+    fn grow(&mut self, first: FilePage) -> u32 {
+        self.names.push(first);
+        self.leaves.push([UNKNOWN; LEAF as usize]);
+        self.leaves.len() as u32 - 1
+    }
+
+    fn page(&self, place: Place) -> &Page {
+        &self.leaves[place.leaf()][place.offset()]
+    }
+
+    fn page_mut(&mut self, place: Place) -> &mut Page {
+        &mut self.leaves[place.leaf()][place.offset()]
+    }
+
+    /// The page of a file whose entry this is.
+    pub(super) fn file_page(&self, place: Place) -> FilePage {
+        let first = self.names[place.leaf()];
+        FilePage {
+            index: first.index + place.0 % LEAF,
+            ..first
+        }
+    }
+
+    /// What is noted on a page; 0 where nothing ever was.
+    pub(super) fn note(&self, place: Place) -> u32 {
+        self.page(place).note
+    }
+
+    /// Notes a number on a page, in memory or not.
+    pub(super) fn set_note(&mut self, place: Place, note: u32) {
+        self.page_mut(place).note = note;
+    }
+
+    /// Whether a page is in memory; no use of it.
+    pub(super) fn has(&self, place: Place) -> bool {
+        self.page(place).node != NONE
+    }
+
+    /// Uses a page, which becomes the hottest: from when on it can be used, at `now` at the earliest, if it is in
+    /// memory.
+    pub(super) fn touch(&mut self, place: Place, now: Moment) -> Option<Moment> {
+        let number = self.page(place).node;
+        let node = self.nodes.get(number as usize)?;
+        let usable_at = match node.marks & FROM_DISK {
+            0 => now,
+            _ => now.max(self.ready_at[number as usize]),
+        };
+        if self.hottest != number {
+            self.unlink(number);
+            self.link_hottest(number);
+        }
+        Some(usable_at)
+    }
+
+    /// Marks a page in memory as written.
+    pub(super) fn soil(&mut self, place: Place) {
+        let number = self.page(place).node;
+        if let Some(node) = self.nodes.get_mut(number as usize) {
+            node.marks |= DIRTY;
+        }
+    }
+
+    /// Enters a page of anonymous memory that is not here as the hottest; the disk delivers it at `ready_at`, or
+    /// has.
+    pub(super) fn insert_anonymous(&mut self, place: Place, ready_at: Moment) {
+        self.insert(place, ready_at, 0);
+    }
+
+    /// Enters a clean page of a file likewise.
+    pub(super) fn insert_file(&mut self, place: Place, ready_at: Moment) {
+        self.insert(place, ready_at, OF_FILE);
+    }
+
+    fn insert(&mut self, place: Place, ready_at: Moment, marks: u32) {
+        debug_assert!(!self.has(place));
+        let from_disk = match ready_at == Moment::START {
+            true => 0,
+            false => FROM_DISK,
+        };
+        let node = Node {
+            hotter: NONE,
+            colder: NONE,
+            place: place.0,
+            marks: marks | from_disk,
+        };
+        let number = self.node_for(node, ready_at);
+        self.page_mut(place).node = number;
+        self.link_hottest(number);
+        self.resident += 1;
+    }
+
+    /// Takes a page out of memory; its note stays.
+    pub(super) fn remove(&mut self, place: Place) {
+        let number = self.page(place).node;
+        if number != NONE {
+            self.free(number);
+        }
+    }
+
+    /// Takes the coldest page out of memory.
+    pub(super) fn pop_coldest(&mut self) -> Option<Leaver> {
+        let Node { place, marks, .. } = *self.nodes.get(self.coldest as usize)?;
+        self.free(self.coldest);
+        let place = Place(place);
+        Some(match marks & OF_FILE != 0 {
+            true => Leaver::File {
+                place,
+                dirty: marks & DIRTY != 0,
+            },
+            false => Leaver::Anonymous(place),
+        })
+    }
+
+    fn free(&mut self, number: u32) {
+        self.unlink(number);
+        let node = &mut self.nodes[number as usize];
+        node.colder = self.vacant;
+        let place = Place(node.place);
+        self.vacant = number;
+        self.page_mut(place).node = NONE;
+        self.resident -= 1;
+    }
+
+    fn node_for(&mut self, node: Node, ready_at: Moment) -> u32 {
+        let number = self.vacant;
+        if let Some(vacant) = self.nodes.get_mut(number as usize) {
+            self.vacant = vacant.colder;
+            *vacant = node;
+            self.ready_at[number as usize] = ready_at;
+            return number;
+        }
+        self.nodes.push(node);
+        self.ready_at.push(ready_at);
+        self.nodes.len() as u32 - 1
+    }
+
+    fn link_hottest(&mut self, number: u32) {
+        let next = self.hottest;
+        let node = &mut self.nodes[number as usize];
+        node.hotter = NONE;
+        node.colder = next;
+        match self.nodes.get_mut(next as usize) {
+            Some(next) => next.hotter = number,
+            None => self.coldest = number,
+        }
+        self.hottest = number;
+    }
+
+    fn unlink(&mut self, number: u32) {
+        let Node { hotter, colder, .. } = self.nodes[number as usize];
+        match self.nodes.get_mut(hotter as usize) {
+            Some(node) => node.colder = colder,
+            None => self.hottest = colder,
+        }
+        match self.nodes.get_mut(colder as usize) {
+            Some(node) => node.hotter = hotter,
+            None => self.coldest = hotter,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chance::Chance;
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    enum Name {
+        Anonymous(u64),
+        File(u64, u32),
+    }
+
+    /// A page in the model: name, whether it is dirty, when it is usable.
+    type Entry = (Name, bool, Moment);
+
+    /// Pages of which many share a leaf, and some are far from all others.
+    fn any_name(chance: &mut Chance) -> Name {
+        let page = chance.below(40);
+        match chance.below(4) {
+            0 => Name::Anonymous(page),
+            1 => Name::Anonymous(NEAR_LEAVES * u64::from(LEAF) - 20 + page),
+            2 => Name::Anonymous(u64::MAX - page),
+            _ => Name::File(page % 3, (page % 7 * 11) as u32),
+        }
+    }
+
+    fn place_of(memory: &mut Memory, name: Name) -> Place {
+        match name {
+            Name::Anonymous(page) => memory.anonymous(page),
+            Name::File(object, index) => memory.file(FilePage { object, index }),
+        }
+    }
+
+    fn known(memory: &Memory, name: Name) -> Option<Place> {
+        match name {
+            Name::Anonymous(page) => memory.known_anonymous(page),
+            Name::File(object, index) => memory.known_file(FilePage { object, index }),
+        }
+    }
+
+    fn leaver(memory: &mut Memory, name: Name, dirty: bool) -> Leaver {
+        let place = place_of(memory, name);
+        match name {
+            Name::Anonymous(_) => Leaver::Anonymous(place),
+            Name::File(..) => Leaver::File { place, dirty },
+        }
+    }
+
+    #[test]
+    fn it_agrees_with_a_list_that_is_searched() {
+        let mut memory = Memory::default();
+        // The coldest first.
+        let mut model: Vec<Entry> = Vec::new();
+        let mut notes: Table<Name, u32> = Table::default();
+        let mut chance = Chance::seeded(11);
+        for step in 0..40_000u32 {
+            let name = any_name(&mut chance);
+            let is_known = known(&memory, name).is_some();
+            assert!(is_known || !notes.contains_key(&name));
+            let place = place_of(&mut memory, name);
+            assert_eq!(known(&memory, name), Some(place));
+            if let Name::File(object, index) = name {
+                assert_eq!(memory.file_page(place), FilePage { object, index });
+            }
+            assert_eq!(memory.note(place), notes.get(&name).copied().unwrap_or(0));
+            let found = model.iter().position(|entry| entry.0 == name);
+            assert_eq!(memory.has(place), found.is_some());
+            match (chance.below(5), found) {
+                (0, None) | (1, None) => {
+                    let ready_at = Moment(chance.below(3) * u64::from(step));
+                    match name {
+                        Name::Anonymous(_) => memory.insert_anonymous(place, ready_at),
+                        Name::File(..) => memory.insert_file(place, ready_at),
+                    }
+                    model.push((name, false, ready_at));
+                }
+                (0 | 1, Some(found)) => {
+                    let now = Moment(chance.below(40_000));
+                    let entry = model.remove(found);
+                    assert_eq!(memory.touch(place, now), Some(now.max(entry.2)));
+                    model.push(entry);
+                }
+                (2, found) => {
+                    memory.soil(place);
+                    found.into_iter().for_each(|found| model[found].1 = true);
+                    memory.set_note(place, step);
+                    notes.insert(name, step);
+                }
+                (3, found) => {
+                    memory.remove(place);
+                    found.map(|found| model.remove(found));
+                    assert_eq!(memory.touch(place, Moment::START), None);
+                }
+                _ => {
+                    let coldest = (!model.is_empty()).then(|| model.remove(0));
+                    let expected = coldest.map(|(name, dirty, _)| leaver(&mut memory, name, dirty));
+                    assert_eq!(memory.pop_coldest(), expected);
+                }
+            }
+            assert_eq!(memory.len(), model.len());
+        }
+    }
+}
