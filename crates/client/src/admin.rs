@@ -23,10 +23,10 @@ use tokio_rustls::rustls::{self, ClientConfig};
 
 use crate::door::Door;
 use crate::messages::{
-    AddDisk, AddTenant, AllowFolder, ChangePolicy, ChangeTenant, CopyReport, DiskFolders,
-    DiskStatus, Disks, Explained, Freeze, Health, Lasts, OpenDisk, Policies, Refusal,
+    AddDisk, AddTenant, AllowFolder, AskWhatIf, ChangePolicy, ChangeTenant, CopyReport,
+    DiskFolders, DiskStatus, Disks, Explained, Freeze, Health, Lasts, OpenDisk, Policies, Refusal,
     ReleaseReport, ReleaseRequest, RemoveDisk, RemovedDisk, ResizeDisk, RestoreFile, SaveFile,
-    Settings, Status, TenantStatus, Tenants,
+    Settings, Status, TenantStatus, Tenants, WhatIf,
 };
 
 /// A handle on a daemon's admin interface.
@@ -242,6 +242,12 @@ impl Admin {
     /// What the policy decided about a tenant until then (Unix seconds), the latest first.
     pub fn explain(&self, tenant: &TenantName, until: u64) -> Result<Explained, CallError> {
         let path = format!("/v1/policy/explain?tenant={tenant}&until={until}");
+        self.call::<(), _>(Method::GET, &path, None)
+    }
+
+    /// What would be for so many hits, with so much memory, or under another policy.
+    pub fn what_if(&self, asked: &AskWhatIf) -> Result<WhatIf, CallError> {
+        let path = format!("/v1/policy/what-if?{}", asked.query());
         self.call::<(), _>(Method::GET, &path, None)
     }
 

@@ -4,6 +4,8 @@
 //! - A [`Policy`]: a [`Snapshot`](sublet_types::Snapshot) in, a [`Decision`] out: targets, and why. One file a policy;
 //!   [`catalogue`] is the table of them all. Whatever a policy proposes passes through one step that keeps floors,
 //!   ceilings and the total.
+//! - [`what_if`]: what was asked in the last hour in, who would have how many hits with other memory or another
+//!   policy out.
 //! - [`mrc::Shadow`]: sampled accesses in, a miss-ratio curve out. [`departures::Departures`]: the same in, who was
 //!   evicted too soon out.
 //!
@@ -29,5 +31,6 @@ pub mod static_alloc;
 pub mod two_level;
 pub mod utility;
 pub mod weights;
+pub mod what_if;
 
 pub use decide::{Decision, Policy, Proposal};

@@ -38,7 +38,8 @@ pub(crate) use shadow::rank;
 pub use shadow::{Access, ENTRIES_MAX, SAMPLE_ONE_IN, Shadow, is_sampled};
 pub use weighed::{ItemAccess, WeighedShadow};
 
-use lookahead::{Ladder, Seat};
+pub(crate) use lookahead::Ladder;
+use lookahead::Seat;
 
 /// The policy that divides by curves.
 #[derive(Clone, Debug)]

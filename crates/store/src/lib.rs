@@ -11,6 +11,7 @@ pub mod disk;
 mod eviction;
 mod floors;
 mod items;
+mod notes;
 mod pages;
 mod paging;
 mod release;

@@ -23,6 +23,7 @@ mod signals;
 mod sim;
 mod status;
 mod tenants;
+mod what_if;
 
 use std::process::ExitCode;
 

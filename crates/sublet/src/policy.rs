@@ -13,6 +13,7 @@ use sublet_types::TenantName;
 
 use crate::exit::Exit;
 use crate::reach::Reach;
+use crate::what_if;
 
 /// What to do.
 #[derive(clap::Args)]
@@ -54,6 +55,8 @@ enum Verb {
         #[command(flatten)]
         reach: Reach,
     },
+    /// Say what would be: for so many hits, with so much memory, or under another policy, and who would pay
+    WhatIf(what_if::Args),
     /// Say why a tenant may hold what it may, and why it lost memory
     Explain {
         /// Which tenant
@@ -106,6 +109,7 @@ pub(crate) fn run(args: &Args) -> Exit {
             let changed = reach.ask(|admin| admin.change_policy(&change));
             changed.and_then(|all| Ok(page(find(&all, None)?, true)))
         }
+        Verb::WhatIf(args) => args.ask(),
         Verb::Explain {
             tenant,
             at,

@@ -4,6 +4,7 @@ mod disks;
 mod leavers;
 mod rings;
 mod saves;
+mod what_if;
 
 use serde::{Deserialize, Serialize};
 use sublet_types::{Bytes, EvictionKind, ReleaseMode, TenantName, Weight};
@@ -15,6 +16,7 @@ pub use self::disks::{
 pub use self::leavers::{EvictedStatus, LeaversStatus};
 pub use self::rings::RingStatus;
 pub use self::saves::{CopyReport, CopyStatus, Copying, Freeze, Grants, RestoreFile, SaveFile};
+pub use self::what_if::{AskWhatIf, WhatIf, WhatIfTenant};
 
 /// The version of these messages. A field may be added under the same version; none is removed or
 /// changes its meaning.

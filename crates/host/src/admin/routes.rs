@@ -15,7 +15,8 @@ use axum::{Extension, Router};
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 use sublet_client::messages::{
-    AddTenant, ChangePolicy, ChangeTenant, REQUEST_BYTES_MAX, Refusal, ReleaseRequest, RemoveTenant,
+    AddTenant, AskWhatIf, ChangePolicy, ChangeTenant, REQUEST_BYTES_MAX, Refusal, ReleaseRequest,
+    RemoveTenant,
 };
 use sublet_frontends::doors::Place;
 use sublet_types::{TenantName, plain};
@@ -26,7 +27,7 @@ use super::{disks, saves};
 use crate::disk::{BackingError, DiskError};
 use crate::headroom::OrderError;
 use crate::observe::metrics::{self, Format};
-use crate::run::{Daemon, Declined};
+use crate::run::{Daemon, Declined, NoAnswer};
 
 pub(super) type Shared = State<Arc<Daemon>>;
 
@@ -53,6 +54,7 @@ pub(super) fn admin(daemon: Arc<Daemon>) -> Router {
         )
         .route("/v1/policy", post(change_policy))
         .route("/v1/policy/explain", get(explain))
+        .route("/v1/policy/what-if", get(what_if))
         .route("/v1/release", post(release))
         .merge(disks::routes())
         .merge(saves::routes())
@@ -213,6 +215,7 @@ impl From<Declined> for No {
                 "`sublet policy list` shows them all, `sublet policy show` and a name its knobs"
                     .into(),
             ),
+            Declined::WhatIf(why) => (StatusCode::UNPROCESSABLE_ENTITY, of_what_if(why)),
             Declined::DiskAsked(_) => (
                 StatusCode::BAD_REQUEST,
                 "docs/config.md has all that can be said of a disk".into(),
@@ -241,6 +244,24 @@ impl From<Declined> for No {
             ),
         };
         No::new(status, &declined, hint)
+    }
+}
+
+/// What to do where there is no answer to what would be.
+fn of_what_if(why: &NoAnswer) -> String {
+    match why {
+        NoAnswer::NoQuestion | NoAnswer::NoPart(_) => {
+            "ask ?tenant=NAME&hits=0.95, ?tenant=NAME&memory=BYTES or ?policy=NAME&knobs=KNOB=VALUE"
+                .into()
+        }
+        NoAnswer::NotMeasured(_) => "ask again when it was in use for a minute or two".into(),
+        NoAnswer::OutOfReach { .. } => {
+            "what it never asked for twice is never a hit; ask for fewer hits".into()
+        }
+        NoAnswer::Ceiling { tenant, .. } => {
+            format!("sublet tenants set {tenant} --ceiling AMOUNT raises it")
+        }
+        NoAnswer::NoRoom { .. } => "lower others' floors, or give the arena more memory".into(),
     }
 }
 
@@ -453,6 +474,18 @@ async fn explain(
     Ok(Json(
         daemon.explain(&name, question.until.unwrap_or(u64::MAX))?,
     ))
+}
+
+async fn what_if(
+    State(daemon): Shared,
+    asked: Result<Query<AskWhatIf>, QueryRejection>,
+) -> Result<impl IntoResponse, No> {
+    let wrong = |rejection: QueryRejection| {
+        let hint = "docs/admin.md describes what can be asked";
+        No::new(StatusCode::BAD_REQUEST, fault_of_query(&rejection), hint)
+    };
+    let Query(asked) = asked.map_err(wrong)?;
+    with_files(move || daemon.what_if(&asked)).await
 }
 
 async fn release(

@@ -20,6 +20,8 @@ pub(super) struct Followed {
     pages: Option<(Shadow, Departures)>,
     items: Option<(WeighedShadow, Departures)>,
     pub(super) leavers: Leavers,
+    /// Gets in a second that the curve's hits are a part of; nothing while there is no curve.
+    pub(super) gets: Option<f64>,
 }
 
 /// Notes on their way, kept from look to look so that no room is made for each.
@@ -56,6 +58,16 @@ impl Followed {
         store.drain_item_uses(id, &mut notes.items);
         let pages = self.of_pages(&notes.pages, look);
         let items = self.of_items(&notes.items, look);
+        let of_pages = self
+            .pages
+            .as_ref()
+            .map(|(shadow, _)| shadow.gets_a_second());
+        let of_items = self
+            .items
+            .as_ref()
+            .map(|(shadow, _)| shadow.gets_a_second());
+        let is_measured = of_pages.is_some() || of_items.is_some();
+        self.gets = is_measured.then(|| of_pages.unwrap_or(0.0) + of_items.unwrap_or(0.0));
         match (pages, items) {
             (Some(pages), Some(items)) => {
                 let (of_pages, of_items) = (pages_held(look.figures), items_held(look.figures));

@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use sublet_frontends::memcached::serve::Premises;
 use sublet_policy::catalogue::{Choice, ChoiceError};
 use sublet_policy::explain::{Loss, LossCause};
+use sublet_policy::what_if::Record;
 use sublet_policy::{Decision, Policy};
 use sublet_types::{Bytes, Shrinking, Targets, TenantId, TenantName};
 
@@ -188,6 +189,12 @@ impl Manager {
     /// Who of a tenant's pages and items was evicted of late, as of the last look.
     pub fn leavers(&self, id: TenantId) -> Leavers {
         self.seat.ruling.lock().observer.leavers(id)
+    }
+
+    /// The last hour, the oldest record first and the last look at its end, and the policy in force.
+    pub fn records(&self) -> (Vec<Record>, Choice) {
+        let ruling = self.seat.ruling.lock();
+        (ruling.observer.records(), ruling.choice.clone())
     }
 
     /// What the policy said last.

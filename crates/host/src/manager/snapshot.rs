@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use sublet_frontends::memcached::serve::Premises;
 use sublet_policy::mrc;
+use sublet_policy::what_if::{History, Meter, Party, Rates, Record};
 use sublet_store::{SAMPLE_ONE_IN, TenantFigures};
 use sublet_types::{Bytes, Pages, Second, Snapshot, TenantId, TenantSnapshot};
 
@@ -17,6 +18,9 @@ const _: () = assert!(SAMPLE_ONE_IN == mrc::SAMPLE_ONE_IN);
 pub(super) struct Observer {
     tenants: HashMap<TenantId, Seen>,
     notes: Notes,
+    /// What was seen last.
+    last: Snapshot,
+    history: History,
 }
 
 /// What was seen of a tenant before.
@@ -24,6 +28,9 @@ pub(super) struct Observer {
 struct Seen {
     counts: Counts,
     followed: Followed,
+    /// What it does in a second, of late.
+    meter: Option<Meter>,
+    rates: Rates,
 }
 
 /// Counts since the start, of pages and items together.
@@ -47,17 +54,43 @@ impl Observer {
         let total = figures.limit - figures.index - figures.reserve;
         let held: Bytes = tenants.iter().map(|tenant| tenant.held).sum();
         // Another tenant may have the number of one that is gone.
-        self.tenants
-            .retain(|id, _| tenants.iter().any(|tenant| tenant.id == *id));
+        let is_there = |id: TenantId| tenants.iter().any(|tenant| tenant.id == id);
+        self.tenants.retain(|id, _| is_there(*id));
+        self.history.retain(is_there);
         let snapshots = tenants
             .iter()
             .map(|tenant| self.tenant(premises, tenant, Pages::of(total), now));
-        Snapshot {
+        let snapshot = Snapshot {
             at: now,
             total: Pages::of(total),
             tenants: snapshots.collect(),
             free: Pages::of(total - held),
+        };
+        self.last = snapshot.clone();
+        if self.history.is_due(now) {
+            let record = self.record();
+            self.history.keep(record);
         }
+        snapshot
+    }
+
+    /// What was seen last, for the history.
+    fn record(&self) -> Record {
+        let party = |tenant: &TenantSnapshot| {
+            let seen = self.tenants.get(&tenant.id);
+            let rates = seen.map_or_else(Rates::default, Seen::rates);
+            Party::of(tenant, rates)
+        };
+        Record {
+            at: self.last.at,
+            total: self.last.total,
+            tenants: self.last.tenants.iter().map(party).collect(),
+        }
+    }
+
+    /// The last hour, the oldest record first, and what was seen last at its end.
+    pub(super) fn records(&self) -> Vec<Record> {
+        self.history.with(self.record())
     }
 
     /// Who of a tenant's was evicted of late.
@@ -78,6 +111,7 @@ impl Observer {
         let before = std::mem::replace(&mut seen.counts, counts);
         let gets = counts.gets.saturating_sub(before.gets);
         let page_gets = counts.page_gets.saturating_sub(before.page_gets).min(gets);
+        seen.count(counts.since(before), now);
         let look = Look {
             figures,
             total,
@@ -103,6 +137,39 @@ impl Observer {
             flushes: counts.flushes.saturating_sub(before.flushes),
             shared: premises.store.shared_pages(figures.id),
             curve: seen.followed.look(&premises.store, &mut self.notes, look),
+        }
+    }
+}
+
+impl Seen {
+    /// What it does in a second: of what its curve speaks of, where it has one.
+    fn rates(&self) -> Rates {
+        let counted = self.rates;
+        match self.followed.gets {
+            Some(gets) if counted.gets > 0.0 => Rates {
+                gets,
+                hits: gets * counted.hits / counted.gets,
+                ..counted
+            },
+            _ => counted,
+        }
+    }
+
+    fn count(&mut self, more: Rates, now: Second) {
+        let meter = self.meter.get_or_insert_with(|| Meter::new(now));
+        self.rates = meter.count(now, more);
+    }
+}
+
+impl Counts {
+    /// What was counted since.
+    fn since(&self, before: Counts) -> Rates {
+        let more = |now: u64, before: u64| now.saturating_sub(before) as f64;
+        Rates {
+            gets: more(self.gets, before.gets),
+            hits: more(self.hits, before.hits),
+            puts: more(self.puts, before.puts),
+            failed: more(self.failed, before.failed),
         }
     }
 }

@@ -24,6 +24,7 @@ use super::disks::Shelf;
 use super::reread::Rereading;
 use super::saves::{CopyDesk, SaveError};
 use super::service::Service;
+use super::what_if::NoAnswer;
 use crate::config::{Config, DISKS_MAX, Faults, KeepError, Live, Loaded, TenantChange, WEIGHT_MAX};
 use crate::disk::DiskError;
 use crate::headroom::{Headroom, Order, OrderError};
@@ -106,6 +107,9 @@ pub enum Declined {
     /// No such policy, or not with such knobs.
     #[error(transparent)]
     Policy(#[from] WrongPolicy),
+    /// There is no answer to what would be.
+    #[error(transparent)]
+    WhatIf(#[from] NoAnswer),
     /// Nothing was released.
     #[error(transparent)]
     Order(#[from] OrderError),

@@ -18,6 +18,7 @@ mod service;
 mod signals;
 mod state;
 mod tenants;
+mod what_if;
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -38,6 +39,7 @@ pub use alone::{Alone, NotAlone};
 pub use daemon::{Daemon, Declined};
 pub use saves::SaveError;
 pub use service::{ServiceError, unusable_files};
+pub use what_if::NoAnswer;
 
 use crate::admin::{Admin, Doors, DoorsError};
 use crate::chores::{Chores, ChoresError};

@@ -18,6 +18,9 @@ $ sublet policy list
 $ sublet policy show smart-alloc
 $ sublet policy set smart-alloc p=0.75     # live, kept over a restart; --temporary is not
 $ sublet policy explain --tenant web --at 14:03
+$ sublet policy what-if --tenant web --hits 95%
+$ sublet policy what-if --tenant web --memory 4GiB
+$ sublet policy what-if --policy mrc floor=40
 ```
 
 `weights` decides where nothing is said. Under it what a tenant has filled up to its share it keeps, however idle it is; `utility` and
@@ -32,6 +35,20 @@ floors.
 Floors and ceilings hold after every policy; `sublet status` shows what is left over, and what `two-level` would ask of other nodes. Where
 the papers' pseudo-code slips, their text is followed; each policy's file says how (`crates/policy/src/`). A put of an item that displaced
 another counts as failed, else no target would ever grow.
+
+## What if?
+
+`sublet policy what-if` answers from the curves and counts of the last hour, of which a record is kept every two minutes (16 MiB of them at most).
+
+- `--tenant web --hits 95%`: the least memory with which that part of what was asked would have been hits, and who would pay. What is free goes
+  first, then what the policy in force would lower if that were the tenant's floor, then whoever has most above its weighted share gives; nobody below its floor.
+  What cannot be is said with exit code 1: more hits than any memory brings, a ceiling in the way, others' floors.
+- `--tenant web --memory 4GiB`: its hits with that; where it is less than it has, who would get the rest, or that it would be free.
+- `--policy mrc floor=40`: that policy and the one in force, both replayed by one model on each record, up to a minute of decisions each. A tenant fills what it may
+  as far as its puts lacked room, else it holds what it held; where that is too much, memory is divided by weight. A policy without targets is that division.
+
+Hits *by the curve* are those of an order by last use, learnt from one in sixteen; hits *counted* stand beside them, and how far the two are apart is how far
+to trust the answer. How long memory takes to move is not in it. Who is not measured yet counts with its memory, not with its hits.
 
 ## Why did it lose memory?
 

@@ -86,6 +86,14 @@ impl Histogram {
         self.at = now.max(self.at);
     }
 
+    /// Gets in a second: what the curve's hits are a part of.
+    pub(crate) fn gets_a_second(&self) -> f64 {
+        match self.secs > 0.0 {
+            true => self.gets / self.secs,
+            false => 0.0,
+        }
+    }
+
     /// Hits a second for any memory. A bucket's hits rise evenly over its width, and nothing rises between buckets.
     pub(crate) fn curve(&self) -> Curve {
         let mut points = vec![(Pages(0), 0.0)];

@@ -7,9 +7,12 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use sublet_types::{Curve, TenantId};
+use sublet_types::{Curve, Pages, TenantId};
 
 use crate::apportion::{Part, apportion};
+
+/// Rungs that a thinned ladder has at the most, but for one.
+const RUNGS_MAX: usize = 128;
 
 /// A curve made fit to climb: pages and hits ascend, from (0, 0) on, and are finite. Flat beyond its end.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -45,6 +48,53 @@ impl Ladder {
             }
             None => low.1,
         }
+    }
+
+    /// The memory beyond which it does not rise.
+    pub(crate) fn end(&self) -> u64 {
+        self.rungs.last().map_or(0, |rung| rung.0)
+    }
+
+    /// What its rungs take, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.rungs.len() * size_of::<(u64, f64)>()
+    }
+
+    /// As a curve.
+    pub(crate) fn curve(&self) -> Curve {
+        let rungs = self.rungs.iter();
+        let points = rungs.map(|&(pages, hits)| (Pages(pages), hits));
+        Curve {
+            points: [(Pages(0), 0.0)].into_iter().chain(points).collect(),
+        }
+    }
+
+    /// The same with at most [`RUNGS_MAX`] rungs and one: between two of them it is off by as many hits as all divided by
+    /// half of that, at the most.
+    pub(crate) fn thinned(self) -> Ladder {
+        if self.rungs.len() <= RUNGS_MAX {
+            return self;
+        }
+        let all = self.rungs.last().map_or(0.0, |rung| rung.1);
+        let rise = all * 2.0 / RUNGS_MAX as f64;
+        let mut rungs: Vec<(u64, f64)> = Vec::with_capacity(RUNGS_MAX + 1);
+        let mut last = (0, 0.0);
+        let mut before = last;
+        for rung in &self.rungs {
+            if rung.1 - last.1 >= rise {
+                // The foot of a cliff stays where it is.
+                if before.0 > last.0 {
+                    rungs.push(before);
+                }
+                rungs.push(*rung);
+                last = *rung;
+            }
+            before = *rung;
+        }
+        if before.0 > last.0 {
+            rungs.push(before);
+        }
+        Ladder { rungs }
     }
 
     /// The step from `have` that brings most hits a page, the shorter of two that bring as much, up to `most`.
@@ -185,12 +235,32 @@ fn spread(mut left: u64, seats: &[Seat], have: &mut [u64]) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use sublet_types::Pages;
 
     fn curve(points: &[(u64, f64)]) -> Curve {
         let points = points.iter().map(|&(pages, hits)| (Pages(pages), hits));
         Curve {
             points: points.collect(),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_thinned_ladder_is_short_and_off_by_little(
+            steps in prop::collection::vec((1u64..50, prop_oneof![Just(0.0), 0.0..1.0f64, 0.0..90.0f64]), 0..500),
+        ) {
+            let mut at = (0, 0.0);
+            let points: Vec<(u64, f64)> = steps.iter().map(|step| {
+                at = (at.0 + step.0, at.1 + step.1);
+                at
+            }).collect();
+            let whole = Ladder::of(&curve(&points));
+            let thinned = whole.clone().thinned();
+            prop_assert!(thinned.rungs.len() <= RUNGS_MAX + 1);
+            prop_assert_eq!(thinned.end(), whole.end());
+            for pages in (0..=at.0 + 1).step_by(3) {
+                let off = (thinned.hits(pages) - whole.hits(pages)).abs();
+                prop_assert!(off <= at.1 * 2.0 / RUNGS_MAX as f64 + 1e-9, "{} at {}", off, pages);
+            }
         }
     }
 

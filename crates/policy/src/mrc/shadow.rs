@@ -107,6 +107,11 @@ impl Shadow {
         self.histogram.curve()
     }
 
+    /// Gets in a second, of late: what the curve's hits are a part of.
+    pub fn gets_a_second(&self) -> f64 {
+        self.histogram.gets_a_second()
+    }
+
     /// Pages for which each entry stands.
     fn scale(&self) -> f64 {
         SAMPLE_ONE_IN as f64 * (RANKS as f64 / self.ranks as f64)

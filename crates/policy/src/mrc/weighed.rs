@@ -113,6 +113,11 @@ impl WeighedShadow {
         SAMPLE_ONE_IN as f64 * (RANKS as f64 / self.ranks as f64)
     }
 
+    /// Gets in a second, of late: what the curve's hits are a part of.
+    pub fn gets_a_second(&self) -> f64 {
+        self.histogram.gets_a_second()
+    }
+
     /// Ends an interval in which the tenant had so many gets, sampled or not, and says what it would have had with more
     /// or less memory, lately: so many bytes of items. `reach` is what it could have from now on.
     pub fn close(&mut self, now: Second, gets: u64, reach: Pages) -> Curve {

@@ -3,6 +3,7 @@
 
 use parking_lot::Mutex;
 
+use crate::notes::{Note, Order, in_order};
 use crate::pages::SAMPLE_ONE_IN;
 
 /// Notes are kept in so many places, by the item's hash, so that threads seldom want the same.
@@ -26,7 +27,10 @@ pub enum ItemUse {
 
 /// Notes of one tenant.
 #[derive(Default)]
-pub(crate) struct Followed([Mutex<Vec<(u64, ItemUse)>>; PLACES]);
+pub(crate) struct Followed {
+    places: [Mutex<Vec<Note<ItemUse>>>; PLACES],
+    order: Order,
+}
 
 impl Followed {
     /// Notes what happened to the item of that hash, if it is one of those that are followed.
@@ -40,17 +44,19 @@ impl Followed {
     #[cold]
     fn write(&self, hash: u64, what: ItemUse) {
         let place = (hash / SAMPLE_ONE_IN) as usize % PLACES;
-        if let Some(mut notes) = self.0[place].try_lock()
+        if let Some(mut notes) = self.places[place].try_lock()
             && notes.len() < NOTES_MAX
         {
-            notes.push((hash, what));
+            notes.push(Note::next(&self.order, hash, what));
         }
     }
 
-    /// Moves what was noted to the end of `into`.
+    /// Moves what was noted to the end of `into`, in its order.
     pub(crate) fn drain(&self, into: &mut Vec<(u64, ItemUse)>) {
-        for notes in &self.0 {
-            into.append(&mut notes.lock());
-        }
+        let notes = self
+            .places
+            .each_ref()
+            .map(|notes| std::mem::take(&mut *notes.lock()));
+        in_order(notes.concat(), into);
     }
 }

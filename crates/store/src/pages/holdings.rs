@@ -12,6 +12,7 @@ use super::key::Seed;
 use super::rich::Rich;
 use super::shard::Shard;
 use crate::arena::{Block, BlockId, PageKind};
+use crate::notes::Order;
 
 /// Shards of a tenant, at the most: frames keep the number of theirs in a byte.
 pub(super) const SHARDS_MAX: usize = 256;
@@ -50,7 +51,11 @@ struct Open {
 impl Holdings {
     pub(super) fn new(shards: usize, seed: Seed, eviction: EvictionKind) -> Holdings {
         let rich = Arc::<Rich>::default();
-        let shard = |n| Mutex::new(Shard::new(n as u8, seed, eviction, Arc::clone(&rich)));
+        let order = Arc::<Order>::default();
+        let shard = |n| {
+            let (rich, order) = (Arc::clone(&rich), Arc::clone(&order));
+            Mutex::new(Shard::new(n as u8, seed, eviction, rich, order))
+        };
         Holdings {
             shards: (0..shards.min(SHARDS_MAX)).map(shard).collect(),
             open: [Mutex::new(None), Mutex::new(None)],

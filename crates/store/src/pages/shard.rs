@@ -12,6 +12,7 @@ use super::key::{Key, Seed};
 use super::rich::{Rich, Stock};
 use crate::arena::PageKind;
 use crate::eviction::{self, Eviction, Page};
+use crate::notes::{Note, Order};
 
 /// Sampled uses that wait to be drained, at the most.
 const SAMPLES_MAX: usize = 4096;
@@ -103,13 +104,21 @@ pub(crate) struct Shard {
     /// Persistent pages that have a place on disk.
     pub(super) disk: DiskPages,
     pub(super) tally: PageTally,
-    samples: Vec<(u64, SampledUse)>,
+    samples: Vec<Note<SampledUse>>,
+    /// Of all of the tenant's shards' notes.
+    order: Arc<Order>,
     /// Puts that found no frame, since the start.
     wanting: u32,
 }
 
 impl Shard {
-    pub(super) fn new(number: u8, seed: Seed, eviction: EvictionKind, rich: Arc<Rich>) -> Shard {
+    pub(super) fn new(
+        number: u8,
+        seed: Seed,
+        eviction: EvictionKind,
+        rich: Arc<Rich>,
+        order: Arc<Order>,
+    ) -> Shard {
         Shard {
             number,
             directory: Directory::new(seed),
@@ -122,6 +131,7 @@ impl Shard {
             disk: DiskPages::default(),
             tally: PageTally::default(),
             samples: Vec::new(),
+            order,
             wanting: 0,
         }
     }
@@ -285,12 +295,15 @@ impl Shard {
             _ => self.samples.len() < SAMPLES_MAX,
         };
         if hash.is_multiple_of(SAMPLE_ONE_IN) && has_room {
-            self.samples.push((hash, what));
+            self.samples.push(Note::next(&self.order, hash, what));
         }
     }
 
-    pub(crate) fn drain_samples(&mut self, into: &mut Vec<(u64, SampledUse)>) {
-        into.append(&mut self.samples);
+    /// What was noted since the last time. Room for as much stays.
+    pub(crate) fn drain_samples(&mut self) -> Vec<Note<SampledUse>> {
+        let notes = self.samples.clone();
+        self.samples.clear();
+        notes
     }
 }
 

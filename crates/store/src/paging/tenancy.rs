@@ -9,6 +9,7 @@ use sublet_types::{
 
 use crate::api::*;
 use crate::items::ItemUse;
+use crate::notes::in_order;
 use crate::pages::Space;
 use crate::store::Store;
 
@@ -121,14 +122,14 @@ impl Store {
         holdings.map_or_else(EvictionKind::default, |holdings| holdings.eviction())
     }
 
-    /// Moves what was noted of a tenant's followed pages since the last call to the end of `into`: one page in
-    /// [`SAMPLE_ONE_IN`], by its hash.
+    /// Moves what was noted of a tenant's followed pages since the last call to the end of `into`, in its order: one
+    /// page in [`SAMPLE_ONE_IN`], by its hash.
     pub fn drain_samples(&self, tenant: TenantId, into: &mut Vec<(u64, SampledUse)>) {
         let tenant = self.items.tenants.get(tenant);
         if let Some(holdings) = tenant.and_then(|tenant| tenant.pages.get()) {
-            for shard in holdings.shards() {
-                shard.lock().drain_samples(into);
-            }
+            let shards = holdings.shards().iter();
+            let notes = shards.flat_map(|shard| shard.lock().drain_samples());
+            in_order(notes.collect(), into);
         }
     }
 

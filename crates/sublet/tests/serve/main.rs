@@ -33,3 +33,4 @@ mod stuck;
 mod tenants;
 mod turnover;
 mod users;
+mod what_if;

@@ -1,0 +1,297 @@
+//! What would be, as the daemon's owner asks it.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use sublet_client::messages::{AskWhatIf, VERSION, WhatIf, WhatIfTenant};
+use sublet_policy::catalogue::Choice;
+use sublet_policy::what_if::{self, Change, Granted, Record, Refusal, Replayed};
+use sublet_types::{Bytes, Pages, TenantId, TenantName};
+
+use super::daemon::{Daemon, Declined};
+use crate::manager;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum NoAnswer {
+    /// Not one question.
+    #[error("ask about a tenant and its hits, a tenant and its memory, or a policy")]
+    NoQuestion,
+    /// A part that is none.
+    #[error("{0} is no part of all gets: above 0 and up to 1")]
+    NoPart(f64),
+    /// It has no curve.
+    #[error("{0} is not measured yet: so far its clients have asked for too little")]
+    NotMeasured(TenantName),
+    /// No memory brings so many hits.
+    #[error(
+        "{tenant} cannot have {} hits: at most {}, with {}, by what the last {} asked",
+        Part(*.wanted), Part(*.most), .with.bytes(), Span(*.secs)
+    )]
+    OutOfReach {
+        /// Who.
+        tenant: TenantName,
+        /// What was asked for.
+        wanted: f64,
+        /// The most that there is.
+        most: f64,
+        /// With so much memory.
+        with: Pages,
+        /// By what so many seconds asked.
+        secs: u64,
+    },
+    /// Its ceiling is lower.
+    #[error("{tenant} would need {}, and its ceiling is {}{}", .needs.bytes(), .ceiling.bytes(), AtMost(*.hits))]
+    Ceiling {
+        /// Who.
+        tenant: TenantName,
+        /// What it would need.
+        needs: Pages,
+        /// Its ceiling.
+        ceiling: Pages,
+        /// Its hits with that.
+        hits: Option<f64>,
+    },
+    /// There is not so much.
+    #[error(
+        "{tenant} would need {}; if all others fell to their floors it could have {}{}",
+        .needs.bytes(), .most.bytes(), AtMost(*.hits)
+    )]
+    NoRoom {
+        /// Who.
+        tenant: TenantName,
+        /// What it would need.
+        needs: Pages,
+        /// What it could have.
+        most: Pages,
+        /// Its hits with that.
+        hits: Option<f64>,
+    },
+}
+
+/// `95.0 %`.
+struct Part(f64);
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.1} %", self.0 * 100.0)
+    }
+}
+
+/// `: with that at most 91.0 % would be hits`.
+struct AtMost(Option<f64>);
+
+impl fmt::Display for AtMost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(hits) => write!(f, ": with that at most {} would be hits", Part(hits)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// `58 min`, `40 s`.
+struct Span(u64);
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            secs @ 0..120 => write!(f, "{secs} s"),
+            secs => write!(f, "{} min", secs / 60),
+        }
+    }
+}
+
+/// What was asked.
+enum Question {
+    Hits(TenantName, f64),
+    Memory(TenantName, Bytes),
+    Policy(Choice),
+}
+
+impl Question {
+    fn of(asked: &AskWhatIf) -> Result<Question, Declined> {
+        let named = |name: &String| name.parse::<TenantName>();
+        let tenant = asked.tenant.as_ref().map(named).transpose();
+        let tenant = tenant.map_err(|_| NoAnswer::NoQuestion)?;
+        match (tenant, asked.hits, asked.memory, &asked.policy) {
+            (Some(tenant), Some(hits), None, None) if hits > 0.0 && hits <= 1.0 => {
+                Ok(Question::Hits(tenant, hits))
+            }
+            (Some(_), Some(hits), None, None) => Err(NoAnswer::NoPart(hits).into()),
+            (Some(tenant), None, Some(memory), None) => Ok(Question::Memory(tenant, memory)),
+            (None, None, None, Some(policy)) => {
+                let knobs = asked.knobs.iter().flat_map(|knobs| knobs.split(','));
+                let knobs: Vec<String> = knobs.map(str::to_owned).collect();
+                Ok(Question::Policy(manager::choice(policy, &knobs)?))
+            }
+            _ => Err(NoAnswer::NoQuestion.into()),
+        }
+    }
+}
+
+impl Daemon {
+    /// What would be for so many hits, with so much memory, or under another policy. Takes up to some seconds of one core
+    /// where there are hundreds of tenants.
+    pub fn what_if(&self, asked: &AskWhatIf) -> Result<WhatIf, Declined> {
+        let question = Question::of(asked)?;
+        let (records, current) = self.manager.records();
+        let past = Past::new(self, &records);
+        let rule = current.entry().name;
+        Ok(match question {
+            Question::Hits(tenant, hits) => {
+                let id = self.find(&tenant)?.id;
+                let granted = what_if::for_hits(&records, &current, id, hits);
+                let told = |refusal| past.refused(refusal, tenant, hits);
+                past.granted(rule, &granted.map_err(told)?)
+            }
+            Question::Memory(tenant, memory) => {
+                let id = self.find(&tenant)?.id;
+                let granted = what_if::with_memory(&records, &current, id, Pages::of(memory));
+                let told = |refusal| past.refused(refusal, tenant, 1.0);
+                past.granted(rule, &granted.map_err(told)?)
+            }
+            Question::Policy(other) => {
+                let [before, after] =
+                    [&current, &other].map(|choice| what_if::replay(&records, choice));
+                past.replayed((rule, &before), (other.entry().name, &after))
+            }
+        })
+    }
+}
+
+/// What is known of the last hour.
+struct Past<'a> {
+    records: &'a [Record],
+    names: HashMap<TenantId, TenantName>,
+}
+
+impl Past<'_> {
+    fn new<'a>(daemon: &Daemon, records: &'a [Record]) -> Past<'a> {
+        let tenants = daemon.premises.store.tenants().into_iter();
+        let names = tenants.map(|tenant| (tenant.id, tenant.settings.name));
+        Past {
+            records,
+            names: names.collect(),
+        }
+    }
+
+    /// From the first record to the last; a record tells of the minute before it.
+    fn secs(&self) -> u64 {
+        let ends = self.records.first().zip(self.records.last());
+        let secs = ends.map_or(0, |(first, last)| last.at.0.saturating_sub(first.at.0));
+        u64::from(
+            secs.max(60)
+                .min(self.records.last().map_or(0, |last| last.at.0)),
+        )
+    }
+
+    fn refused(&self, refusal: Refusal, tenant: TenantName, wanted: f64) -> Declined {
+        let secs = self.secs();
+        Declined::WhatIf(match refusal {
+            Refusal::Unknown => return Declined::NoTenant(tenant),
+            Refusal::NotMeasured => NoAnswer::NotMeasured(tenant),
+            Refusal::OutOfReach { most, with } => NoAnswer::OutOfReach {
+                tenant,
+                wanted,
+                most,
+                with,
+                secs,
+            },
+            Refusal::Ceiling {
+                needs,
+                ceiling,
+                hits,
+            } => NoAnswer::Ceiling {
+                tenant,
+                needs,
+                ceiling,
+                hits,
+            },
+            Refusal::NoRoom { needs, most, hits } => NoAnswer::NoRoom {
+                tenant,
+                needs,
+                most,
+                hits,
+            },
+        })
+    }
+
+    /// What was counted of a tenant: gets a second, and their part that were hits.
+    fn counted(&self, id: TenantId) -> (f64, Option<f64>) {
+        let (mut gets, mut hits, mut records) = (0.0, 0.0, 0.0);
+        for party in self.records.iter().flat_map(|record| &record.tenants) {
+            if party.id == id {
+                gets += party.rates.gets;
+                hits += party.rates.hits;
+                records += 1.0;
+            }
+        }
+        let part = (gets > 0.0).then(|| hits / gets);
+        (gets / f64::max(records, 1.0), part)
+    }
+
+    fn granted(&self, rule: &str, granted: &Granted) -> WhatIf {
+        let row = |change: &Change| {
+            let (gets, hits_counted) = self.counted(change.id);
+            Some(WhatIfTenant {
+                name: self.names.get(&change.id)?.clone(),
+                memory_before: change.before.bytes(),
+                memory_after: change.after.bytes(),
+                hits_before: change.hits_before,
+                hits_after: change.hits_after,
+                hits_counted,
+                gets,
+            })
+        };
+        let tenants: Vec<WhatIfTenant> = granted.changes.iter().filter_map(row).collect();
+        WhatIf {
+            version: VERSION,
+            policy: rule.to_owned(),
+            other: rule.to_owned(),
+            secs: self.secs(),
+            free_before: granted.free_before.bytes(),
+            free_after: granted.free_after.bytes(),
+            hits_before: of_all(&tenants, |tenant| tenant.hits_before),
+            hits_after: of_all(&tenants, |tenant| tenant.hits_after),
+            tenants,
+        }
+    }
+
+    fn replayed(&self, before: (&str, &Replayed), after: (&str, &Replayed)) -> WhatIf {
+        let both = before.1.tenants.iter().zip(&after.1.tenants);
+        let row = |(before, after): (&what_if::Settled, &what_if::Settled)| {
+            Some(WhatIfTenant {
+                name: self.names.get(&before.id)?.clone(),
+                memory_before: before.memory.bytes(),
+                memory_after: after.memory.bytes(),
+                hits_before: before.ratio(),
+                hits_after: after.ratio(),
+                hits_counted: self.counted(before.id).1,
+                gets: before.gets,
+            })
+        };
+        WhatIf {
+            version: VERSION,
+            policy: before.0.to_owned(),
+            other: after.0.to_owned(),
+            secs: self.secs(),
+            tenants: both.filter_map(row).collect(),
+            free_before: before.1.free.bytes(),
+            free_after: after.1.free.bytes(),
+            hits_before: before.1.ratio(),
+            hits_after: after.1.ratio(),
+        }
+    }
+}
+
+/// The part of all gets of those that are measured.
+fn of_all(tenants: &[WhatIfTenant], part: impl Fn(&WhatIfTenant) -> Option<f64>) -> Option<f64> {
+    let measured = tenants
+        .iter()
+        .filter_map(|tenant| Some((tenant.gets, part(tenant)?)));
+    let (gets, hits) = measured.fold((0.0, 0.0), |(gets, hits), (own, part)| {
+        (gets + own, hits + own * part)
+    });
+    (gets > 0.0).then(|| hits / gets)
+}

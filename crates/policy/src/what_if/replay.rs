@@ -1,0 +1,233 @@
+//! A policy decides on each record of the last hour until it rests; what hits that brings is read from the record's curves.
+
+use sublet_types::{Pages, Second, Snapshot, TenantId, TenantSnapshot};
+
+use super::level::{Bed, level};
+use super::{Party, Record};
+use crate::catalogue::Choice;
+use crate::decide::Policy;
+
+/// Decisions on one record, at the most: a minute of them. Who has not come to rest by then goes on with the next record.
+const STEPS_MAX: u32 = 60;
+
+/// Tenants times decisions of a whole replay, at the most: some seconds of work.
+const WORK_MAX: usize = 200_000;
+
+/// How one tenant fared over all records.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settled {
+    /// Who.
+    pub id: TenantId,
+    /// What it held in the end.
+    pub memory: Pages,
+    /// Gets a second, in the mean, while it was measured.
+    pub gets: f64,
+    /// Of these, hits by its curves; `None` where it was never measured.
+    pub hits: Option<f64>,
+}
+
+impl Settled {
+    /// The part of its gets that were hits, from 0 to 1.
+    pub fn ratio(&self) -> Option<f64> {
+        let hits = self.hits?;
+        (self.gets > 0.0).then(|| hits / self.gets)
+    }
+}
+
+/// A policy's replay, its tenants in the last record's order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Replayed {
+    /// Each tenant that is there still.
+    pub tenants: Vec<Settled>,
+    /// What nobody held in the end.
+    pub free: Pages,
+}
+
+impl Replayed {
+    /// The part of all measured gets that were hits, from 0 to 1.
+    pub fn ratio(&self) -> Option<f64> {
+        let measured = self.tenants.iter().filter(|tenant| tenant.hits.is_some());
+        let gets: f64 = measured.clone().map(|tenant| tenant.gets).sum();
+        let hits: f64 = measured.filter_map(|tenant| tenant.hits).sum();
+        (gets > 0.0).then(|| hits / gets)
+    }
+}
+
+/// Replays the records under a policy.
+pub fn replay(records: &[Record], choice: &Choice) -> Replayed {
+    let mut model = Model::new(choice);
+    let Some(last) = records.last() else {
+        return Replayed::default();
+    };
+    let tenants: usize = records.iter().map(|record| record.tenants.len()).sum();
+    let steps = (WORK_MAX / tenants.max(1)).clamp(1, STEPS_MAX as usize) as u32;
+    let mut sums: Vec<Sum> = last
+        .tenants
+        .iter()
+        .map(|party| Sum::new(party.id))
+        .collect();
+    let mut free = 0;
+    for record in records {
+        let memory = model.rest(record, steps);
+        free = record.total.0.saturating_sub(memory.iter().sum());
+        for (party, memory) in record.tenants.iter().zip(memory) {
+            if let Some(sum) = sums.iter_mut().find(|sum| sum.id == party.id) {
+                sum.add(party, memory);
+            }
+        }
+    }
+    Replayed {
+        tenants: sums.iter().map(Sum::settled).collect(),
+        free: Pages(free),
+    }
+}
+
+/// One tenant's sums over the records.
+struct Sum {
+    id: TenantId,
+    /// What it held last.
+    memory: u64,
+    measured: f64,
+    gets: f64,
+    hits: f64,
+}
+
+impl Sum {
+    fn new(id: TenantId) -> Sum {
+        Sum {
+            id,
+            memory: 0,
+            measured: 0.0,
+            gets: 0.0,
+            hits: 0.0,
+        }
+    }
+
+    fn add(&mut self, party: &Party, memory: u64) {
+        self.memory = memory;
+        if let Some(ladder) = &party.ladder {
+            self.measured += 1.0;
+            self.gets += party.rates.gets;
+            self.hits += ladder.hits(memory).min(party.rates.gets);
+        }
+    }
+
+    fn settled(&self) -> Settled {
+        let measured = self.measured.max(1.0);
+        Settled {
+            id: self.id,
+            memory: Pages(self.memory),
+            gets: self.gets / measured,
+            hits: (self.measured > 0.0).then(|| self.hits / measured),
+        }
+    }
+}
+
+/// A policy, and what it said last.
+pub(super) struct Model {
+    policy: Box<dyn Policy>,
+    targets: Vec<(TenantId, Option<Pages>)>,
+    at: Second,
+}
+
+impl Model {
+    pub(super) fn new(choice: &Choice) -> Model {
+        Model {
+            policy: choice.make(),
+            targets: Vec::new(),
+            at: Second(0),
+        }
+    }
+
+    /// What everybody holds once the policy rests on a record, or after so many steps.
+    fn rest(&mut self, record: &Record, steps: u32) -> Vec<u64> {
+        let mut memory: Vec<u64> = record.tenants.iter().map(|party| party.held.0).collect();
+        for _ in 0..steps {
+            let before = self.targets.clone();
+            self.decide(record, &memory);
+            let settled = self.settle(record);
+            if settled == memory && before == self.targets {
+                break;
+            }
+            memory = settled;
+        }
+        memory
+    }
+
+    /// What the policy would allow everybody if a tenant had this, no more and no less.
+    pub(super) fn targets_with(
+        &mut self,
+        record: &Record,
+        id: TenantId,
+        memory: Pages,
+    ) -> Vec<Option<Pages>> {
+        let mut pinned = record.clone();
+        for party in pinned.tenants.iter_mut().filter(|party| party.id == id) {
+            (party.floor, party.ceiling) = (memory, Some(memory));
+        }
+        self.rest(&pinned, STEPS_MAX);
+        let targets = self.targets.iter();
+        targets.map(|(_, target)| *target).collect()
+    }
+
+    fn decide(&mut self, record: &Record, memory: &[u64]) {
+        self.at = Second(self.at.0.max(record.at.0).saturating_add(1));
+        let tenants = record.tenants.iter().zip(memory);
+        let tenants = tenants.map(|(party, memory)| self.tenant(party, *memory));
+        let snapshot = Snapshot {
+            at: self.at,
+            total: record.total,
+            free: Pages(record.total.0.saturating_sub(memory.iter().sum())),
+            tenants: tenants.collect(),
+        };
+        let decision = self.policy.decide(&snapshot);
+        let targets = decision.targets.tenants.iter();
+        self.targets = targets.map(|target| (target.id, target.pages)).collect();
+    }
+
+    fn target(&self, id: TenantId) -> Option<Pages> {
+        let own = self.targets.iter().find(|(tenant, _)| *tenant == id);
+        own.and_then(|(_, target)| *target)
+    }
+
+    /// Everybody fills what it may as far as it wants; where that is too much, memory is divided by weight, as the store
+    /// does it.
+    fn settle(&self, record: &Record) -> Vec<u64> {
+        let bed = |party: &Party| {
+            let target = self.target(party.id).unwrap_or(Pages(u64::MAX));
+            let most = party.wants().min(target).0;
+            Bed {
+                weight: party.weight.0,
+                least: party.floor.0.min(most),
+                most,
+            }
+        };
+        let beds: Vec<Bed> = record.tenants.iter().map(bed).collect();
+        level(record.total.0, &beds)
+    }
+
+    /// A tenant as the policy would have seen it. Its puts lack room where it wants more than it has.
+    fn tenant(&self, party: &Party, memory: u64) -> TenantSnapshot {
+        let count = |rate: f64| if rate < 1e-3 { 0 } else { rate.ceil() as u64 };
+        let puts = count(party.rates.puts);
+        let lacks = party.wants().0 > memory;
+        TenantSnapshot {
+            id: party.id,
+            weight: party.weight,
+            floor: (party.floor.0 > 0).then_some(party.floor),
+            ceiling: party.ceiling,
+            held: Pages(memory),
+            used: party.used.min(Pages(memory)),
+            target: self.target(party.id),
+            puts,
+            puts_succeeded: if lacks { 0 } else { puts },
+            puts_ever: party.puts_ever,
+            puts_failed_ever: 0,
+            gets: count(party.rates.gets),
+            hits: count(party.rates.hits),
+            flushes: 0,
+            shared: party.shared,
+            curve: party.ladder.as_ref().map(|ladder| ladder.curve()),
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! `sublet policy what-if`: for so many hits, with so much memory, under another policy; and who would pay.
+
+use std::fmt::Write as _;
+use std::str::FromStr;
+
+use comfy_table::{Table, presets};
+use sublet_client::messages::{AskWhatIf, WhatIf, WhatIfTenant};
+use sublet_types::{Bytes, TenantName};
+
+use crate::exit::Exit;
+use crate::reach::Reach;
+use crate::status::laid_out;
+
+/// What is asked.
+#[derive(clap::Args)]
+#[group(id = "what", required = true, multiple = false, args = ["hits", "memory", "policy"])]
+pub(crate) struct Args {
+    /// About which tenant
+    #[arg(long, required_unless_present = "policy", conflicts_with = "policy")]
+    tenant: Option<TenantName>,
+    /// Which part of its gets are to be hits, such as 95%
+    #[arg(long, value_name = "PERCENT")]
+    hits: Option<Percent>,
+    /// How much memory it is to have, such as 4GiB
+    #[arg(long, value_name = "AMOUNT")]
+    memory: Option<Bytes>,
+    /// Which policy is to decide
+    #[arg(long, value_name = "NAME")]
+    policy: Option<String>,
+    /// Its knobs, such as p=0.75
+    #[arg(value_name = "KNOB=VALUE", requires = "policy")]
+    knobs: Vec<String>,
+    /// As JSON, for programs
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// A part of all gets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Percent(f64);
+
+/// Why a part was refused.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+enum PercentError {
+    /// No number, or out of range.
+    #[error("{0:?} is no part of all gets: write 95%")]
+    Nonsense(String),
+    /// Below one in a hundred, without its sign.
+    #[error("{0:?} is less than a hundredth: write {1}%, or {0}% if that is meant")]
+    Fraction(String, f64),
+}
+
+impl FromStr for Percent {
+    type Err = PercentError;
+
+    fn from_str(text: &str) -> Result<Percent, PercentError> {
+        let nonsense = || PercentError::Nonsense(text.to_owned());
+        let bare = text.strip_suffix('%').map(str::trim_end);
+        let percent: f64 = bare.unwrap_or(text).parse().map_err(|_| nonsense())?;
+        match percent {
+            percent if !(percent > 0.0 && percent <= 100.0) => Err(nonsense()),
+            percent if percent < 1.0 && bare.is_none() => {
+                Err(PercentError::Fraction(text.to_owned(), percent * 100.0))
+            }
+            percent => Ok(Percent(percent / 100.0)),
+        }
+    }
+}
+
+impl Args {
+    /// Asks, and says what is answered.
+    pub(crate) fn ask(&self) -> Result<String, Exit> {
+        let asked = AskWhatIf {
+            tenant: self.tenant.as_ref().map(|tenant| tenant.to_string()),
+            hits: self.hits.map(|hits| hits.0),
+            memory: self.memory,
+            policy: self.policy.clone(),
+            knobs: (!self.knobs.is_empty()).then(|| self.knobs.join(",")),
+        };
+        let told = self.reach.ask(|admin| admin.what_if(&asked))?;
+        Ok(match (&self.tenant, self.json) {
+            (_, true) => crate::tenants::json(&told),
+            (Some(tenant), false) => of_tenant(tenant, &asked, &told),
+            (None, false) => of_policy(&told),
+        })
+    }
+}
+
+/// What a tenant would need or have, and a line for each who pays or gains.
+fn of_tenant(name: &TenantName, asked: &AskWhatIf, told: &WhatIf) -> String {
+    let Some(own) = told.tenants.iter().find(|tenant| tenant.name == *name) else {
+        return format!("{name} has gone\n");
+    };
+    let WhatIfTenant {
+        memory_before: has,
+        memory_after: needs,
+        ..
+    } = own;
+    let mut text = match asked.hits {
+        Some(hits) => format!("{name} needs {needs} for {} hits", percent(Some(hits))),
+        None => format!(
+            "{name} would have {} hits with {needs}",
+            percent(own.hits_after)
+        ),
+    };
+    let _ = writeln!(
+        text,
+        "; it has {has}, with {} by its curve and {} counted",
+        percent(own.hits_before),
+        percent(own.hits_counted)
+    );
+    for line in others(name, told) {
+        let _ = writeln!(text, "  {line}");
+    }
+    if needs > has {
+        let mib = needs.0.div_ceil(1 << 20);
+        let _ = writeln!(
+            text,
+            "  for good: sublet tenants set {name} --floor {mib}MiB"
+        );
+    }
+    let _ = writeln!(
+        text,
+        "all tenants: {} hits instead of {}, by what the last {} asked",
+        percent(told.hits_after),
+        percent(told.hits_before),
+        span(told.secs)
+    );
+    text
+}
+
+/// What comes from whom and what goes to whom; together as much as the tenant gets or gives.
+fn others(name: &TenantName, told: &WhatIf) -> Vec<String> {
+    let mut lines = Vec::new();
+    let free = (told.free_before, told.free_after);
+    if free.0 > free.1 {
+        lines.push(format!("{} are free", free.0 - free.1));
+    }
+    for other in told.tenants.iter().filter(|tenant| tenant.name != *name) {
+        let WhatIfTenant {
+            name,
+            memory_before: before,
+            memory_after: after,
+            ..
+        } = other;
+        let cost = cost(other);
+        match after.cmp(before) {
+            std::cmp::Ordering::Less => {
+                lines.push(format!("{name} would pay {}, {cost}", *before - *after))
+            }
+            std::cmp::Ordering::Greater => {
+                lines.push(format!("{name} would get {}, {cost}", *after - *before))
+            }
+            std::cmp::Ordering::Equal => {}
+        }
+    }
+    if free.1 > free.0 {
+        lines.push(format!("{} would be free", free.1 - free.0));
+    }
+    lines
+}
+
+/// `1.2 points: 88.1 % hits instead of 89.3 %`.
+fn cost(tenant: &WhatIfTenant) -> String {
+    match tenant.hits_before.zip(tenant.hits_after) {
+        Some((before, after)) => format!(
+            "{:.1} points: {} hits instead of {}",
+            (after - before).abs() * 100.0,
+            percent(Some(after)),
+            percent(Some(before))
+        ),
+        None => "its hits are not measured yet".to_owned(),
+    }
+}
+
+/// Both policies side by side.
+fn of_policy(told: &WhatIf) -> String {
+    let (now, then) = (told.policy.as_str(), told.other.as_str());
+    let mut table = Table::new();
+    table
+        .load_preset(presets::NOTHING)
+        .set_header(["tenant", "counted", now, "hits", then, "hits", "points"]);
+    for tenant in &told.tenants {
+        table.add_row([
+            tenant.name.to_string(),
+            percent(tenant.hits_counted),
+            tenant.memory_before.to_string(),
+            measured(tenant.hits_before),
+            tenant.memory_after.to_string(),
+            measured(tenant.hits_after),
+            points(tenant.hits_before, tenant.hits_after),
+        ]);
+    }
+    let sum = |of: fn(&WhatIfTenant) -> Bytes| told.tenants.iter().map(of).sum::<Bytes>();
+    table.add_row([
+        "all".to_owned(),
+        String::new(),
+        sum(|tenant| tenant.memory_before).to_string(),
+        percent(told.hits_before),
+        sum(|tenant| tenant.memory_after).to_string(),
+        percent(told.hits_after),
+        points(told.hits_before, told.hits_after),
+    ]);
+    table.add_row([
+        "free".to_owned(),
+        String::new(),
+        told.free_before.to_string(),
+        String::new(),
+        told.free_after.to_string(),
+    ]);
+    format!(
+        "{}\n{then} instead of {now}, which decides now: both replayed by one model over what the last {} asked\n",
+        laid_out(table, 1..7),
+        span(told.secs)
+    )
+}
+
+fn percent(part: Option<f64>) -> String {
+    part.map_or("–".to_owned(), |part| format!("{:.1} %", part * 100.0))
+}
+
+fn measured(part: Option<f64>) -> String {
+    part.map_or("not measured yet".to_owned(), |part| percent(Some(part)))
+}
+
+fn points(before: Option<f64>, after: Option<f64>) -> String {
+    let both = before.zip(after);
+    both.map_or("–".to_owned(), |(before, after)| {
+        format!("{:+.1}", (after - before) * 100.0)
+    })
+}
+
+/// `58 min`, `40 s`.
+fn span(secs: u64) -> String {
+    match secs {
+        0..120 => format!("{secs} s"),
+        _ => format!("{} min", secs / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_written_with_its_sign_or_plainly() {
+        assert_eq!("95%".parse(), Ok(Percent(0.95)));
+        assert_eq!("95 %".parse(), Ok(Percent(0.95)));
+        assert_eq!("100".parse(), Ok(Percent(1.0)));
+        assert_eq!("0.5%".parse(), Ok(Percent(0.005)));
+        let refused = |text: &str| text.parse::<Percent>().expect_err(text).to_string();
+        assert_eq!(
+            refused("0.95"),
+            "\"0.95\" is less than a hundredth: write 95%, or 0.95% if that is meant"
+        );
+        for wrong in ["", "%", "many", "0%", "101%", "-5", "NaN", "inf"] {
+            assert!(refused(wrong).ends_with("write 95%"), "{wrong}");
+        }
+    }
+
+    const GIB: u64 = 1 << 30;
+
+    fn tenant(name: &str, memory: [u64; 2], hits: Option<[f64; 2]>) -> WhatIfTenant {
+        WhatIfTenant {
+            name: name.parse().expect("a name"),
+            memory_before: Bytes(memory[0]),
+            memory_after: Bytes(memory[1]),
+            hits_before: hits.map(|hits| hits[0]),
+            hits_after: hits.map(|hits| hits[1]),
+            hits_counted: Some(0.8),
+            gets: 10.0,
+        }
+    }
+
+    fn told(other: &str) -> WhatIf {
+        WhatIf {
+            version: 1,
+            policy: "weights".to_owned(),
+            other: other.to_owned(),
+            secs: 3480,
+            tenants: vec![
+                tenant("web", [2 * GIB, 3 * GIB], Some([0.81, 0.95])),
+                tenant("db", [4 * GIB, 4 * GIB - GIB / 2], Some([0.893, 0.881])),
+                tenant("new", [GIB, GIB - GIB / 4], None),
+            ],
+            free_before: Bytes(GIB / 2),
+            free_after: Bytes(GIB / 4),
+            hits_before: Some(0.85),
+            hits_after: Some(0.91),
+        }
+    }
+
+    #[test]
+    fn what_a_tenant_needs_and_who_pays() {
+        let asked = AskWhatIf {
+            hits: Some(0.95),
+            ..AskWhatIf::default()
+        };
+        let web = "web".parse().expect("a name");
+        assert_eq!(
+            of_tenant(&web, &asked, &told("weights")),
+            "web needs 3.00 GiB for 95.0 % hits; it has 2.00 GiB, with 81.0 % by its curve and 80.0 % counted\n\
+             \x20 256 MiB are free\n\
+             \x20 db would pay 512 MiB, 1.2 points: 88.1 % hits instead of 89.3 %\n\
+             \x20 new would pay 256 MiB, its hits are not measured yet\n\
+             \x20 for good: sublet tenants set web --floor 3072MiB\n\
+             all tenants: 91.0 % hits instead of 85.0 %, by what the last 58 min asked\n"
+        );
+    }
+
+    #[test]
+    fn two_policies_side_by_side() {
+        let page = of_policy(&told("mrc"));
+        let rows: Vec<String> = page
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                "tenant counted weights hits mrc hits points",
+                "web 80.0 % 2.00 GiB 81.0 % 3.00 GiB 95.0 % +14.0",
+                "db 80.0 % 4.00 GiB 89.3 % 3.50 GiB 88.1 % -1.2",
+                "new 80.0 % 1.00 GiB not measured yet 768 MiB not measured yet –",
+                "all 7.00 GiB 85.0 % 7.25 GiB 91.0 % +6.0",
+                "free 512 MiB 256 MiB",
+                "",
+                "mrc instead of weights, which decides now: both replayed by one model over what the last 58 min asked",
+            ]
+        );
+    }
+}

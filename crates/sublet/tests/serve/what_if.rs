@@ -1,0 +1,216 @@
+//! What would be with other memory, for more hits, or under another policy: asked of a daemon whose tenants are known.
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sublet_client::messages::{AskWhatIf, WhatIf, WhatIfTenant};
+use sublet_client::ring::{Client, Key};
+use sublet_types::{Bytes, ObjectId, PageIndex, PoolFlags, PoolId};
+
+use crate::daemon::{Daemon, Folder, text};
+
+/// One client of a ring.
+struct Tenant {
+    client: Client,
+    pool: PoolId,
+}
+
+impl Tenant {
+    fn at(ring: &Path) -> Tenant {
+        let mut client = Client::connect(ring).expect("let in");
+        let pool = client.create_pool(PoolFlags::default(), None);
+        let pool = pool.expect("a pool");
+        Tenant { client, pool }
+    }
+
+    /// Asks for so many MiB of pages in order, and puts them all.
+    fn read_through(&mut self, begin: u64, mib: u64) {
+        for object in begin..begin + mib * 4 {
+            let key = Key {
+                pool: self.pool,
+                object: ObjectId(object),
+                index: PageIndex(0),
+            };
+            let mut pages = [[0; 4096]; 64];
+            self.client.get_run(key, &mut pages).expect("answered");
+            self.client.put_run(key, &[[3; 4096]; 64]).expect("put");
+        }
+    }
+}
+
+/// A daemon with 64 MiB for web, who goes round and round 40 MiB, and db, who reads everything once.
+fn of_a_loop_and_a_scan(folder: &Folder) -> (Daemon, [Tenant; 2]) {
+    let ring = |name: &str| folder.path(&format!("{name}.ring"));
+    let table = |name: &str| {
+        let place = ring(name);
+        format!(
+            "[tenants.{name}]\nlisten = [\"ring:{}\"]\n",
+            place.display()
+        )
+    };
+    let daemon = folder.serve_config(&["web", "db", "new"].map(table).concat());
+    let (mut web, mut db) = (Tenant::at(&ring("web")), Tenant::at(&ring("db")));
+    for turn in 0..6 {
+        db.read_through(turn * 1000, 40);
+        web.read_through(0, 40);
+    }
+    (daemon, [web, db])
+}
+
+/// The answer as soon as it suits: the manager looks once a second.
+fn once(folder: &Folder, asked: &AskWhatIf, suits: impl Fn(&WhatIf) -> bool) -> WhatIf {
+    let begun = Instant::now();
+    loop {
+        let told = folder.admin().what_if(asked);
+        match told {
+            Ok(told) if suits(&told) => return told,
+            told => assert!(begun.elapsed() < Duration::from_secs(20), "{told:?}"),
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn of<'a>(told: &'a WhatIf, name: &str) -> &'a WhatIfTenant {
+    let tenant = told
+        .tenants
+        .iter()
+        .find(|tenant| tenant.name.as_str() == name);
+    tenant.expect("there")
+}
+
+#[track_caller]
+fn adds_up(told: &WhatIf) {
+    let before: Bytes = told.tenants.iter().map(|tenant| tenant.memory_before).sum();
+    let after: Bytes = told.tenants.iter().map(|tenant| tenant.memory_after).sum();
+    assert_eq!(
+        before + told.free_before,
+        after + told.free_after,
+        "{told:?}"
+    );
+}
+
+#[test]
+fn what_a_loop_needs_whom_it_costs_and_what_cannot_be() {
+    let folder = Folder::new();
+    let _daemon = of_a_loop_and_a_scan(&folder);
+    let asked = AskWhatIf {
+        tenant: Some("web".to_owned()),
+        hits: Some(0.5),
+        ..AskWhatIf::default()
+    };
+    let mib = |bytes: Bytes| bytes.0 as f64 / f64::from(1 << 20);
+    let suits = |told: &WhatIf| mib(of(told, "web").memory_after) > 36.0;
+    let told = once(&folder, &asked, suits);
+    let [web, db, new] = ["web", "db", "new"].map(|name| of(&told, name));
+    assert!(mib(web.memory_after) < 44.0, "{web:?}");
+    assert!(
+        web.hits_before < Some(0.5) && web.hits_after >= Some(0.5),
+        "{web:?}"
+    );
+    assert!(db.memory_after < db.memory_before, "{db:?}");
+    assert_eq!(db.hits_counted, Some(0.0), "{db:?}");
+    assert_eq!((new.hits_before, new.hits_counted), (None, None), "{new:?}");
+    adds_up(&told);
+
+    let what_if = ["policy", "what-if", "--tenant", "web"];
+    let ask = |more: &[&str]| folder.sublet(&[&what_if[..], more].concat());
+    let said = text(&ask(&["--hits", "50%"]).stdout);
+    for part in [
+        "web needs ",
+        " for 50.0 % hits; it has ",
+        "  db would pay ",
+        "for good: sublet tenants set web --floor ",
+    ] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    let less = text(&ask(&["--memory", "8MiB"]).stdout);
+    assert!(less.starts_with("web would have "), "{less}");
+    assert!(less.contains("with 8.00 MiB; it has "), "{less}");
+
+    let refused = |args: &[&str], part: &str| {
+        let output = ask(args);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let said = text(&output.stderr);
+        assert!(said.contains(part), "{part} in {said}");
+    };
+    refused(
+        &["--hits", "100%"],
+        "web cannot have 100.0 % hits: at most ",
+    );
+    refused(
+        &["--memory", "1GiB"],
+        "if all others fell to their floors it could have ",
+    );
+    folder.ask(&["tenants", "set", "web", "--ceiling", "20MiB", "--temporary"]);
+    folder.ask(&["policy", "set", "weights", "--temporary"]); // whoever sets a policy has the manager look
+    refused(
+        &["--hits", "50%"],
+        "and its ceiling is 20.0 MiB: with that at most ",
+    );
+    let new = folder.sublet(&["policy", "what-if", "--tenant", "new", "--hits", "9%"]);
+    assert!(
+        text(&new.stderr).contains("new is not measured yet"),
+        "{new:?}"
+    );
+}
+
+#[test]
+fn a_policy_is_replayed_beside_the_one_in_force() {
+    let folder = Folder::new();
+    let _daemon = of_a_loop_and_a_scan(&folder);
+    let asked = AskWhatIf {
+        policy: Some("mrc".to_owned()),
+        knobs: Some("floor=10".to_owned()),
+        ..AskWhatIf::default()
+    };
+    let told = once(&folder, &asked, |told| told.hits_after > Some(0.25));
+    assert_eq!(
+        (told.policy.as_str(), told.other.as_str()),
+        ("weights", "mrc")
+    );
+    assert!(told.hits_after > told.hits_before, "{told:?}");
+    assert!(of(&told, "web").hits_after > Some(0.5), "{told:?}");
+    adds_up(&told);
+    let same = AskWhatIf {
+        policy: Some("weights".to_owned()),
+        ..AskWhatIf::default()
+    };
+    let same = folder.admin().what_if(&same).expect("answered");
+    assert_eq!(same.hits_before, same.hits_after, "one model: {same:?}");
+
+    let page = folder.ask(&["policy", "what-if", "--policy", "mrc", "floor=10"]);
+    assert!(
+        page.contains("mrc instead of weights, which decides now"),
+        "{page}"
+    );
+    assert!(page.contains("not measured yet"), "{page}");
+    let wrong: [(&[&str], i32, &str); 6] = [
+        (&["--policy", "mcr"], 1, "did you mean mrc?"),
+        (&["--policy", "mrc", "gian=3"], 1, "did you mean gain?"),
+        (
+            &["--tenant", "nobody", "--hits", "9%"],
+            1,
+            "no tenant is called nobody",
+        ),
+        (&["--tenant", "web"], 2, "required"),
+        (&["--hits", "95%"], 2, "--tenant"),
+        (&["--tenant", "web", "--hits", "0.95"], 2, "write 95%"),
+    ];
+    for (args, code, part) in wrong {
+        let output = folder.sublet(&[&["policy", "what-if"], args].concat());
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {output:?}");
+        let said = text(&output.stderr);
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    for query in [
+        "",
+        "?hits=0.5",
+        "?tenant=web&hits=1.5",
+        "?tenant=web&hits=0.5&memory=4GiB",
+        "?what=1",
+    ] {
+        let (head, said) = folder.http(&format!("GET /v1/policy/what-if{query}"), "");
+        assert!(head.starts_with("HTTP/1.1 4"), "{query}: {head} {said}");
+    }
+}
