@@ -22,6 +22,7 @@ pub mod departures;
 pub mod explain;
 pub mod greedy;
 pub mod headroom;
+pub mod moved;
 pub mod mrc;
 pub mod reconf_static;
 #[cfg(test)]

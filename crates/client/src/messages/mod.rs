@@ -552,8 +552,23 @@ pub struct PolicyDecision {
     /// What it held then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_after: Option<Bytes>,
+    /// Where what it lost went, or where what it may hold more came from: together as much as that, the largest part first.
+    #[serde(default)]
+    pub moves: Vec<MemoryMove>,
     /// What and why, as a sentence.
     pub why: String,
+}
+
+/// A part of what a tenant lost or got.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MemoryMove {
+    /// Who has it, or had it: `tenant`, `free` (nobody), `host`, or `others` (tenants of whom each has less of it).
+    pub place: String,
+    /// Which tenant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<TenantName>,
+    /// How much of it.
+    pub amount: Bytes,
 }
 
 /// A tenant's pages.

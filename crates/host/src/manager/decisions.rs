@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 use sublet_policy::explain::{Explanation, Loss};
+use sublet_policy::moved::{Move, Place};
 use sublet_types::{Bytes, TenantName};
 
 /// Decisions are forgotten after a day.
@@ -28,6 +29,8 @@ pub struct Made {
     pub tenant: TenantName,
     /// What, and why.
     pub what: Event,
+    /// Where what it lost went, or where what it may hold more came from.
+    pub moves: Vec<Move<TenantName>>,
 }
 
 /// What can happen to a tenant.
@@ -41,7 +44,37 @@ pub enum Event {
 
 impl Made {
     fn bytes(&self) -> u64 {
-        (size_of::<Made>() + self.tenant.as_str().len()) as u64
+        let names = self.moves.iter().map(|one| match &one.place {
+            Place::Tenant(name) => name.as_str().len(),
+            Place::Free | Place::Host | Place::Others => 0,
+        });
+        let moves = size_of_val(&self.moves[..]) + names.sum::<usize>();
+        (size_of::<Made>() + self.tenant.as_str().len() + moves) as u64
+    }
+
+    /// What and why, as a sentence.
+    pub fn why(&self) -> String {
+        let (said, verb) = match &self.what {
+            Event::Decided(explanation) if explanation.is_less() => {
+                (explanation.to_string(), "for")
+            }
+            Event::Decided(explanation) => (explanation.to_string(), "from"),
+            Event::Lost(loss) => (loss.to_string(), "to"),
+        };
+        if self.moves.is_empty() {
+            return said;
+        }
+        let part = |one: &Move<TenantName>| {
+            let whose = match &one.place {
+                Place::Tenant(name) => name.to_string(),
+                Place::Free => "what is free".to_owned(),
+                Place::Host => "the host".to_owned(),
+                Place::Others => "others".to_owned(),
+            };
+            format!("{} {verb} {whose}", one.pages.bytes())
+        };
+        let parts: Vec<String> = self.moves.iter().map(part).collect();
+        format!("{said}; {}", parts.join(", "))
     }
 
     /// As a line of JSON.
@@ -60,6 +93,7 @@ impl Made {
                 "why": loss.cause,
             }),
         };
+        line["moves"] = serde_json::json!(self.moves);
         line["at"] = self.at.into();
         line["policy"] = self.policy.into();
         line["tenant"] = self.tenant.as_str().into();
@@ -140,12 +174,14 @@ impl Decisions {
         policy: &'static str,
         tenant: &TenantName,
         what: Event,
+        moves: Vec<Move<TenantName>>,
     ) -> String {
         let made = Made {
             at,
             policy,
             tenant: tenant.clone(),
             what,
+            moves,
         };
         let line = made.line();
         self.bytes += made.bytes();
@@ -201,9 +237,9 @@ mod tests {
         let ann: TenantName = "ann".parse().expect("a name");
         let ben: TenantName = "ben".parse().expect("a name");
         let mut log = Decisions::new(7);
-        log.add(100, "static-alloc", &ann, change(5));
-        log.add(200, "static-alloc", &ben, change(6));
-        log.add(300, "static-alloc", &ann, change(7));
+        log.add(100, "static-alloc", &ann, change(5), Vec::new());
+        log.add(200, "static-alloc", &ben, change(6), Vec::new());
+        log.add(300, "static-alloc", &ann, change(7), Vec::new());
         let about = |log: &Decisions, until| -> Vec<u64> {
             log.about(&ann, until, 10)
                 .iter()
@@ -213,9 +249,51 @@ mod tests {
         assert_eq!(log.since(), 7);
         assert_eq!(about(&log, 299), [100]);
         assert_eq!(about(&log, 300), [300, 100]);
-        log.add(100 + KEPT_SECS + 1, "static-alloc", &ben, change(8));
+        log.add(
+            100 + KEPT_SECS + 1,
+            "static-alloc",
+            &ben,
+            change(8),
+            Vec::new(),
+        );
         assert_eq!(about(&log, u64::MAX), [300]);
         assert_eq!(log.since(), 101);
+    }
+
+    #[test]
+    fn the_sentence_says_where_memory_went_and_came_from() {
+        let moves = |pages: u64| {
+            let ben = Place::Tenant("ben".parse().expect("a name"));
+            [(ben, pages), (Place::Free, 256)].map(|(place, pages)| Move {
+                place,
+                pages: Pages(pages),
+            })
+        };
+        let made = |what, pages| Made {
+            at: 1,
+            policy: "static-alloc",
+            tenant: "ann".parse().expect("a name"),
+            what,
+            moves: moves(pages).to_vec(),
+        };
+        let shared = "each of 2 tenants has an equal share";
+        assert_eq!(
+            made(change(769), 512).why(),
+            format!(
+                "from 4.00 KiB to 3.00 MiB: {shared}; 2.00 MiB from ben, 1.00 MiB from what is free"
+            )
+        );
+        let loss = Loss {
+            before: Pages(1024),
+            after: Pages(256),
+            secs: 2,
+            cause: LossCause::LetGo,
+        };
+        let why = made(Event::Lost(loss), 512).why();
+        assert!(
+            why.ends_with("; 2.00 MiB to ben, 1.00 MiB to what is free"),
+            "{why}"
+        );
     }
 
     #[test]
@@ -223,7 +301,7 @@ mod tests {
         let ann: TenantName = "ann".parse().expect("a name");
         let mut log = Decisions::new(7);
         for at in 0..200_000 {
-            log.add(at / 100, "greedy", &ann, change(at));
+            log.add(at / 100, "greedy", &ann, change(at), Vec::new());
         }
         assert!(log.bytes <= KEPT.0);
         assert_eq!(log.about(&ann, u64::MAX, 1)[0].at, 1999);
@@ -256,6 +334,7 @@ mod tests {
             "static-alloc",
             &"ann".parse().expect("a name"),
             change(5),
+            Vec::new(),
         );
         let loss = Loss {
             before: Pages(9),
@@ -264,7 +343,11 @@ mod tests {
             cause: LossCause::GaveWay { gained: Pages(4) },
         };
         let ann = "ann".parse().expect("a name");
-        let lost = log.add(2, "weights", &ann, Event::Lost(loss));
+        let moves = vec![Move {
+            place: Place::Tenant("ben".parse().expect("a name")),
+            pages: Pages(4),
+        }];
+        let lost = log.add(2, "weights", &ann, Event::Lost(loss), moves);
         [decided, lost].iter().for_each(|line| file.write(line));
         let text = std::fs::read_to_string(&path).expect("written");
         let lines = text.lines().map(serde_json::from_str);
@@ -274,6 +357,8 @@ mod tests {
         };
         assert_eq!((&lost["held_after"], &lost["at"]), (&5.into(), &2.into()));
         assert_eq!(lost["why"]["reason"], "gave-way");
+        assert_eq!(lost["moves"][0]["place"]["tenant"], "ben");
+        assert_eq!(lost["moves"][0]["pages"], 4);
         assert_eq!(line["tenant"], "ann");
         assert_eq!(line["pages_after"], 5);
         assert_eq!(line["why"]["reason"], "equal-share");

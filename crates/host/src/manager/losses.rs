@@ -2,8 +2,10 @@
 //! decided about it, and its owner asks all the same.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use sublet_policy::explain::{Loss, LossCause};
+use sublet_policy::moved::{Move, Moves, Standing};
 use sublet_types::{Pages, Second, Snapshot, TenantId, TenantSnapshot};
 
 /// A loss is told from so many parts of what the tenant held on: smaller ones come and go with every put.
@@ -18,7 +20,7 @@ pub(super) struct Losses {
 }
 
 /// The most that a tenant held since its last loss was told.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Mark {
     at: Second,
     held: Pages,
@@ -28,14 +30,27 @@ struct Mark {
     others: Pages,
     /// Releases by hand that had begun or ended by then.
     orders: u64,
+    /// Pages and items of it that had been evicted.
+    evicted: u64,
+    /// What everybody held.
+    standing: Arc<Standing>,
 }
+
+/// What a tenant lost, and where that went.
+pub(super) type Lost = (TenantId, Loss, Vec<Move<TenantId>>);
 
 impl Losses {
     /// Looks at a snapshot: who has lost since the last look, in the snapshot's order. `orders` counts the beginnings and
-    /// the ends of releases by hand.
-    pub(super) fn look(&mut self, snapshot: &Snapshot, orders: u64) -> Vec<(TenantId, Loss)> {
+    /// the ends of releases by hand, `evicted` a tenant's evicted pages and items.
+    pub(super) fn look(
+        &mut self,
+        snapshot: &Snapshot,
+        orders: u64,
+        evicted: impl Fn(TenantId) -> u64,
+    ) -> Vec<Lost> {
         let held: Pages = snapshot.tenants.iter().map(|tenant| tenant.held).sum();
         let before = std::mem::take(&mut self.marks);
+        let standing = Arc::new(standing(snapshot));
         let mut lost = Vec::new();
         for tenant in &snapshot.tenants {
             let now = Mark {
@@ -44,12 +59,19 @@ impl Losses {
                 total: snapshot.total.max(self.last_total),
                 others: Pages(held.0.saturating_sub(tenant.held.0)),
                 orders,
+                evicted: evicted(tenant.id),
+                standing: Arc::clone(&standing),
             };
-            let mark = before.get(&tenant.id).copied().unwrap_or(now);
+            let mark = before
+                .get(&tenant.id)
+                .cloned()
+                .unwrap_or_else(|| now.clone());
             let less = Pages(mark.held.0.saturating_sub(tenant.held.0));
             let is_told = less.0 > 0 && less.0 * TOLD_FROM_ONE_IN >= mark.held.0;
             if is_told {
-                lost.push((tenant.id, loss(mark, now, tenant, snapshot)));
+                let moves = Moves::between(&mark.standing, &standing);
+                let loss = loss(&mark, &now, tenant, snapshot);
+                lost.push((tenant.id, loss, moves.of_loss(less)));
             }
             let kept = if less.0 > 0 && !is_told { mark } else { now };
             self.marks.insert(tenant.id, kept);
@@ -59,7 +81,15 @@ impl Losses {
     }
 }
 
-fn loss(mark: Mark, now: Mark, tenant: &TenantSnapshot, snapshot: &Snapshot) -> Loss {
+fn standing(snapshot: &Snapshot) -> Standing {
+    let tenants = snapshot.tenants.iter();
+    Standing {
+        tenants: tenants.map(|tenant| (tenant.id, tenant.held)).collect(),
+        free: snapshot.free,
+    }
+}
+
+fn loss(mark: &Mark, now: &Mark, tenant: &TenantSnapshot, snapshot: &Snapshot) -> Loss {
     Loss {
         before: mark.held,
         after: tenant.held,
@@ -69,7 +99,7 @@ fn loss(mark: Mark, now: Mark, tenant: &TenantSnapshot, snapshot: &Snapshot) -> 
 }
 
 /// What took it: the first of these that holds.
-fn cause(mark: Mark, now: Mark, tenant: &TenantSnapshot, snapshot: &Snapshot) -> LossCause {
+fn cause(mark: &Mark, now: &Mark, tenant: &TenantSnapshot, snapshot: &Snapshot) -> LossCause {
     let given = (mark.held.0 + mark.others.0).saturating_sub(now.held.0 + now.others.0);
     let by = Pages(given);
     let gained = Pages(now.others.0.saturating_sub(mark.others.0));
@@ -81,13 +111,14 @@ fn cause(mark: Mark, now: Mark, tenant: &TenantSnapshot, snapshot: &Snapshot) ->
             by,
             to: snapshot.total,
         },
-        _ if gained.0 > 0 => LossCause::GaveWay { gained },
+        _ if gained.0 > 0 && now.evicted > mark.evicted => LossCause::GaveWay { gained },
         _ => LossCause::LetGo,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use sublet_policy::moved::Place;
     use sublet_types::Weight;
 
     use super::*;
@@ -119,12 +150,30 @@ mod tests {
         }
     }
 
-    /// What is told of the second look, after a first one.
+    /// What is told of the second look, after a first one. Between them somebody was evicted.
     fn told(first: Snapshot, second: &Snapshot) -> Vec<(u16, LossCause)> {
         let mut losses = Losses::default();
-        assert_eq!(losses.look(&first, 0), []);
-        let told = losses.look(second, 0).into_iter();
-        told.map(|(id, loss)| (id.0, loss.cause)).collect()
+        assert_eq!(losses.look(&first, 0, |_| 3), []);
+        let told = losses.look(second, 0, |_| 4).into_iter();
+        told.map(|(id, loss, _)| (id.0, loss.cause)).collect()
+    }
+
+    /// Others grew meanwhile, but nothing of it was evicted: it let go itself.
+    #[test]
+    fn who_let_go_itself_gave_way_to_nobody() {
+        let mut losses = Losses::default();
+        losses.look(&snapshot(1, 1000, [500, 500], None), 0, |_| 3);
+        let second = snapshot(2, 1000, [400, 600], None);
+        let lost = losses.look(&second, 0, |_| 3);
+        let [(id, loss, moves)] = &lost[..] else {
+            panic!("one loss: {lost:?}");
+        };
+        assert_eq!((id.0, loss.cause), (1, LossCause::LetGo));
+        let moved = Move {
+            place: Place::Tenant(TenantId(2)),
+            pages: Pages(100),
+        };
+        assert_eq!(moves, &[moved]);
     }
 
     #[test]
@@ -144,10 +193,10 @@ mod tests {
         let smaller = snapshot(2, 300, [400, 400], None);
         assert_eq!(told(before(None), &smaller), [(1, shrank), (2, shrank)]);
         let mut losses = Losses::default();
-        assert_eq!(losses.look(&before(None), 3), []);
-        let told_of: Vec<_> = losses.look(&smaller, 4).into_iter().collect();
+        assert_eq!(losses.look(&before(None), 3, |_| 0), []);
+        let told_of: Vec<_> = losses.look(&smaller, 4, |_| 0).into_iter().collect();
         let released = LossCause::Released { by: Pages(200) };
-        assert!(told_of.iter().all(|(_, loss)| loss.cause == released) && told_of.len() == 2);
+        assert!(told_of.iter().all(|(_, loss, _)| loss.cause == released) && told_of.len() == 2);
         let target = Pages(450);
         let over = snapshot(2, 1000, [450, 500], Some(450));
         assert_eq!(
@@ -169,8 +218,8 @@ mod tests {
     fn small_losses_are_told_when_they_have_added_up() {
         let mut losses = Losses::default();
         let told: Vec<Loss> = (0..20)
-            .flat_map(|n| losses.look(&snapshot(n, 1000, [500 - u64::from(n), 0], None), 0))
-            .map(|(_, loss)| loss)
+            .flat_map(|n| losses.look(&snapshot(n, 1000, [500 - u64::from(n), 0], None), 0, |_| 0))
+            .map(|(_, loss, _)| loss)
             .collect();
         assert_eq!(told.len(), 2, "one for every 64th part");
         assert_eq!((told[0].before, told[0].after), (Pages(500), Pages(492)));

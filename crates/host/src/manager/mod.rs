@@ -17,14 +17,15 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use sublet_frontends::memcached::serve::Premises;
 use sublet_policy::catalogue::{Choice, ChoiceError};
-use sublet_policy::explain::{Loss, LossCause};
+use sublet_policy::explain::{Explanation, Loss, LossCause};
+use sublet_policy::moved::{Move, Moves, Place, Standing};
 use sublet_policy::what_if::Record;
 use sublet_policy::{Decision, Policy};
-use sublet_types::{Bytes, Shrinking, Targets, TenantId, TenantName};
+use sublet_types::{Bytes, Pages, Shrinking, Targets, TenantId, TenantName};
 
 pub use decisions::{Decisions, Event, LogFile, Made};
 pub use followed::Leavers;
-use losses::Losses;
+use losses::{Losses, Lost};
 use snapshot::Observer;
 
 use crate::ending::Ending;
@@ -244,14 +245,20 @@ impl Seat {
         let snapshot = ruling.observer.look(&self.premises, now);
         let decision = ruling.policy.decide(&snapshot);
         let policy = ruling.choice.entry().name;
-        let lost = ruling.losses.look(&snapshot, orders);
+        let Ruling {
+            observer, losses, ..
+        } = &mut *ruling;
+        let lost = losses.look(&snapshot, orders, |id| observer.evicted(id));
         // Under the same lock, so that no older decision is applied after a newer one.
         self.apply(&decision);
         self.say_what_a_ceiling_took(&lost);
         self.say_that_floors_are_short(&mut ruling.floors_were_short);
         let changes = decision.explanations.iter().filter(|one| one.is_change());
-        let changes = changes.map(|change| (change.id, Event::Decided(*change)));
-        let lost = lost.into_iter().map(|(id, loss)| (id, Event::Lost(loss)));
+        let moves = moves(&ruling.targets, &decision);
+        let changes =
+            changes.map(|change| (change.id, Event::Decided(*change), of(change, &moves)));
+        let lost = lost.into_iter();
+        let lost = lost.map(|(id, loss, moves)| (id, Event::Lost(loss), moves));
         let lines = self.remember(policy, lost.chain(changes));
         ruling.targets = decision.targets;
         lines
@@ -259,13 +266,13 @@ impl Seat {
 
     /// What tenants lose by their owner's word is told in the log; what the arena gives away is told there by whoever has it
     /// given.
-    fn say_what_a_ceiling_took(&self, lost: &[(TenantId, Loss)]) {
+    fn say_what_a_ceiling_took(&self, lost: &[Lost]) {
         let over = |loss: &Loss| matches!(loss.cause, LossCause::OverCeiling { .. });
-        if !lost.iter().any(|(_, loss)| over(loss)) {
+        if !lost.iter().any(|(_, loss, _)| over(loss)) {
             return;
         }
         let names = self.names();
-        for (id, loss) in lost.iter().filter(|(_, loss)| over(loss)) {
+        for (id, loss, _) in lost.iter().filter(|(_, loss, _)| over(loss)) {
             if let Some(tenant) = names.get(id) {
                 tracing::info!(%tenant, "{loss}");
             }
@@ -302,7 +309,7 @@ impl Seat {
     fn remember(
         &self,
         policy: &'static str,
-        events: impl Iterator<Item = (TenantId, Event)>,
+        events: impl Iterator<Item = (TenantId, Event, Vec<Move<TenantId>>)>,
     ) -> Vec<String> {
         let mut events = events.peekable();
         if events.peek().is_none() {
@@ -311,11 +318,57 @@ impl Seat {
         let names = self.names();
         let unix = unix_now(&self.premises);
         let mut decisions = self.decisions.lock();
-        let told = |(id, event)| {
+        let told = |(id, event, moves): (TenantId, Event, Vec<Move<TenantId>>)| {
             let name = names.get(&id)?;
-            Some(decisions.add(unix, policy, name, event))
+            let moves = moves.into_iter().map(|one| named(one, &names)).collect();
+            Some(decisions.add(unix, policy, name, event, moves))
         };
         events.filter_map(told).collect()
+    }
+}
+
+/// What a decision moves from whom to whom; nothing where some had no target before, or have none from now on.
+fn moves(before: &Targets, decision: &Decision) -> Moves {
+    let standing = |pages: fn(&Explanation) -> Option<Pages>, free: Pages| -> Option<Standing> {
+        let target = |one: &Explanation| Some((one.id, pages(one)?));
+        let tenants = decision.explanations.iter().map(target);
+        Some(Standing {
+            tenants: tenants.collect::<Option<_>>()?,
+            free,
+        })
+    };
+    let before = standing(|one| one.before, before.unassigned);
+    let after = standing(|one| one.after, decision.targets.unassigned);
+    let both = before.zip(after);
+    both.map_or_else(Moves::default, |(before, after)| {
+        Moves::between(&before, &after)
+    })
+}
+
+/// One tenant's part of them.
+fn of(change: &Explanation, moves: &Moves) -> Vec<Move<TenantId>> {
+    let (before, after) = (
+        change.before.unwrap_or_default(),
+        change.after.unwrap_or_default(),
+    );
+    let amount = Pages(before.0.abs_diff(after.0));
+    match change.is_less() {
+        true => moves.of_loss(amount),
+        false => moves.of_gain(amount),
+    }
+}
+
+/// A move with the tenant's name. What one had that is gone is free.
+fn named(one: Move<TenantId>, names: &HashMap<TenantId, TenantName>) -> Move<TenantName> {
+    let place = match one.place {
+        Place::Tenant(id) => names.get(&id).cloned().map_or(Place::Free, Place::Tenant),
+        Place::Free => Place::Free,
+        Place::Host => Place::Host,
+        Place::Others => Place::Others,
+    };
+    Move {
+        place,
+        pages: one.pages,
     }
 }
 

@@ -28,6 +28,8 @@ pub(super) struct Observer {
 struct Seen {
     counts: Counts,
     followed: Followed,
+    /// Pages and items that were evicted since the start.
+    evicted: u64,
     /// What it does in a second, of late.
     meter: Option<Meter>,
     rates: Rates,
@@ -93,6 +95,11 @@ impl Observer {
         self.history.with(self.record())
     }
 
+    /// Pages and items of a tenant that were evicted since the start.
+    pub(super) fn evicted(&self, id: TenantId) -> u64 {
+        self.tenants.get(&id).map_or(0, |seen| seen.evicted)
+    }
+
     /// Who of a tenant's was evicted of late.
     pub(super) fn leavers(&self, id: TenantId) -> Leavers {
         let seen = self.tenants.get(&id);
@@ -111,6 +118,7 @@ impl Observer {
         let before = std::mem::replace(&mut seen.counts, counts);
         let gets = counts.gets.saturating_sub(before.gets);
         let page_gets = counts.page_gets.saturating_sub(before.page_gets).min(gets);
+        seen.evicted = figures.evictions + figures.pages.tally.evictions;
         seen.count(counts.since(before), now);
         let look = Look {
             figures,

@@ -1,10 +1,11 @@
 //! The daemon's policy, as its owner sees and changes it.
 
 use sublet_client::messages::{
-    ChangePolicy, Explained, Lasts, Policies, PolicyDecision, PolicyKnob, PolicyStatus, RuleStatus,
-    VERSION,
+    ChangePolicy, Explained, Lasts, MemoryMove, Policies, PolicyDecision, PolicyKnob, PolicyStatus,
+    RuleStatus, VERSION,
 };
 use sublet_policy::catalogue::{CATALOGUE, Choice, Entry};
+use sublet_policy::moved::{Move, Place};
 use sublet_types::{Pages, TenantName};
 
 use super::daemon::{Daemon, Declined};
@@ -97,9 +98,23 @@ fn told(entry: &Entry, choice: &Choice) -> PolicyStatus {
 }
 
 fn decision(made: &Made) -> PolicyDecision {
-    let (targets, held, why) = match &made.what {
-        Event::Decided(decided) => ((decided.before, decided.after), None, decided.to_string()),
-        Event::Lost(loss) => ((None, None), Some(*loss), loss.to_string()),
+    let (targets, held) = match &made.what {
+        Event::Decided(decided) => ((decided.before, decided.after), None),
+        Event::Lost(loss) => ((None, None), Some(*loss)),
+    };
+    let moved = |one: &Move<TenantName>| MemoryMove {
+        place: match &one.place {
+            Place::Tenant(_) => "tenant",
+            Place::Free => "free",
+            Place::Host => "host",
+            Place::Others => "others",
+        }
+        .to_owned(),
+        tenant: match &one.place {
+            Place::Tenant(name) => Some(name.clone()),
+            Place::Free | Place::Host | Place::Others => None,
+        },
+        amount: one.pages.bytes(),
     };
     PolicyDecision {
         at: made.at,
@@ -108,6 +123,7 @@ fn decision(made: &Made) -> PolicyDecision {
         after: targets.1.map(Pages::bytes),
         held_before: held.map(|loss| loss.before.bytes()),
         held_after: held.map(|loss| loss.after.bytes()),
-        why,
+        moves: made.moves.iter().map(moved).collect(),
+        why: made.why(),
     }
 }

@@ -70,11 +70,24 @@ fn a_tenant_that_gave_way_is_told_to_whom_and_since_when() {
     }
     let said = folder.ask(&explain);
     assert!(said.contains("others put and hold"), "{said}");
+    assert!(said.contains(" to wiki"), "{said}");
     let json = folder.ask(&[&explain[..], &["--json", "--last", "1"]].concat());
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     let decisions = json["decisions"].as_array().expect("a list");
     assert_eq!(decisions.len(), 1, "{json}");
-    assert!(decisions[0]["held_after"].as_u64() < decisions[0]["held_before"].as_u64());
+    let held = |which: &str| decisions[0][which].as_u64().expect("a number");
+    let lost = held("held_before") - held("held_after");
+    let moves = decisions[0]["moves"].as_array().expect("a list");
+    let amounts = moves.iter().map(|one| one["amount"].as_u64());
+    assert_eq!(
+        amounts.sum::<Option<u64>>(),
+        Some(lost),
+        "it adds up: {json}"
+    );
+    assert!(
+        lost > 0 && moves.iter().any(|one| one["tenant"] == "wiki"),
+        "{json}"
+    );
 
     let status = folder.ask(&["status"]);
     assert!(status.contains("policy    weights\n"), "{status}");
