@@ -8,7 +8,8 @@ pub mod virtio;
 
 use std::sync::Arc;
 
-use sublet_frontends::memcached::face::{CertsRefused, CpuTime, Face, Host, LimitRefused};
+use sublet_frontends::memcached::face::{CertsRefused, Face, Host, LimitRefused};
+use sublet_frontends::memcached::metrics::CpuTime;
 use sublet_frontends::memcached::passwords::Passwords;
 use sublet_frontends::memcached::session::{Next, REPLY_HIGH_WATER, Session};
 use sublet_frontends::memcached::settings::{Protocol, Settings};

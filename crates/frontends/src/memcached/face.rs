@@ -9,13 +9,14 @@ use sublet_types::{Bytes, TenantId};
 
 use super::bound::{GATHERING_MIN, MemoryBound};
 use super::connections::{Connections, Peer};
+use super::metrics::{CpuTime, Figures, Zero};
 use super::numbers;
 use super::observe::{Event, FetchStatus};
 use super::passwords::{Login, Passwords};
 use super::prefixes::{Counted, Prefixes};
 use super::settings::{Crawler, Settings};
 use super::watch::Watchers;
-use crate::doors::{Lobby, TlsFigures, WhenFull};
+use crate::doors::{Lobby, WhenFull};
 use crate::tenancy::Tenancy;
 
 /// The version that clients are told: that of the memcached whose behaviour this is.
@@ -31,15 +32,6 @@ pub trait Host: Send + Sync {
     fn refresh_certs(&self) -> Result<(), CertsRefused>;
     /// User and system time of the process so far.
     fn cpu_time(&self) -> CpuTime;
-}
-
-/// User and system time of the process, microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CpuTime {
-    /// In user mode.
-    pub user_micros: u64,
-    /// In the kernel.
-    pub system_micros: u64,
 }
 
 /// Why a memory limit was not set.
@@ -64,53 +56,6 @@ pub enum CertsRefused {
     Unusable(&'static str),
 }
 
-macro_rules! gauges {
-    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// Figures of the face that any thread moves.
-        #[derive(Debug, Default)]
-        pub struct Figures {
-            $($(#[$doc])* pub $name: AtomicU64,)*
-        }
-    };
-}
-
-gauges! {
-    /// Connections that are open.
-    curr_connections,
-    /// Connections that were opened.
-    total_connections,
-    /// Connections refused because there were too many.
-    rejected_connections,
-    /// Times that accepting was stopped.
-    listen_disabled,
-    /// Microseconds in which accepting was stopped.
-    listen_disabled_micros,
-    /// Connections closed because they were idle.
-    idle_kicks,
-    /// TLS handshakes that failed.
-    ssl_handshake_errors,
-    /// TLS records that were wrong.
-    ssl_proto_errors,
-    /// TLS sessions made.
-    ssl_new_sessions,
-    /// Unix time at which the certificates were read.
-    ssl_certs_read_unix,
-}
-
-impl TlsFigures for Figures {
-    fn session_made(&self) {
-        self.ssl_new_sessions.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn handshake_failed(&self) {
-        self.ssl_handshake_errors.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn record_failed(&self) {
-        self.ssl_proto_errors.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
 /// What all connections of one group of listeners share.
 pub struct Face {
     /// How the listeners behave.
@@ -130,19 +75,6 @@ pub struct Face {
     verbosity: AtomicU8,
     crawler: AtomicBool,
     zeros: Mutex<HashMap<TenantId, Zero>>,
-}
-
-/// Where figures stood that only grow, when a tenant last asked for them to be counted anew.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Zero {
-    pub(super) evictions: u64,
-    pub(super) evicted_unfetched: u64,
-    pub(super) reclaimed: u64,
-    pub(super) expired_unfetched: u64,
-    pub(super) total_connections: u64,
-    pub(super) rejected_connections: u64,
-    pub(super) listen_disabled: u64,
-    pub(super) idle_kicks: u64,
 }
 
 /// What the clients of one face may hold of values that are on their way in and of long lines.

@@ -6,6 +6,7 @@ pub mod connections;
 pub mod face;
 mod gather;
 mod map;
+pub mod metrics;
 mod numbers;
 mod observe;
 mod operate;

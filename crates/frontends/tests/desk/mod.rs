@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use sublet_frontends::memcached::face::{CertsRefused, CpuTime, Face, Host, LimitRefused};
+use sublet_frontends::memcached::face::{CertsRefused, Face, Host, LimitRefused};
+use sublet_frontends::memcached::metrics::CpuTime;
 use sublet_frontends::memcached::passwords::{Account, Names, Passwords};
 use sublet_frontends::memcached::session::{Next, Session};
 use sublet_frontends::memcached::settings::Settings;

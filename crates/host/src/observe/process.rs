@@ -5,7 +5,7 @@ use std::io;
 
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
-use sublet_frontends::memcached::face::CpuTime;
+use sublet_frontends::memcached::metrics::CpuTime;
 use sublet_types::Bytes;
 
 /// Memory of this process that is in RAM (RSS).

@@ -9,7 +9,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use sublet_frontends::memcached::face::{CertsRefused, CpuTime, Host, LimitRefused};
+use sublet_frontends::memcached::face::{CertsRefused, Host, LimitRefused};
+use sublet_frontends::memcached::metrics::CpuTime;
 use sublet_frontends::memcached::serve::Tls;
 use sublet_store::Store;
 use sublet_types::{Bytes, TenantId};

@@ -5,7 +5,8 @@ use std::sync::mpsc::Sender;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-use sublet_frontends::memcached::face::{CertsRefused, CpuTime, Host, LimitRefused};
+use sublet_frontends::memcached::face::{CertsRefused, Host, LimitRefused};
+use sublet_frontends::memcached::metrics::CpuTime;
 use sublet_frontends::memcached::serve::Tls;
 use sublet_host::lone::Lone;
 use sublet_types::{Bytes, TenantId};
