@@ -8,7 +8,7 @@ pub mod virtio;
 
 use std::sync::Arc;
 
-use sublet_frontends::memcached::face::{CertsRefused, Face, Host, LimitRefused};
+use sublet_frontends::memcached::instance::{CertsRefused, Instance, Host, LimitRefused};
 use sublet_frontends::memcached::metrics::CpuTime;
 use sublet_frontends::memcached::passwords::Passwords;
 use sublet_frontends::memcached::session::{Next, REPLY_HIGH_WATER, Session};
@@ -88,14 +88,14 @@ fn differs_by_right(replies: &[u8]) -> bool {
 }
 
 fn hear<'a>(settings: &Settings, pieces: impl Iterator<Item = &'a [u8]>) -> Heard {
-    let (face, tenancy) = node(settings);
-    let peer = face.connections.enter(
+    let (instance, tenancy) = node(settings);
+    let peer = instance.connections.enter(
         7,
         "tcp:127.0.0.1:1".to_owned(),
         Some("tcp:127.0.0.1:2".to_owned()),
         tenancy.clock().now(),
     );
-    let mut session = Session::new(face, peer);
+    let mut session = Session::new(instance, peer);
     let mut heard = Heard {
         replies: Vec::new(),
         ended: false,
@@ -143,7 +143,7 @@ fn take(
     panic!("it goes in circles");
 }
 
-fn node(settings: &Settings) -> (Arc<Face>, Tenancy) {
+fn node(settings: &Settings) -> (Arc<Instance>, Tenancy) {
     let store = Store::new(StoreSettings {
         capacity: Bytes(64 << 20),
         limit: Bytes(64 << 20),
@@ -164,8 +164,8 @@ fn node(settings: &Settings) -> (Arc<Face>, Tenancy) {
     let clock = Clock::start();
     let doorman =
         Doorman::new(&store, clock, &Arc::new(Ledger::default())).expect("the first worker");
-    let face = Face::new(settings.clone(), Box::new(Nobody), Passwords::default());
-    (Arc::new(face), doorman.open(tenant))
+    let instance = Instance::new(settings.clone(), Box::new(Nobody), Passwords::default());
+    (Arc::new(instance), doorman.open(tenant))
 }
 
 /// A process that grants everything.

@@ -1,4 +1,4 @@
-//! What a store and its faces need done in the background: memory asked of the kernel ahead of use,
+//! What a store and its instances need done in the background: memory asked of the kernel ahead of use,
 //! and the chores of a second.
 
 use std::io;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use sublet_frontends::memcached::face::Face;
+use sublet_frontends::memcached::instance::Instance;
 use sublet_frontends::memcached::serve::Premises;
 use sublet_frontends::tenancy::{Doorman, Tenancy};
 use sublet_store::{Store, TooManyWorkers};
@@ -47,10 +47,10 @@ pub struct Chores {
 }
 
 impl Chores {
-    /// Starts the chores of a store and of the faces in front of it.
+    /// Starts the chores of a store and of the instances in front of it.
     pub fn start(
         premises: &Premises,
-        faces: Vec<(Arc<Face>, TenantId)>,
+        instances: Vec<(Arc<Instance>, TenantId)>,
     ) -> Result<Chores, ChoresError> {
         let mut chores = Chores {
             end: Arc::default(),
@@ -61,7 +61,7 @@ impl Chores {
         // Tried here, because the thread below has nobody to tell.
         drop(premises.store.worker()?);
         let (premises, end) = (premises.clone(), Arc::clone(&chores.end));
-        chores.spawn("second", move || every_second(&premises, faces, &end))?;
+        chores.spawn("second", move || every_second(&premises, instances, &end))?;
         Ok(chores)
     }
 
@@ -92,13 +92,13 @@ fn populate(store: &Store, end: &Ending) {
     }
 }
 
-fn every_second(premises: &Premises, faces: Vec<(Arc<Face>, TenantId)>, end: &Ending) {
+fn every_second(premises: &Premises, instances: Vec<(Arc<Instance>, TenantId)>, end: &Ending) {
     let Ok(doorman) = Doorman::new(&premises.store, premises.clock, &premises.ledger) else {
         tracing::error!("no place for the worker that does the chores of a second");
         return;
     };
-    let open = |(face, tenant)| (face, doorman.open(tenant));
-    let faces: Vec<(Arc<Face>, Tenancy)> = faces.into_iter().map(open).collect();
+    let open = |(instance, tenant)| (instance, doorman.open(tenant));
+    let instances: Vec<(Arc<Instance>, Tenancy)> = instances.into_iter().map(open).collect();
     let (mut pause, mut heap) = (SECOND, Heap::default());
     while !end.came_within(pause) {
         log::tell_left_out();
@@ -107,8 +107,8 @@ fn every_second(premises: &Premises, faces: Vec<(Arc<Face>, TenantId)>, end: &En
             Backlog::None => SECOND,
             Backlog::Some => STRETCH,
         };
-        for (face, tenancy) in &faces {
-            face.tick(tenancy);
+        for (instance, tenancy) in &instances {
+            instance.tick(tenancy);
         }
     }
     log::tell_all_left_out();

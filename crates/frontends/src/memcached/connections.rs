@@ -42,7 +42,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Its number in this face: one up for each connection.
+    /// Its number in this instance: one up for each connection.
     pub fn id(&self) -> u64 {
         self.id
     }

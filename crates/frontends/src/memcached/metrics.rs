@@ -6,7 +6,7 @@ use crate::doors::TlsFigures;
 
 macro_rules! gauges {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// Figures of the face that any thread moves.
+        /// Figures of the instance that any thread moves.
         #[derive(Debug, Default)]
         pub struct Figures {
             $($(#[$doc])* pub $name: AtomicU64,)*

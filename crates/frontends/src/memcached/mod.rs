@@ -3,8 +3,8 @@
 mod bound;
 mod commands;
 pub mod connections;
-pub mod face;
 mod gather;
+pub mod instance;
 mod map;
 pub mod metrics;
 mod numbers;

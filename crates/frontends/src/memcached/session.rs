@@ -15,8 +15,8 @@ use sublet_types::TenantId;
 
 use super::commands::{binary, text};
 use super::connections::{Doing, Peer};
-use super::face::Face;
 use super::gather::Gather;
+use super::instance::Instance;
 use super::observe::{Ending, Event};
 use super::operate::listing::Listing;
 use super::outcome::{After, Gate, PendingGet, Ran};
@@ -38,7 +38,7 @@ const LEADING_SPACES_MAX: usize = 100;
 
 /// One connection's protocol state; knows nothing of sockets.
 pub struct Session {
-    face: Arc<Face>,
+    instance: Arc<Instance>,
     peer: Arc<Peer>,
     exchange: Exchange,
 }
@@ -98,10 +98,10 @@ enum Step {
 }
 
 impl Session {
-    /// The state of a new connection. Who entered the peer in the face's table takes it out.
-    pub fn new(face: Arc<Face>, peer: Arc<Peer>) -> Session {
-        face.observed(&peer, || Event::Connected);
-        let settings = &face.settings;
+    /// The state of a new connection. Who entered the peer in the instance's table takes it out.
+    pub fn new(instance: Arc<Instance>, peer: Arc<Peer>) -> Session {
+        instance.observed(&peer, || Event::Connected);
+        let settings = &instance.settings;
         let gate = match settings.sasl || settings.auth_file.is_some() {
             true => Gate::Shut,
             false => Gate::Open,
@@ -124,7 +124,7 @@ impl Session {
             ending: Ending::Normal,
         };
         Session {
-            face,
+            instance,
             peer,
             exchange,
         }
@@ -153,13 +153,13 @@ impl Session {
     /// Runs complete requests of `input`, appending their replies to `out`.
     pub fn advance(&mut self, input: &[u8], out: &mut Vec<u8>, tenancy: &Tenancy) -> Advance {
         let Session {
-            face,
+            instance,
             peer,
             exchange,
         } = self;
         if let Between::Watch(feed) = &exchange.between {
             if out.is_empty() {
-                feed.take(&face.watchers, tenancy.clock(), out);
+                feed.take(&instance.watchers, tenancy.clock(), out);
             }
             return Advance {
                 consumed: input.len(),
@@ -168,7 +168,7 @@ impl Session {
         }
         let unsent = out.len();
         let turn = Turn {
-            face,
+            instance,
             peer,
             tenancy,
             place: exchange.place,
@@ -204,7 +204,7 @@ impl Exchange {
                     next: Next::Read { wanted: 1 },
                 };
             }
-            if requests == turn.face.settings.requests_per_turn.max(1) {
+            if requests == turn.instance.settings.requests_per_turn.max(1) {
                 turn.counters().conn_yields.bump();
                 return Advance {
                     consumed,
@@ -383,7 +383,7 @@ impl Exchange {
         input: &[u8],
         out: &mut Vec<u8>,
     ) -> Step {
-        let Some(taken) = gather.take(&turn.face.memory, input) else {
+        let Some(taken) = gather.take(&turn.instance.memory, input) else {
             return self.gathered(turn, &gather, After::NoMemory, out);
         };
         let wanted = gather.missing();
@@ -418,7 +418,7 @@ impl Exchange {
         if let Between::Swallow(left) = &mut self.between {
             *left = gather.missing();
         }
-        gather.give_back(&turn.face.memory);
+        gather.give_back(&turn.instance.memory);
         step
     }
 
@@ -448,9 +448,9 @@ impl Exchange {
         } else {
             self.reserved.min(needed)
         };
-        turn.face.memory.give_back(self.reserved);
+        turn.instance.memory.give_back(self.reserved);
         self.reserved = 0;
-        if wanted > 0 && !turn.face.memory.take(wanted) {
+        if wanted > 0 && !turn.instance.memory.take(wanted) {
             self.ending = Ending::Error;
             return Advance {
                 next: Next::Close,
@@ -472,12 +472,12 @@ impl Exchange {
 impl Drop for Session {
     fn drop(&mut self) {
         match &self.exchange.between {
-            Between::Watch(feed) => self.face.watchers.leave(feed),
-            Between::Gather(gather) => gather.give_back(&self.face.memory),
+            Between::Watch(feed) => self.instance.watchers.leave(feed),
+            Between::Gather(gather) => gather.give_back(&self.instance.memory),
             _ => {}
         }
-        self.face.memory.give_back(self.exchange.reserved);
-        self.face
+        self.instance.memory.give_back(self.exchange.reserved);
+        self.instance
             .observed(&self.peer, || Event::Closed(self.exchange.ending));
     }
 }

@@ -4,14 +4,14 @@ use sublet_store::{Item, TenantFigures};
 use sublet_types::{Bytes, Expiry};
 
 use super::connections::Peer;
-use super::face::Face;
+use super::instance::Instance;
 use super::numbers;
 use crate::tenancy::{Counters, Tenancy};
 
 /// What the requests of one turn share: whose connection, whose memory, which settings.
 #[derive(Clone, Copy)]
 pub(super) struct Turn<'a> {
-    pub(super) face: &'a Face,
+    pub(super) instance: &'a Instance,
     pub(super) peer: &'a Peer,
     pub(super) tenancy: &'a Tenancy,
     pub(super) place: Place,
@@ -44,12 +44,12 @@ impl Turn<'_> {
 
     /// Whether an item of these sizes is beyond the largest that is stored.
     pub(super) fn too_large(&self, key: usize, flags: u32, value: usize) -> bool {
-        numbers::item_size(key, flags, value) as u64 > self.face.settings.item_max
+        numbers::item_size(key, flags, value) as u64 > self.instance.settings.item_max
     }
 
     /// An item's cas unique; 0 where none are kept.
     pub(super) fn cas_of(&self, item: &Item<'_>) -> u64 {
-        match self.face.settings.cas {
+        match self.instance.settings.cas {
             true => item.cas(),
             false => 0,
         }
@@ -57,7 +57,7 @@ impl Turn<'_> {
 
     /// The cas unique that a store told; 0 where none are kept.
     pub(super) fn kept_cas(&self, cas: u64) -> u64 {
-        match self.face.settings.cas {
+        match self.instance.settings.cas {
             true => cas,
             false => 0,
         }
@@ -70,6 +70,6 @@ impl Turn<'_> {
 
     /// How much memory the tenant may hold.
     pub(super) fn memory_limit(&self) -> Bytes {
-        self.face.host.memory_limit(self.tenancy.tenant())
+        self.instance.host.memory_limit(self.tenancy.tenant())
     }
 }

@@ -1,8 +1,8 @@
-//! A store, a face and sessions, without sockets.
+//! A store, an instance and sessions, without sockets.
 
 use std::sync::Arc;
 
-use sublet_frontends::memcached::face::{CertsRefused, Face, Host, LimitRefused};
+use sublet_frontends::memcached::instance::{CertsRefused, Host, Instance, LimitRefused};
 use sublet_frontends::memcached::metrics::CpuTime;
 use sublet_frontends::memcached::passwords::{Account, Names, Passwords};
 use sublet_frontends::memcached::session::{Next, Session};
@@ -37,7 +37,7 @@ impl Host for Process {
 
 /// What sessions of one test share.
 pub(crate) struct Desk {
-    face: Arc<Face>,
+    instance: Arc<Instance>,
     doorman: Doorman,
     pub(crate) tenancy: Tenancy,
 }
@@ -66,7 +66,7 @@ impl Desk {
         let doorman = Doorman::new(&store, Clock::start(), &ledger).expect("the first worker");
         let passwords = passwords(&settings, other);
         Desk {
-            face: Arc::new(Face::new(settings, Box::new(Process), passwords)),
+            instance: Arc::new(Instance::new(settings, Box::new(Process), passwords)),
             tenancy: doorman.open(tenant),
             doorman,
         }
@@ -75,9 +75,9 @@ impl Desk {
     pub(crate) fn connect(&self) -> Client<'_> {
         let now = self.tenancy.clock().now();
         let (address, listener) = ("tcp:127.0.0.1:5".into(), Some("tcp:127.0.0.1:1".into()));
-        let peer = self.face.connections.enter(9, address, listener, now);
+        let peer = self.instance.connections.enter(9, address, listener, now);
         Client {
-            session: Session::new(Arc::clone(&self.face), peer),
+            session: Session::new(Arc::clone(&self.instance), peer),
             desk: self,
             became: None,
             waiting: Vec::new(),

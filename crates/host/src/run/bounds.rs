@@ -1,7 +1,7 @@
 //! What the named bounds cost at most, beside the arena.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use sublet_frontends::memcached::face::gathering_max;
+use sublet_frontends::memcached::instance::gathering_max;
 use sublet_frontends::memcached::serve::HELD_MAX;
 use sublet_frontends::{nbd, ring, vhost_user};
 use sublet_types::{Bytes, DiskKind, DiskListen};

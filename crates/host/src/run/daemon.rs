@@ -472,7 +472,7 @@ impl Daemon {
         Ok(store.tenant_figures(id))
     }
 
-    /// Its listeners and their face. A tenant that was made for a disk has none.
+    /// Its listeners and their instance. A tenant that was made for a disk has none.
     pub(super) fn service(&self, id: TenantId) -> Option<&Service> {
         self.services.iter().find(|service| service.id == id)
     }

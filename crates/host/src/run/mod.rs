@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use signal_hook::consts::SIGTERM;
-use sublet_frontends::memcached::face::Face;
+use sublet_frontends::memcached::instance::Instance;
 use sublet_frontends::memcached::serve::{self, Group, Listener, Premises, Stop};
 use sublet_frontends::ring::serve as ring;
 use sublet_frontends::tenancy::{Clock, Ledger};
@@ -155,7 +155,7 @@ pub fn run(loaded: Loaded) -> Result<(), RunError> {
         services.iter().map(Service::group).zip(places).collect();
     let choice = config.policy.choice()?;
     let manager = Manager::start(&premises, &config.policy, choice).map_err(RunError::Manager)?;
-    let chores = Chores::start(&premises, faces(&services))?;
+    let chores = Chores::start(&premises, instances(&services))?;
     let serving = serve::start(groups, config.threads, &premises, ender())?;
     let broken = Arc::new(|| ender()(Stop::Now));
     let ringing = rings::start(doors_of_rings, config.threads, &premises, broken)?;
@@ -294,10 +294,10 @@ fn follow(config: &Config, premises: &Premises) -> Result<Headroom, RunError> {
     )?)
 }
 
-fn faces(services: &[Service]) -> Vec<(Arc<Face>, TenantId)> {
+fn instances(services: &[Service]) -> Vec<(Arc<Instance>, TenantId)> {
     services
         .iter()
-        .map(|service| (Arc::clone(&service.face), service.id))
+        .map(|service| (Arc::clone(&service.instance), service.id))
         .collect()
 }
 

@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use sublet_frontends::memcached::face::{CertsRefused, Host, LimitRefused};
+use sublet_frontends::memcached::instance::{CertsRefused, Host, LimitRefused};
 use sublet_frontends::memcached::metrics::CpuTime;
 use sublet_frontends::memcached::serve::Tls;
 use sublet_store::Store;
@@ -115,7 +115,7 @@ fn read_away<E: Display>(
     }
 }
 
-/// The owner, as one tenant's face meets him.
+/// The owner, as one tenant's instance meets him.
 pub(super) struct Owner {
     pub(super) store: Arc<Store>,
     pub(super) allowed: Arc<Allowed>,

@@ -1,4 +1,4 @@
-//! One tenant's service: its face, its listeners, its place in the store.
+//! One tenant's service: its instance, its listeners, its place in the store.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use sublet_client::messages::RingStatus;
-use sublet_frontends::memcached::face::Face;
+use sublet_frontends::memcached::instance::Instance;
 use sublet_frontends::memcached::passwords::{Names, Passwords, PasswordsError};
 use sublet_frontends::memcached::serve::{
     Endpoint, Group, ListenError, Listener, Tls, TlsError, Transport, bind,
@@ -26,7 +26,7 @@ use crate::stuck::{self, Listening};
 pub(super) struct Service {
     pub(super) name: TenantName,
     pub(super) id: TenantId,
-    pub(super) face: Arc<Face>,
+    pub(super) instance: Arc<Instance>,
     pub(super) listen: Vec<String>,
     pub(super) allowed: Arc<Allowed>,
     /// What its rings share, if it has any.
@@ -179,7 +179,7 @@ pub(super) fn enter(tenant: &TenantConfig, store: &Store) -> Result<TenantId, Se
 }
 
 impl Service {
-    /// Makes the face of a tenant that the store knows.
+    /// Makes the instance of a tenant that the store knows.
     pub(super) fn open(
         tenant: &TenantConfig,
         id: TenantId,
@@ -205,7 +205,7 @@ impl Service {
         Ok(Service {
             name: name.clone(),
             id,
-            face: Arc::new(Face::new(settings, Box::new(owner), passwords)),
+            instance: Arc::new(Instance::new(settings, Box::new(owner), passwords)),
             listen: shown_places(tenant, listeners),
             allowed,
             rings: None,
@@ -216,7 +216,7 @@ impl Service {
     /// Reads its passwords and certificates anew. What cannot be used changes nothing.
     pub(super) fn reread(&self, tenant: &TenantConfig, users: &Users, outcome: &mut Reread) {
         if let Some(file) = &tenant.auth_file {
-            let read = passwords(tenant, users).map(|read| self.face.set_passwords(read));
+            let read = passwords(tenant, users).map(|read| self.instance.set_passwords(read));
             outcome.note(&[file], read);
         }
         if let (Some(tls), Some(said)) = (&self.tls, &tenant.tls) {
@@ -233,7 +233,7 @@ impl Service {
     /// What the loop needs of it.
     pub(super) fn group(&self) -> Group {
         Group {
-            face: Arc::clone(&self.face),
+            instance: Arc::clone(&self.instance),
             tenant: self.id,
             tls: self.tls.clone(),
         }
@@ -243,7 +243,7 @@ impl Service {
     pub(super) fn connections(&self) -> u64 {
         let rings = self.rings.as_ref();
         let ringing = rings.map_or(0, |group| group.figures.connections.get());
-        let figures = &self.face.figures;
+        let figures = &self.instance.figures;
         figures.curr_connections.load(Ordering::Relaxed) + ringing
     }
 

@@ -19,7 +19,7 @@ use std::thread;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
-use sublet_frontends::memcached::face::Face;
+use sublet_frontends::memcached::instance::Instance;
 use sublet_frontends::memcached::passwords::{Names, Passwords, PasswordsError};
 use sublet_frontends::memcached::serve::{
     self, Group, ListenError, Running, StartError, Stop, Tls, TlsError,
@@ -203,7 +203,7 @@ fn hear_signals(events: Sender<Event>) -> io::Result<()> {
 /// All that serves.
 struct Shop {
     lone: Lone,
-    face: Arc<Face>,
+    instance: Arc<Instance>,
     chores: Chores,
     running: Running,
 }
@@ -223,13 +223,13 @@ impl Shop {
             tls: tls.clone(),
             events: events.clone(),
         };
-        let face = Face::new(plan.settings.clone(), Box::new(surroundings), passwords);
-        let (face, tenant) = (Arc::new(face), lone.tenant());
+        let instance = Instance::new(plan.settings.clone(), Box::new(surroundings), passwords);
+        let (instance, tenant) = (Arc::new(instance), lone.tenant());
         let listeners = serve::bind(&plan.endpoints, plan.settings.backlog)?;
         write_ports(&listeners)?;
-        let chores = Chores::start(lone.premises(), vec![(Arc::clone(&face), tenant)])?;
+        let chores = Chores::start(lone.premises(), vec![(Arc::clone(&instance), tenant)])?;
         let group = Group {
-            face: Arc::clone(&face),
+            instance: Arc::clone(&instance),
             tenant,
             tls,
         };
@@ -240,7 +240,7 @@ impl Shop {
         let running = serve::start(vec![(group, listeners)], threads, lone.premises(), asked)?;
         Ok(Shop {
             lone,
-            face,
+            instance,
             chores,
             running,
         })
@@ -272,7 +272,7 @@ impl Shop {
 
     fn reread_passwords(&self, plan: &Plan) {
         match passwords(plan) {
-            Ok(passwords) => self.face.set_passwords(passwords),
+            Ok(passwords) => self.instance.set_passwords(passwords),
             Err(failure) => say(format_args!(
                 "sublet memcached: {failure}; the old users stay"
             )),

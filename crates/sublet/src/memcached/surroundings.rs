@@ -1,11 +1,11 @@
-//! The process around a face, as its connections may ask of it.
+//! The process around an instance, as its connections may ask of it.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-use sublet_frontends::memcached::face::{CertsRefused, Host, LimitRefused};
+use sublet_frontends::memcached::instance::{CertsRefused, Host, LimitRefused};
 use sublet_frontends::memcached::metrics::CpuTime;
 use sublet_frontends::memcached::serve::Tls;
 use sublet_host::lone::Lone;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use sublet_frontends::memcached::face::VERSION;
+use sublet_frontends::memcached::instance::VERSION;
 
 use super::flags::FLAGS;
 use super::suboptions::SUBOPTIONS;

@@ -59,7 +59,7 @@ const NUMBER_BYTES_MAX: usize = 64;
 
 /// Increments or decrements.
 pub(in crate::memcached) fn count(turn: Turn<'_>, delta: &Delta<'_>) -> Counted {
-    let cas_kept = turn.face.settings.cas;
+    let cas_kept = turn.instance.settings.cas;
     let counted = turn
         .tenancy
         .update(delta.key.bytes(), |entry| step(entry, delta, cas_kept))
@@ -85,7 +85,7 @@ fn note_begun(turn: Turn<'_>, delta: &Delta<'_>) {
     let Some(Seed { number, expiry }) = delta.seed else {
         return;
     };
-    turn.face.observed(turn.peer, || Event::Written {
+    turn.instance.observed(turn.peer, || Event::Written {
         key: delta.key.bytes(),
         mode: Mode::Add,
         ttl: numbers::ttl(turn.tenancy.now(), expiry),

@@ -13,7 +13,7 @@ pub(in crate::memcached) fn delete(
     compared: Option<u64>,
     command: Command,
 ) -> Deleted {
-    let cas_kept = turn.face.settings.cas;
+    let cas_kept = turn.instance.settings.cas;
     let mut size = 0;
     let deleted = turn.tenancy.update(key.bytes(), |entry| {
         let Some(item) = entry.current() else {
@@ -45,7 +45,7 @@ pub(in crate::memcached) fn count_deleted(
         Deleted::NotFound | Deleted::Exists => turn.counters().delete_misses.bump(),
     }
     let key = key.bytes();
-    turn.face.observed(turn.peer, || Event::Deleted {
+    turn.instance.observed(turn.peer, || Event::Deleted {
         key,
         deleted,
         size,

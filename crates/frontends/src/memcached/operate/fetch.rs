@@ -74,7 +74,7 @@ fn note_fetch(turn: Turn<'_>, key: &Key<'_>, found: Found) {
         FetchStatus::Expired => turn.counters().get_expired.bump(),
         FetchStatus::Flushed => turn.counters().get_flushed.bump(),
     }
-    turn.face.observed(turn.peer, || Event::Fetched {
+    turn.instance.observed(turn.peer, || Event::Fetched {
         key: key.bytes(),
         status,
         size: found.unwrap_or(0),

@@ -40,7 +40,7 @@ impl Store<'_> {
 
 /// Stores a value.
 pub(in crate::memcached) fn store(turn: Turn<'_>, new: &Store<'_>, value: &[u8]) -> Stored {
-    let watched = turn.face.watchers.any();
+    let watched = turn.instance.watchers.any();
     let mut old = None;
     let decided = turn.tenancy.update(new.key.bytes(), |entry| {
         if watched {
@@ -49,7 +49,7 @@ pub(in crate::memcached) fn store(turn: Turn<'_>, new: &Store<'_>, value: &[u8])
         decide(turn, entry, new, value)
     });
     let key = new.key.bytes();
-    turn.face
+    turn.instance
         .observed(turn.peer, || Event::Sought { key, size: old });
     turn.counters().cmd_set.bump();
     let stored = match decided {
@@ -68,7 +68,7 @@ pub(in crate::memcached) fn refuse(turn: Turn<'_>, new: &Store<'_>, why: Stored)
         Stored::TooLarge => turn.counters().store_too_large.bump(),
         _ => turn.counters().store_no_memory.bump(),
     }
-    turn.face.observed(turn.peer, || Event::Stored {
+    turn.instance.observed(turn.peer, || Event::Stored {
         key: new.key.bytes(),
         status: StoreStatus::of(why),
         mode: new.mode,
@@ -92,7 +92,7 @@ fn count_stored(turn: Turn<'_>, new: &Store<'_>, stored: Stored, len: usize) {
         (Mode::Cas, Stored::NotFound) => counters.cas_misses.bump(),
         _ => {}
     }
-    turn.face.observed(turn.peer, || Event::Stored {
+    turn.instance.observed(turn.peer, || Event::Stored {
         key: new.key.bytes(),
         status: StoreStatus::of(stored),
         mode: new.mode,
@@ -102,7 +102,7 @@ fn count_stored(turn: Turn<'_>, new: &Store<'_>, stored: Stored, len: usize) {
 }
 
 fn decide(turn: Turn<'_>, entry: &mut Entry<'_>, new: &Store<'_>, value: &[u8]) -> Stored {
-    let cas_kept = turn.face.settings.cas;
+    let cas_kept = turn.instance.settings.cas;
     let Some(item) = entry.current() else {
         return match new.mode {
             Mode::Set | Mode::Add => put(entry, new, new.expiry, value),

@@ -15,7 +15,7 @@ use super::floor::Floor;
 use super::seat::Seat;
 use crate::doors::{Veil, socket};
 use crate::memcached::connections::Doing;
-use crate::memcached::face::Face;
+use crate::memcached::instance::Instance;
 use crate::memcached::outcome::Next;
 use crate::memcached::session::Session;
 
@@ -110,7 +110,7 @@ impl Connection {
     ) -> Connection {
         let is_unix = socket_domain(&socket).is_ok_and(|domain| domain == AddressFamily::UNIX);
         Connection {
-            session: Session::new(Arc::clone(seat.face()), Arc::clone(seat.peer())),
+            session: Session::new(Arc::clone(seat.instance()), Arc::clone(seat.peer())),
             socket,
             veil: veil.map(Box::new),
             seat,
@@ -134,8 +134,8 @@ impl Connection {
         &self.socket
     }
 
-    pub(super) fn face(&self) -> &Arc<Face> {
-        self.seat.face()
+    pub(super) fn instance(&self) -> &Arc<Instance> {
+        self.seat.instance()
     }
 
     /// Nothing is under way: no reply unsent, no request half received.
@@ -155,14 +155,14 @@ impl Connection {
 
     /// It stays now, and may have to leave later: it turns idle, or memory becomes short while it holds some.
     pub(super) fn may_have_to_leave(&self) -> bool {
-        self.holds_shared_memory() || self.face().settings.idle_timeout.is_some()
+        self.holds_shared_memory() || self.instance().settings.idle_timeout.is_some()
     }
 
     /// When it is to be closed if nothing comes until then; `None` while it may stay.
     pub(super) fn leaves_at(&self) -> Option<Instant> {
-        let stalls = self.holds_shared_memory() && self.face().memory.is_short();
+        let stalls = self.holds_shared_memory() && self.instance().memory.is_short();
         let waits = [
-            self.face()
+            self.instance()
                 .settings
                 .idle_timeout
                 .filter(|_| self.awaits_client()),
@@ -175,7 +175,7 @@ impl Connection {
     /// Hears that it is closed because it was idle.
     pub(super) fn note_idle(&mut self) {
         self.session.note_idle();
-        self.face()
+        self.instance()
             .figures
             .idle_kicks
             .fetch_add(1, Ordering::Relaxed);
@@ -297,7 +297,7 @@ impl Connection {
             None if self.is_unix => socket::receive_from_unix(&self.socket, space),
             None => socket::receive(&self.socket, space).map(|count| (count, false)),
             Some(veil) => {
-                let read = veil.read(&self.socket, space, &self.seat.face().figures);
+                let read = veil.read(&self.socket, space, &self.seat.instance().figures);
                 read.map(|count| (count, true))
             }
         };

@@ -40,7 +40,7 @@ impl GroupDoor {
         numbered.map(move |(n, listener)| {
             let fd = listener.socket.as_raw_fd();
             let address = listener.address().to_owned();
-            let table = &group.face.connections;
+            let table = &group.instance.connections;
             GroupDoor {
                 peer: table.enter(fd, address, None, clock.now()),
                 group: Arc::clone(&group),
@@ -55,7 +55,7 @@ impl GroupDoor {
 
 impl Drop for GroupDoor {
     fn drop(&mut self) {
-        self.group.face.connections.leave(&self.peer);
+        self.group.instance.connections.leave(&self.peer);
     }
 }
 
@@ -67,9 +67,9 @@ impl Door for GroupDoor {
     fn welcome(&mut self, socket: OwnedFd, from: Option<SocketAddrAny>) {
         let listener = self.listener.address().to_owned();
         let address = name_of(from, &listener);
-        let (face, now) = (&self.group.face, self.clock.now());
+        let (instance, now) = (&self.group.instance, self.clock.now());
         let socket = Arc::new(socket);
-        let Some(seat) = Seat::take(face, &socket, address, listener, now) else {
+        let Some(seat) = Seat::take(instance, &socket, address, listener, now) else {
             let _ = socket::send(&socket, TOO_MANY);
             return;
         };
@@ -82,13 +82,13 @@ impl Door for GroupDoor {
     }
 
     fn paused(&self) {
-        let disabled = &self.group.face.figures.listen_disabled;
+        let disabled = &self.group.instance.figures.listen_disabled;
         disabled.fetch_add(u64::from(self.counts), Ordering::Relaxed);
     }
 
     fn resumed(&self, after: Duration) {
         if self.counts {
-            let disabled = &self.group.face.figures.listen_disabled_micros;
+            let disabled = &self.group.instance.figures.listen_disabled_micros;
             disabled.fetch_add(after.as_micros() as u64, Ordering::Relaxed);
         }
     }

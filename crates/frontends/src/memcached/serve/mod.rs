@@ -26,7 +26,7 @@ use self::floor::Floor;
 pub use self::ports::write_ports;
 pub use self::worker::HELD_MAX;
 use self::worker::{Message, Post, Worker};
-use super::face::Face;
+use super::instance::Instance;
 use crate::doors::{Acceptor, Bell, Rota};
 pub use crate::doors::{Endpoint, ListenError, Listener, Tls, TlsError, Transport, bind};
 use crate::tenancy::{Clock, Doorman, Ledger};
@@ -34,7 +34,7 @@ use crate::tenancy::{Clock, Doorman, Ledger};
 /// Listeners that serve one tenant in one way.
 pub struct Group {
     /// What their connections share; its settings say how many there may be.
-    pub face: Arc<Face>,
+    pub instance: Arc<Instance>,
     /// For whom they act, unless a client proves to be somebody else.
     pub tenant: TenantId,
     /// TLS, for listeners that speak it.
@@ -111,7 +111,7 @@ pub fn start(
     }
     for (group, _) in &groups {
         let read = group.tls.as_ref().map_or(0, |tls| tls.read_unix());
-        let figures = &group.face.figures;
+        let figures = &group.instance.figures;
         figures.ssl_certs_read_unix.store(read, Ordering::Relaxed);
     }
     let workers = Arc::new(Rota::new(workers));

@@ -9,11 +9,11 @@ use sublet_types::Second;
 
 use crate::doors::Place;
 use crate::memcached::connections::Peer;
-use crate::memcached::face::Face;
+use crate::memcached::instance::Instance;
 
 /// One of the connections that `-c` limits; free again when dropped.
 pub(super) struct Seat {
-    face: Arc<Face>,
+    instance: Arc<Instance>,
     place: Place,
     peer: Arc<Peer>,
 }
@@ -21,14 +21,14 @@ pub(super) struct Seat {
 impl Seat {
     /// A seat for who comes by that socket; none where all are taken and nobody gives way.
     pub(super) fn take(
-        face: &Arc<Face>,
+        instance: &Arc<Instance>,
         socket: &Arc<OwnedFd>,
         address: String,
         listener: String,
         now: Second,
     ) -> Option<Seat> {
-        let figures = &face.figures;
-        let Ok((place, gave_way)) = face.lobby.enter(socket, Instant::now()) else {
+        let figures = &instance.figures;
+        let Ok((place, gave_way)) = instance.lobby.enter(socket, Instant::now()) else {
             figures.rejected_connections.fetch_add(1, Ordering::Relaxed);
             return None;
         };
@@ -38,16 +38,16 @@ impl Seat {
         figures.curr_connections.fetch_add(1, Ordering::Relaxed);
         figures.total_connections.fetch_add(1, Ordering::Relaxed);
         let fd = socket.as_raw_fd();
-        let peer = face.connections.enter(fd, address, Some(listener), now);
+        let peer = instance.connections.enter(fd, address, Some(listener), now);
         Some(Seat {
-            face: Arc::clone(face),
+            instance: Arc::clone(instance),
             place,
             peer,
         })
     }
 
-    pub(super) fn face(&self) -> &Arc<Face> {
-        &self.face
+    pub(super) fn instance(&self) -> &Arc<Instance> {
+        &self.instance
     }
 
     /// Its owner has asked for something, and may: it gives way to nobody from now on.
@@ -62,8 +62,8 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.face.connections.leave(&self.peer);
-        let open = &self.face.figures.curr_connections;
+        self.instance.connections.leave(&self.peer);
+        let open = &self.instance.figures.curr_connections;
         open.fetch_sub(1, Ordering::Relaxed);
     }
 }

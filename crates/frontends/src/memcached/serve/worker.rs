@@ -269,7 +269,7 @@ impl Worker {
         if connection.holds_shared_memory() {
             self.sweep_at.get_or_insert(self.now + SWEEP_MIN);
         }
-        let held_max = HELD_MAX + 2 * connection.face().settings.item_max as usize;
+        let held_max = HELD_MAX + 2 * connection.instance().settings.item_max as usize;
         match turn {
             _ if held > READ_BYTES && self.held > held_max => self.refuse(token),
             Turn::Rest if self.ending != Ending::NotYet && connection.is_idle() => {
@@ -320,7 +320,7 @@ impl Worker {
         if registered.is_err() || self.ending != Ending::NotYet {
             return;
         }
-        if connection.face().settings.idle_timeout.is_some() {
+        if connection.instance().settings.idle_timeout.is_some() {
             self.sweep_at.get_or_insert(self.now + SWEEP_MIN);
         }
         slot.insert(connection);

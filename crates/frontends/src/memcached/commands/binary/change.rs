@@ -74,14 +74,14 @@ impl Request<'_> {
 
     pub(super) fn flush(&self, out: &mut Vec<u8>) -> Ran {
         self.turn.counters().cmd_flush.bump();
-        if !self.turn.face.settings.flush {
+        if !self.turn.instance.settings.flush {
             return self.fail(Status::AuthFailure, out);
         }
         let delay = match self.packet.extras_len() {
             0 => 0,
             _ => self.packet.extra_32(0),
         };
-        self.turn.face.flush(self.turn.tenancy, delay.into());
+        self.turn.instance.flush(self.turn.tenancy, delay.into());
         self.succeed(out)
     }
 }

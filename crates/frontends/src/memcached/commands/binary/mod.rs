@@ -7,7 +7,7 @@ mod sasl;
 mod stat;
 mod store;
 
-use crate::memcached::face::VERSION;
+use crate::memcached::instance::VERSION;
 use crate::memcached::outcome::{After, Gate, Next, Ran};
 use crate::memcached::turn::Turn;
 use crate::memcached::wire::packet::{Opcode, Packet, Status, Verb};

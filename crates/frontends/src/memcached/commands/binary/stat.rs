@@ -22,14 +22,14 @@ impl Request<'_> {
         let done = Ran::Done {
             after: self.packet.value_len(),
         };
-        let face = self.turn.face;
+        let instance = self.turn.instance;
         match self.packet.key() {
-            b"reset" => face.reset(self.turn.tenancy),
-            b"detail on" => face.prefixes.collect(),
-            b"detail off" => face.prefixes.stop(),
+            b"reset" => instance.reset(self.turn.tenancy),
+            b"detail on" => instance.prefixes.collect(),
+            b"detail off" => instance.prefixes.stop(),
             b"detail dump" => self.detail(out),
             name => match Group::named(name) {
-                Some(Group::Sizes) if face.settings.track_sizes => return self.sizes(),
+                Some(Group::Sizes) if instance.settings.track_sizes => return self.sizes(),
                 Some(group) => stats::write(
                     self.turn,
                     group,
@@ -63,7 +63,7 @@ impl Request<'_> {
 
     fn detail(&self, out: &mut Vec<u8>) {
         let mut dump = Vec::new();
-        self.turn.face.prefixes.dump(&mut dump);
+        self.turn.instance.prefixes.dump(&mut dump);
         Figures {
             packet: self.packet,
             out,

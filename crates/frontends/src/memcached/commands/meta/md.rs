@@ -44,7 +44,7 @@ pub(in crate::memcached) fn run(turn: Turn<'_>, words: Words<'_>, out: &mut Vec<
 
 /// Keeps the item, but stale or without its value.
 fn alter(turn: Turn<'_>, flags: &Flags<'_>) -> Result<Deleted, Refused> {
-    let cas_kept = turn.face.settings.cas;
+    let cas_kept = turn.instance.settings.cas;
     let end = turn.end_of(flags.expiry);
     let mut size = 0;
     let altered = turn.tenancy.update(flags.key.bytes(), |entry| {
@@ -60,7 +60,7 @@ fn alter(turn: Turn<'_>, flags: &Flags<'_>) -> Result<Deleted, Refused> {
         Deleted::Done
     })?;
     if altered == Deleted::Done && flags.empty {
-        turn.face.observed(turn.peer, || Event::Written {
+        turn.instance.observed(turn.peer, || Event::Written {
             key: flags.key.bytes(),
             mode: Mode::Set,
             ttl: numbers::ttl(turn.tenancy.now(), end.unwrap_or(Expiry::Never)),

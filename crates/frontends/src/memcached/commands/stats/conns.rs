@@ -6,7 +6,7 @@ use crate::memcached::wire::rows::{Rows, put};
 
 pub(super) fn write(turn: Turn<'_>, rows: &mut dyn Rows) {
     let now = turn.tenancy.clock().now();
-    for peer in turn.face.connections.all() {
+    for peer in turn.instance.connections.all() {
         let fd = peer.fd;
         put(rows, &format!("{fd}:addr"), &peer.address);
         if let Some(listener) = &peer.listener {

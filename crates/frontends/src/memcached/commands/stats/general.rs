@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::memcached::face::VERSION;
+use crate::memcached::instance::VERSION;
 use crate::memcached::settings::TlsSettings;
 use crate::memcached::turn::Turn;
 use crate::memcached::wire::rows::{Rows, put, write_all};
@@ -45,14 +45,14 @@ pub(super) fn write(turn: Turn<'_>, rows: &mut dyn Rows) {
     watchers(turn, rows);
     write_all(rows, "", &NOT_HERE.map(|name| (name, 0)));
     put(rows, "slab_reassign_last_busy_status", "none");
-    if turn.face.settings.tls.is_some() {
+    if turn.instance.settings.tls.is_some() {
         tls(turn, rows);
     }
 }
 
 fn process(turn: Turn<'_>, rows: &mut dyn Rows) {
     let clock = turn.tenancy.clock();
-    let cpu = turn.face.host.cpu_time();
+    let cpu = turn.instance.host.cpu_time();
     put(rows, "pid", std::process::id());
     put(rows, "uptime", clock.uptime_secs());
     put(rows, "time", clock.unix(clock.now()));
@@ -60,7 +60,7 @@ fn process(turn: Turn<'_>, rows: &mut dyn Rows) {
     put(rows, "pointer_size", usize::BITS);
     put(rows, "rusage_user", seconds(cpu.user_micros));
     put(rows, "rusage_system", seconds(cpu.system_micros));
-    put(rows, "threads", turn.face.settings.threads);
+    put(rows, "threads", turn.instance.settings.threads);
 }
 
 fn seconds(micros: u64) -> String {
@@ -72,10 +72,10 @@ fn load(figure: &AtomicU64) -> u64 {
 }
 
 fn connections(turn: Turn<'_>, rows: &mut dyn Rows) {
-    let figures = &turn.face.figures;
-    let zero = turn.face.zero(turn.tenancy.tenant());
+    let figures = &turn.instance.figures;
+    let zero = turn.instance.zero(turn.tenancy.tenant());
     let current = load(&figures.curr_connections);
-    let max = turn.face.settings.connections_max as u64;
+    let max = turn.instance.settings.connections_max as u64;
     let since = |figure: &AtomicU64, zero: u64| load(figure).saturating_sub(zero);
     write_all(
         rows,
@@ -112,7 +112,7 @@ fn requests(turn: Turn<'_>, rows: &mut dyn Rows) {
 
 fn memory(turn: Turn<'_>, rows: &mut dyn Rows) {
     let figures = turn.figures();
-    let zero = turn.face.zero(turn.tenancy.tenant());
+    let zero = turn.instance.zero(turn.tenancy.tenant());
     write_all(
         rows,
         "",
@@ -140,13 +140,13 @@ fn memory(turn: Turn<'_>, rows: &mut dyn Rows) {
                     .expired_unfetched
                     .saturating_sub(zero.expired_unfetched),
             ),
-            ("read_buf_bytes", turn.face.memory.taken() as u64),
+            ("read_buf_bytes", turn.instance.memory.taken() as u64),
         ],
     );
 }
 
 fn watchers(turn: Turn<'_>, rows: &mut dyn Rows) {
-    let watchers = &turn.face.watchers;
+    let watchers = &turn.instance.watchers;
     write_all(
         rows,
         "",
@@ -161,10 +161,10 @@ fn watchers(turn: Turn<'_>, rows: &mut dyn Rows) {
 
 fn tls(turn: Turn<'_>, rows: &mut dyn Rows) {
     let clock = turn.tenancy.clock();
-    let figures = &turn.face.figures;
+    let figures = &turn.instance.figures;
     let read = load(&figures.ssl_certs_read_unix);
     let resumes = |tls: &TlsSettings| tls.resumes;
-    if turn.face.settings.tls.as_ref().is_some_and(resumes) {
+    if turn.instance.settings.tls.as_ref().is_some_and(resumes) {
         let made = load(&figures.ssl_new_sessions);
         write_all(rows, "", &[("ssl_new_sessions", made)]);
     }

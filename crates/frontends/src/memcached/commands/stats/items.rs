@@ -9,7 +9,7 @@ pub(super) fn write(turn: Turn<'_>, rows: &mut dyn Rows) {
         return;
     }
     let tenant = turn.tenancy.tenant();
-    let zero = turn.face.zero(tenant);
+    let zero = turn.instance.zero(tenant);
     let counters = turn.tenancy.ledger().since_reset(tenant);
     let since = u64::saturating_sub;
     let now = turn.tenancy.now();

@@ -10,21 +10,21 @@ use crate::memcached::watch::WATCH_BYTES_MAX;
 use crate::memcached::wire::rows::{Rows, put, yes_no};
 
 pub(super) fn write(turn: Turn<'_>, rows: &mut dyn Rows) {
-    let settings = &turn.face.settings;
+    let settings = &turn.instance.settings;
     put(rows, "maxbytes", turn.memory_limit().0);
     listening(settings, rows);
-    put(rows, "verbosity", turn.face.verbosity());
+    put(rows, "verbosity", turn.instance.verbosity());
     put(rows, "oldest", 0);
     behaviour(settings, rows);
     put(
         rows,
         "detail_enabled",
-        yes_no(turn.face.prefixes.collects()),
+        yes_no(turn.instance.prefixes.collects()),
     );
     put(
         rows,
         "lru_crawler",
-        yes_no(turn.face.crawler() == Crawler::On),
+        yes_no(turn.instance.crawler() == Crawler::On),
     );
     put(rows, "watcher_logbuf_size", WATCH_BYTES_MAX);
     without_meaning(rows);

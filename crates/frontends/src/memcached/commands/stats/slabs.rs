@@ -15,7 +15,7 @@ pub(super) fn write(turn: Turn<'_>, rows: &mut dyn Rows) {
             rows,
             &format!("{CLASS}:"),
             &[
-                ("chunk_size", turn.face.settings.item_max),
+                ("chunk_size", turn.instance.settings.item_max),
                 (
                     "chunks_per_page",
                     figures.items.checked_div(pages).unwrap_or(0),

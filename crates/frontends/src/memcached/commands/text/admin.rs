@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use sublet_types::Bytes;
 
 use super::super::reply::{BAD_FORMAT, ERROR, OK, say};
-use crate::memcached::face::{LimitRefused, VERSION};
+use crate::memcached::instance::{LimitRefused, VERSION};
 use crate::memcached::numbers;
 use crate::memcached::outcome::{Next, Ran};
 use crate::memcached::turn::{Place, Turn};
@@ -15,7 +15,7 @@ use crate::memcached::wire::words::Words;
 /// Answers flush_all, at once or after a delay.
 pub(super) fn flush_all(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
     turn.counters().cmd_flush.bump();
-    if !turn.face.settings.flush {
+    if !turn.instance.settings.flush {
         return say(out, b"CLIENT_ERROR flush_all not allowed\r\n");
     }
     let delay = match words.next() {
@@ -25,7 +25,7 @@ pub(super) fn flush_all(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>)
             None => return say(out, b"CLIENT_ERROR invalid exptime argument\r\n"),
         },
     };
-    turn.face.flush(turn.tenancy, delay.into());
+    turn.instance.flush(turn.tenancy, delay.into());
     say(out, OK)
 }
 
@@ -41,7 +41,7 @@ pub(super) fn verbosity(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>)
     match words.next().and_then(numbers::unsigned_32) {
         None => say(out, BAD_FORMAT),
         Some(level) => {
-            turn.face.set_verbosity(level);
+            turn.instance.set_verbosity(level);
             say(out, OK)
         }
     }
@@ -63,7 +63,11 @@ pub(super) fn cache_memlimit(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec
         }
         Some(mib) => {
             let limit = Bytes::mib(mib.into());
-            match turn.face.host.limit_memory(turn.tenancy.tenant(), limit) {
+            match turn
+                .instance
+                .host
+                .limit_memory(turn.tenancy.tenant(), limit)
+            {
                 Ok(()) => OK,
                 Err(LimitRefused::TooSmall) => {
                     b"MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n"
@@ -79,7 +83,7 @@ pub(super) fn cache_memlimit(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec
 
 /// Answers shutdown.
 pub(super) fn shutdown(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
-    if !turn.face.settings.shutdown {
+    if !turn.instance.settings.shutdown {
         return say(out, b"SERVER_ERROR: shutdown not enabled\r\n");
     }
     match words.next() {
@@ -91,13 +95,13 @@ pub(super) fn shutdown(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) 
 
 /// Answers refresh_certs.
 pub(super) fn refresh_certs(turn: Turn<'_>, out: &mut Vec<u8>) -> Ran {
-    if turn.face.settings.tls.is_none() {
+    if turn.instance.settings.tls.is_none() {
         return say(out, b"Error TLS not enabled\r\n");
     }
-    match turn.face.host.refresh_certs() {
+    match turn.instance.host.refresh_certs() {
         Ok(()) => {
             let clock = turn.tenancy.clock();
-            let read = &turn.face.figures.ssl_certs_read_unix;
+            let read = &turn.instance.figures.ssl_certs_read_unix;
             read.store(clock.unix(clock.now()), Ordering::Relaxed);
             say(out, OK)
         }
@@ -111,7 +115,7 @@ pub(super) fn refresh_certs(turn: Turn<'_>, out: &mut Vec<u8>) -> Ran {
 
 /// Answers watch: from here on the connection only listens.
 pub(super) fn watch(turn: Turn<'_>, words: Words<'_>, out: &mut Vec<u8>) -> Ran {
-    if !turn.face.settings.watch {
+    if !turn.instance.settings.watch {
         return say(out, b"CLIENT_ERROR watch commands not allowed\r\n");
     }
     if turn.place == Place::Behind {
@@ -123,7 +127,7 @@ pub(super) fn watch(turn: Turn<'_>, words: Words<'_>, out: &mut Vec<u8>) -> Ran 
     let Some(kinds) = kinds(words) else {
         return say(out, ERROR);
     };
-    match turn.face.watchers.join(kinds, turn.tenancy) {
+    match turn.instance.watchers.join(kinds, turn.tenancy) {
         None => say(out, b"WATCHER_TOO_MANY log watcher limit reached\r\n"),
         Some(feed) => {
             out.extend_from_slice(OK);

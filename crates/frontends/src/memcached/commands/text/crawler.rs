@@ -108,7 +108,7 @@ pub(super) fn lru_crawler(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8
         (Some(b"enable"), None) => set_crawler(turn, Crawler::On, out),
         (Some(b"disable"), None) => set_crawler(turn, Crawler::Off, out),
         (Some(b"crawl" | b"metadump" | b"mgdump"), Some(_))
-            if turn.face.crawler() == Crawler::Off =>
+            if turn.instance.crawler() == Crawler::Off =>
         {
             say(out, b"CLIENT_ERROR lru crawler disabled\r\n")
         }
@@ -133,7 +133,7 @@ pub(super) fn lru_crawler(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8
 }
 
 fn set_crawler(turn: Turn<'_>, crawler: Crawler, out: &mut Vec<u8>) -> Ran {
-    turn.face.set_crawler(crawler);
+    turn.instance.set_crawler(crawler);
     say(out, OK)
 }
 
@@ -145,14 +145,14 @@ fn names_classes(classes: &[u8]) -> bool {
 }
 
 fn metadump(turn: Turn<'_>, which: &[u8], out: &mut Vec<u8>) -> Ran {
-    if !turn.face.settings.dump {
+    if !turn.instance.settings.dump {
         return say(out, b"ERROR metadump not allowed\r\n");
     }
     dump(turn, Form::Metadump, which, out)
 }
 
 fn mgdump(turn: Turn<'_>, which: &[u8], out: &mut Vec<u8>) -> Ran {
-    if !turn.face.settings.dump {
+    if !turn.instance.settings.dump {
         return say(out, b"ERROR key dump not allowed\r\n");
     }
     dump(turn, Form::Mgdump, which, out)

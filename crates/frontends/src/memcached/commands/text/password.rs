@@ -59,7 +59,7 @@ fn check(turn: Turn<'_>, token: &[u8], after: usize, out: &mut Vec<u8>) -> Ran {
     };
     turn.counters().auth_cmds.bump();
     let login = Login::of(&token[..space], &token[space + 1..]);
-    match turn.face.admit(&login) {
+    match turn.instance.admit(&login) {
         Some(tenant) => {
             say(out, b"STORED\r\n");
             Ran::Admit { after, tenant }

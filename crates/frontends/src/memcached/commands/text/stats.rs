@@ -17,14 +17,14 @@ const CLASSES: u32 = 64;
 pub(super) fn run(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
     match words.next().unwrap_or_default() {
         b"reset" => {
-            turn.face.reset(turn.tenancy);
+            turn.instance.reset(turn.tenancy);
             say(out, b"RESET\r\n")
         }
         b"detail" => detail(turn, words, out),
         b"cachedump" => cachedump(turn, words, out),
         name => match Group::named(name) {
             None => say(out, ERROR),
-            Some(Group::Sizes) if turn.face.settings.track_sizes => sizes(),
+            Some(Group::Sizes) if turn.instance.settings.track_sizes => sizes(),
             Some(group) => {
                 stats::write(turn, group, &mut Lines(out));
                 say(out, b"END\r\n")
@@ -42,10 +42,10 @@ fn sizes() -> Ran {
 }
 
 fn detail(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
-    if !turn.face.settings.dump {
+    if !turn.instance.settings.dump {
         return say(out, b"CLIENT_ERROR stats detail not allowed\r\n");
     }
-    let prefixes = &turn.face.prefixes;
+    let prefixes = &turn.instance.prefixes;
     match words.next() {
         Some(b"on") => prefixes.collect(),
         Some(b"off") => prefixes.stop(),
@@ -59,7 +59,7 @@ fn detail(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
 }
 
 fn cachedump(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
-    if !turn.face.settings.dump {
+    if !turn.instance.settings.dump {
         return say(out, b"CLIENT_ERROR stats cachedump not allowed\r\n");
     }
     let (Some(class), Some(limit)) = (words.next(), words.next()) else {

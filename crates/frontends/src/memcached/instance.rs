@@ -48,7 +48,7 @@ pub enum LimitRefused {
 /// Why certificates were not read anew.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CertsRefused {
-    /// This face does not speak TLS.
+    /// This instance does not speak TLS.
     #[error("TLS is not enabled")]
     NoTls,
     /// The files could not be used; the old certificates stay.
@@ -57,7 +57,7 @@ pub enum CertsRefused {
 }
 
 /// What all connections of one group of listeners share.
-pub struct Face {
+pub struct Instance {
     /// How the listeners behave.
     pub settings: Settings,
     /// The process around.
@@ -77,7 +77,7 @@ pub struct Face {
     zeros: Mutex<HashMap<TenantId, Zero>>,
 }
 
-/// What the clients of one face may hold of values that are on their way in and of long lines.
+/// What the clients of one instance may hold of values that are on their way in and of long lines.
 pub fn gathering_max(item_max: Bytes) -> Bytes {
     Bytes(item_max.0.saturating_mul(2)).max(GATHERING_MIN)
 }
@@ -85,11 +85,11 @@ pub fn gathering_max(item_max: Bytes) -> Bytes {
 /// The loudest that `verbosity` sets.
 const VERBOSITY_MAX: u32 = 2;
 
-impl Face {
-    /// The face of a group of listeners that behave by `settings`.
-    pub fn new(settings: Settings, host: Box<dyn Host>, passwords: Passwords) -> Face {
+impl Instance {
+    /// The instance of a group of listeners that behave by `settings`.
+    pub fn new(settings: Settings, host: Box<dyn Host>, passwords: Passwords) -> Instance {
         let gathering = gathering_max(Bytes(settings.item_max));
-        Face {
+        Instance {
             lobby: Lobby::new(
                 settings.connections_max,
                 settings.silence_max,
