@@ -1,6 +1,7 @@
 //! memcached's protocols (text, meta, binary) and its face to the outside.
 
 mod bound;
+mod caller;
 mod commands;
 pub mod connections;
 mod gather;
@@ -16,7 +17,6 @@ mod prefixes;
 pub mod serve;
 pub mod session;
 pub mod settings;
-mod turn;
 mod verbs;
 pub mod watch;
 mod wire;

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use memchr::memchr;
 use sublet_types::TenantId;
 
+use super::caller::{Caller, Place};
 use super::commands::{binary, text};
 use super::connections::{Doing, Peer};
 use super::gather::Gather;
@@ -22,7 +23,6 @@ use super::operate::listing::Listing;
 use super::outcome::{After, Gate, PendingGet, Ran};
 pub use super::outcome::{Next, REPLY_HIGH_WATER};
 use super::settings::Protocol;
-use super::turn::{Place, Turn};
 use super::watch::Feed;
 use super::wire::packet;
 use crate::tenancy::Tenancy;
@@ -43,7 +43,7 @@ pub struct Session {
     exchange: Exchange,
 }
 
-/// What changes from request to request; apart from whom it is with, so that a turn borrows both.
+/// What changes from request to request; apart from whom it is with, so that a caller borrows both.
 struct Exchange {
     speech: Speech,
     gate: Gate,
@@ -167,7 +167,7 @@ impl Session {
             };
         }
         let unsent = out.len();
-        let turn = Turn {
+        let caller = Caller {
             instance,
             peer,
             tenancy,
@@ -175,17 +175,18 @@ impl Session {
         };
         peer.set_doing(Doing::Running);
         exchange.own_tenant.get_or_insert(tenancy.tenant());
-        let advance = tenancy.pinned(|| exchange.run(turn, input, out));
-        turn.counters().bytes_read.add(advance.consumed as u64);
-        turn.counters()
+        let advance = tenancy.pinned(|| exchange.run(caller, input, out));
+        caller.counters().bytes_read.add(advance.consumed as u64);
+        caller
+            .counters()
             .bytes_written
             .add((out.len() - unsent) as u64);
-        exchange.keep_waiting(turn, input.len() - advance.consumed, advance)
+        exchange.keep_waiting(caller, input.len() - advance.consumed, advance)
     }
 }
 
 impl Exchange {
-    fn run(&mut self, turn: Turn<'_>, input: &[u8], out: &mut Vec<u8>) -> Advance {
+    fn run(&mut self, caller: Caller<'_>, input: &[u8], out: &mut Vec<u8>) -> Advance {
         let mut consumed = 0;
         let mut requests = 0;
         loop {
@@ -204,22 +205,22 @@ impl Exchange {
                     next: Next::Read { wanted: 1 },
                 };
             }
-            if requests == turn.instance.settings.requests_per_turn.max(1) {
-                turn.counters().conn_yields.bump();
+            if requests == caller.instance.settings.requests_per_turn.max(1) {
+                caller.counters().conn_yields.bump();
                 return Advance {
                     consumed,
                     next: Next::Yield,
                 };
             }
             if requests == 0 {
-                turn.peer.set_last_request(turn.tenancy.now());
+                caller.peer.set_last_request(caller.tenancy.now());
             }
             if requests.is_multiple_of(text::ahead::LOOK) && self.awaits_lines() {
-                text::ahead::requests(turn, rest);
+                text::ahead::requests(caller, rest);
             }
-            turn.tenancy.flush_if_due();
+            caller.tenancy.flush_if_due();
             let place = self.place;
-            match self.step(Turn { place, ..turn }, rest, out) {
+            match self.step(Caller { place, ..caller }, rest, out) {
                 Step::Done(bytes) => {
                     self.place = Place::Behind;
                     consumed += bytes;
@@ -250,13 +251,13 @@ impl Exchange {
         self.speech == Speech::Text && matches!(self.between, Between::Nothing)
     }
 
-    fn step(&mut self, turn: Turn<'_>, input: &[u8], out: &mut Vec<u8>) -> Step {
+    fn step(&mut self, caller: Caller<'_>, input: &[u8], out: &mut Vec<u8>) -> Step {
         match std::mem::replace(&mut self.between, Between::Nothing) {
-            Between::Nothing => self.request(turn, input, out),
-            Between::Swallow(left) => self.swallow(turn, left, input.len()),
-            Between::Gather(gather) => self.gather(turn, gather, input, out),
-            Between::Get(get, left) => self.get(turn, get, &input[..left.min(input.len())], out),
-            Between::List(listing) => self.list(turn, listing, out),
+            Between::Nothing => self.request(caller, input, out),
+            Between::Swallow(left) => self.swallow(caller, left, input.len()),
+            Between::Gather(gather) => self.gather(caller, gather, input, out),
+            Between::Get(get, left) => self.get(caller, get, &input[..left.min(input.len())], out),
+            Between::List(listing) => self.list(caller, listing, out),
             Between::Watch(feed) => {
                 self.between = Between::Watch(feed);
                 Step::Stop(input.len(), Next::Watch)
@@ -264,7 +265,7 @@ impl Exchange {
         }
     }
 
-    fn request(&mut self, turn: Turn<'_>, input: &[u8], out: &mut Vec<u8>) -> Step {
+    fn request(&mut self, caller: Caller<'_>, input: &[u8], out: &mut Vec<u8>) -> Step {
         if self.speech == Speech::Undecided {
             self.speech = match input[0] {
                 packet::REQUEST_MAGIC => Speech::Binary,
@@ -272,20 +273,20 @@ impl Exchange {
             };
         }
         match self.speech {
-            Speech::Binary => self.packet(turn, input, out),
-            _ => self.line(turn, input, out),
+            Speech::Binary => self.packet(caller, input, out),
+            _ => self.line(caller, input, out),
         }
     }
 
-    fn line(&mut self, turn: Turn<'_>, input: &[u8], out: &mut Vec<u8>) -> Step {
+    fn line(&mut self, caller: Caller<'_>, input: &[u8], out: &mut Vec<u8>) -> Step {
         let Some(end) = memchr(b'\n', &input[self.scanned..]) else {
             return self.long_line(input);
         };
         let head = self.scanned + end + 1;
         self.scanned = 0;
         let line = without_end(&input[..head]);
-        let ran = text::run(turn, self.gate, line, After::Input(&input[head..]), out);
-        self.after(turn, &input[..head], &input[head..], ran)
+        let ran = text::run(caller, self.gate, line, After::Input(&input[head..]), out);
+        self.after(caller, &input[..head], &input[head..], ran)
     }
 
     /// A line without an end so far: only a get of many keys may become long.
@@ -301,7 +302,7 @@ impl Exchange {
         Step::More(1)
     }
 
-    fn packet(&mut self, turn: Turn<'_>, input: &[u8], out: &mut Vec<u8>) -> Step {
+    fn packet(&mut self, caller: Caller<'_>, input: &[u8], out: &mut Vec<u8>) -> Step {
         let head = match packet::head_len(input) {
             Ok(len) if len <= input.len() => len,
             Ok(len) => return Step::More(len - input.len()),
@@ -311,14 +312,14 @@ impl Exchange {
             }
         };
         let after = After::Input(&input[head..]);
-        let ran = binary::run(turn, self.gate, &input[..head], after, out);
-        self.after(turn, &input[..head], &input[head..], ran)
+        let ran = binary::run(caller, self.gate, &input[..head], after, out);
+        self.after(caller, &input[..head], &input[head..], ran)
     }
 
-    fn after(&mut self, turn: Turn<'_>, head: &[u8], after: &[u8], ran: Ran) -> Step {
+    fn after(&mut self, caller: Caller<'_>, head: &[u8], after: &[u8], ran: Ran) -> Step {
         match ran {
             Ran::Done { after } => Step::Done(head.len() + after),
-            Ran::Awaits { body } => self.await_body(turn, head, after, body),
+            Ran::Awaits { body } => self.await_body(caller, head, after, body),
             Ran::Swallow { body } => {
                 self.between = Between::Swallow(body);
                 Step::Done(head.len())
@@ -333,12 +334,12 @@ impl Exchange {
             }
             Ran::Watch(feed) => {
                 self.between = Between::Watch(feed);
-                turn.peer.set_doing(Doing::Watching);
+                caller.peer.set_doing(Doing::Watching);
                 Step::Stop(head.len() + after.len(), Next::Watch)
             }
             Ran::Admit { after, tenant } => {
                 self.gate = Gate::Open;
-                let now = turn.tenancy.tenant();
+                let now = caller.tenancy.tenant();
                 let tenant = tenant.or(self.own_tenant).unwrap_or(now);
                 match tenant == now {
                     true => Step::Done(head.len() + after),
@@ -358,8 +359,8 @@ impl Exchange {
         }
     }
 
-    fn await_body(&mut self, turn: Turn<'_>, head: &[u8], after: &[u8], body: usize) -> Step {
-        turn.peer.set_doing(Doing::AwaitingValue);
+    fn await_body(&mut self, caller: Caller<'_>, head: &[u8], after: &[u8], body: usize) -> Step {
+        caller.peer.set_doing(Doing::AwaitingValue);
         if head.len() + body <= WAITING_INPUT_MAX {
             return Step::More(body - after.len());
         }
@@ -367,34 +368,34 @@ impl Exchange {
         Step::Done(head.len())
     }
 
-    fn swallow(&mut self, turn: Turn<'_>, left: usize, available: usize) -> Step {
+    fn swallow(&mut self, caller: Caller<'_>, left: usize, available: usize) -> Step {
         let now = left.min(available);
         if left > now {
             self.between = Between::Swallow(left - now);
-            turn.peer.set_doing(Doing::Swallowing);
+            caller.peer.set_doing(Doing::Swallowing);
         }
         Step::Done(now)
     }
 
     fn gather(
         &mut self,
-        turn: Turn<'_>,
+        caller: Caller<'_>,
         mut gather: Box<Gather>,
         input: &[u8],
         out: &mut Vec<u8>,
     ) -> Step {
-        let Some(taken) = gather.take(&turn.instance.memory, input) else {
-            return self.gathered(turn, &gather, After::NoMemory, out);
+        let Some(taken) = gather.take(&caller.instance.memory, input) else {
+            return self.gathered(caller, &gather, After::NoMemory, out);
         };
         let wanted = gather.missing();
         if wanted == 0 {
-            let step = self.gathered(turn, &gather, After::Input(gather.body()), out);
+            let step = self.gathered(caller, &gather, After::Input(gather.body()), out);
             return match step {
                 Step::Stop(_, next) => Step::Stop(taken, next),
                 _ => Step::Done(taken),
             };
         }
-        turn.peer.set_doing(Doing::AwaitingValue);
+        caller.peer.set_doing(Doing::AwaitingValue);
         self.between = Between::Gather(gather);
         Step::Stop(taken, Next::Read { wanted })
     }
@@ -402,28 +403,28 @@ impl Exchange {
     /// Runs a request whose value was gathered, or could not be.
     fn gathered(
         &mut self,
-        turn: Turn<'_>,
+        caller: Caller<'_>,
         gather: &Gather,
         after: After<'_>,
         out: &mut Vec<u8>,
     ) -> Step {
         let ran = match self.speech {
-            Speech::Binary => binary::run(turn, self.gate, gather.head(), after, out),
-            _ => text::run(turn, self.gate, without_end(gather.head()), after, out),
+            Speech::Binary => binary::run(caller, self.gate, gather.head(), after, out),
+            _ => text::run(caller, self.gate, without_end(gather.head()), after, out),
         };
-        let step = match self.after(turn, &[], &[], ran) {
+        let step = match self.after(caller, &[], &[], ran) {
             Step::Stop(_, next) => Step::Stop(0, next),
             _ => Step::Done(0),
         };
         if let Between::Swallow(left) = &mut self.between {
             *left = gather.missing();
         }
-        gather.give_back(&turn.instance.memory);
+        gather.give_back(&caller.instance.memory);
         step
     }
 
-    fn get(&mut self, turn: Turn<'_>, get: PendingGet, line: &[u8], out: &mut Vec<u8>) -> Step {
-        match text::get::run(turn, get, without_end(line), out) {
+    fn get(&mut self, caller: Caller<'_>, get: PendingGet, line: &[u8], out: &mut Vec<u8>) -> Step {
+        match text::get::run(caller, get, without_end(line), out) {
             None => Step::Done(line.len()),
             Some(done) => {
                 self.between = Between::Get(get, line.len() - done);
@@ -432,15 +433,15 @@ impl Exchange {
         }
     }
 
-    fn list(&mut self, turn: Turn<'_>, listing: Box<Listing>, out: &mut Vec<u8>) -> Step {
-        if let Some(rest) = listing.run(turn, out) {
+    fn list(&mut self, caller: Caller<'_>, listing: Box<Listing>, out: &mut Vec<u8>) -> Step {
+        if let Some(rest) = listing.run(caller, out) {
             self.between = Between::List(rest);
         }
         Step::Done(0)
     }
 
     /// Accounts for input that stays with the loop beyond what every connection may keep, and says what the connection does now.
-    fn keep_waiting(&mut self, turn: Turn<'_>, left: usize, advance: Advance) -> Advance {
+    fn keep_waiting(&mut self, caller: Caller<'_>, left: usize, advance: Advance) -> Advance {
         let needed = left.saturating_sub(WAITING_INPUT_MAX);
         let waits = matches!(advance.next, Next::Read { .. });
         let wanted = if waits {
@@ -448,9 +449,9 @@ impl Exchange {
         } else {
             self.reserved.min(needed)
         };
-        turn.instance.memory.give_back(self.reserved);
+        caller.instance.memory.give_back(self.reserved);
         self.reserved = 0;
-        if wanted > 0 && !turn.instance.memory.take(wanted) {
+        if wanted > 0 && !caller.instance.memory.take(wanted) {
             self.ending = Ending::Error;
             return Advance {
                 next: Next::Close,
@@ -459,10 +460,10 @@ impl Exchange {
         }
         self.reserved = wanted;
         match advance.next {
-            Next::Read { .. } if turn.peer.doing() == Doing::Running => {
-                turn.peer.set_doing(Doing::Reading)
+            Next::Read { .. } if caller.peer.doing() == Doing::Running => {
+                caller.peer.set_doing(Doing::Reading)
             }
-            Next::Write | Next::Close => turn.peer.set_doing(Doing::Writing),
+            Next::Write | Next::Close => caller.peer.set_doing(Doing::Writing),
             _ => {}
         }
         advance

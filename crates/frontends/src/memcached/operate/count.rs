@@ -3,10 +3,10 @@
 use sublet_store::{Entry, Marks, NewCas, NewItem, Value};
 use sublet_types::Expiry;
 
+use super::super::caller::Caller;
 use super::super::map::Key;
 use super::super::numbers;
 use super::super::observe::Event;
-use super::super::turn::Turn;
 use super::super::verbs::{Direction, Mode};
 use super::compare::{Compared, compare};
 
@@ -58,13 +58,13 @@ pub(in crate::memcached) enum Counted {
 const NUMBER_BYTES_MAX: usize = 64;
 
 /// Increments or decrements.
-pub(in crate::memcached) fn count(turn: Turn<'_>, delta: &Delta<'_>) -> Counted {
-    let cas_kept = turn.instance.settings.cas;
-    let counted = turn
+pub(in crate::memcached) fn count(caller: Caller<'_>, delta: &Delta<'_>) -> Counted {
+    let cas_kept = caller.instance.settings.cas;
+    let counted = caller
         .tenancy
         .update(delta.key.bytes(), |entry| step(entry, delta, cas_kept))
         .unwrap_or(Counted::NoMemory);
-    let counters = turn.counters();
+    let counters = caller.counters();
     let (hits, misses) = match delta.direction {
         Direction::Up => (&counters.incr_hits, &counters.incr_misses),
         Direction::Down => (&counters.decr_hits, &counters.decr_misses),
@@ -74,21 +74,21 @@ pub(in crate::memcached) fn count(turn: Turn<'_>, delta: &Delta<'_>) -> Counted 
         Counted::Missing => misses.bump(),
         Counted::Seeded { .. } => {
             counters.total_items.bump();
-            note_begun(turn, delta);
+            note_begun(caller, delta);
         }
         _ => {}
     }
     counted
 }
 
-fn note_begun(turn: Turn<'_>, delta: &Delta<'_>) {
+fn note_begun(caller: Caller<'_>, delta: &Delta<'_>) {
     let Some(Seed { number, expiry }) = delta.seed else {
         return;
     };
-    turn.instance.observed(turn.peer, || Event::Written {
+    caller.instance.observed(caller.peer, || Event::Written {
         key: delta.key.bytes(),
         mode: Mode::Add,
-        ttl: numbers::ttl(turn.tenancy.now(), expiry),
+        ttl: numbers::ttl(caller.tenancy.now(), expiry),
         size: itoa::Buffer::new().format(number).len(),
     });
 }

@@ -1,21 +1,21 @@
 //! Deletes.
 
+use super::super::caller::Caller;
 use super::super::map::Key;
 use super::super::observe::{Command, Event};
-use super::super::turn::Turn;
 use super::super::verbs::Deleted;
 use super::compare::{Compared, compare};
 
 /// Deletes an item.
 pub(in crate::memcached) fn delete(
-    turn: Turn<'_>,
+    caller: Caller<'_>,
     key: &Key<'_>,
     compared: Option<u64>,
     command: Command,
 ) -> Deleted {
-    let cas_kept = turn.instance.settings.cas;
+    let cas_kept = caller.instance.settings.cas;
     let mut size = 0;
-    let deleted = turn.tenancy.update(key.bytes(), |entry| {
+    let deleted = caller.tenancy.update(key.bytes(), |entry| {
         let Some(item) = entry.current() else {
             return Deleted::NotFound;
         };
@@ -28,24 +28,24 @@ pub(in crate::memcached) fn delete(
     });
     // Removing takes no memory, so it cannot be refused.
     let deleted = deleted.unwrap_or(Deleted::NotFound);
-    count_deleted(turn, key, deleted, size, command);
+    count_deleted(caller, key, deleted, size, command);
     deleted
 }
 
 /// Counts a delete.
 pub(in crate::memcached) fn count_deleted(
-    turn: Turn<'_>,
+    caller: Caller<'_>,
     key: &Key<'_>,
     deleted: Deleted,
     size: usize,
     command: Command,
 ) {
     match deleted {
-        Deleted::Done => turn.counters().delete_hits.bump(),
-        Deleted::NotFound | Deleted::Exists => turn.counters().delete_misses.bump(),
+        Deleted::Done => caller.counters().delete_hits.bump(),
+        Deleted::NotFound | Deleted::Exists => caller.counters().delete_misses.bump(),
     }
     let key = key.bytes();
-    turn.instance.observed(turn.peer, || Event::Deleted {
+    caller.instance.observed(caller.peer, || Event::Deleted {
         key,
         deleted,
         size,

@@ -3,29 +3,29 @@
 use sublet_store::{Absence, Item, Lookup, Reading};
 use sublet_types::Expiry;
 
+use super::super::caller::Caller;
 use super::super::map::Key;
 use super::super::observe::{Event, FetchStatus};
-use super::super::turn::Turn;
 use super::rewrite::rewrite;
 
 /// Fetches an item as get does.
 pub(in crate::memcached) fn get<R>(
-    turn: Turn<'_>,
+    caller: Caller<'_>,
     key: &Key<'_>,
     visit: impl FnOnce(&Item<'_>) -> R,
 ) -> Option<R> {
-    read(turn, key, Reading::Use, visit)
+    read(caller, key, Reading::Use, visit)
 }
 
 /// Fetches an item and counts it as get does; says itself whether that is a use.
 pub(in crate::memcached) fn read<R>(
-    turn: Turn<'_>,
+    caller: Caller<'_>,
     key: &Key<'_>,
     reading: Reading,
     visit: impl FnOnce(&Item<'_>) -> R,
 ) -> Option<R> {
     let mut size = 0;
-    let looked = turn.tenancy.read(key.bytes(), reading, |item| {
+    let looked = caller.tenancy.read(key.bytes(), reading, |item| {
         size = item.value().len();
         visit(item)
     });
@@ -33,7 +33,7 @@ pub(in crate::memcached) fn read<R>(
         Lookup::Hit(answer) => (Some(answer), Ok(size)),
         Lookup::Miss(why) => (None, Err(why)),
     };
-    count_fetched(turn, key, found);
+    count_fetched(caller, key, found);
     answer
 }
 
@@ -41,28 +41,28 @@ pub(in crate::memcached) fn read<R>(
 pub(in crate::memcached) type Found = Result<usize, Absence>;
 
 /// Counts a fetch.
-pub(in crate::memcached) fn count_fetched(turn: Turn<'_>, key: &Key<'_>, found: Found) {
-    let counters = turn.counters();
+pub(in crate::memcached) fn count_fetched(caller: Caller<'_>, key: &Key<'_>, found: Found) {
+    let counters = caller.counters();
     counters.cmd_get.bump();
     match found {
         Ok(_) => counters.get_hits.bump(),
         Err(_) => counters.get_misses.bump(),
     }
-    note_fetch(turn, key, found);
+    note_fetch(caller, key, found);
 }
 
 /// Counts a touch.
-pub(in crate::memcached) fn count_touched(turn: Turn<'_>, key: &Key<'_>, found: Found) {
-    let counters = turn.counters();
+pub(in crate::memcached) fn count_touched(caller: Caller<'_>, key: &Key<'_>, found: Found) {
+    let counters = caller.counters();
     counters.cmd_touch.bump();
     match found {
         Ok(_) => counters.touch_hits.bump(),
         Err(_) => counters.touch_misses.bump(),
     }
-    note_fetch(turn, key, found);
+    note_fetch(caller, key, found);
 }
 
-fn note_fetch(turn: Turn<'_>, key: &Key<'_>, found: Found) {
+fn note_fetch(caller: Caller<'_>, key: &Key<'_>, found: Found) {
     let status = match found {
         Ok(_) => FetchStatus::Found,
         Err(Absence::Unknown) => FetchStatus::NotFound,
@@ -71,10 +71,10 @@ fn note_fetch(turn: Turn<'_>, key: &Key<'_>, found: Found) {
     };
     match status {
         FetchStatus::Found | FetchStatus::NotFound => {}
-        FetchStatus::Expired => turn.counters().get_expired.bump(),
-        FetchStatus::Flushed => turn.counters().get_flushed.bump(),
+        FetchStatus::Expired => caller.counters().get_expired.bump(),
+        FetchStatus::Flushed => caller.counters().get_flushed.bump(),
     }
-    turn.instance.observed(turn.peer, || Event::Fetched {
+    caller.instance.observed(caller.peer, || Event::Fetched {
         key: key.bytes(),
         status,
         size: found.unwrap_or(0),
@@ -83,12 +83,12 @@ fn note_fetch(turn: Turn<'_>, key: &Key<'_>, found: Found) {
 
 /// Gives an item another end and shows it (touch, gat). `visit` may run more than once; only its last run counts.
 pub(in crate::memcached) fn touch<R>(
-    turn: Turn<'_>,
+    caller: Caller<'_>,
     key: &Key<'_>,
     expiry: Expiry,
     mut visit: impl FnMut(&Item<'_>) -> R,
 ) -> Option<R> {
-    let done = turn.tenancy.update(key.bytes(), |entry| {
+    let done = caller.tenancy.update(key.bytes(), |entry| {
         let Some(item) = entry.current() else {
             return Err(entry.absence());
         };
@@ -105,6 +105,6 @@ pub(in crate::memcached) fn touch<R>(
         Ok((answer, size)) => (Some(answer), Ok(size)),
         Err(why) => (None, Err(why)),
     };
-    count_touched(turn, key, found);
+    count_touched(caller, key, found);
     answer
 }

@@ -3,7 +3,7 @@
 use sublet_store::Item;
 use sublet_types::Expiry;
 
-use super::super::turn::Turn;
+use super::super::caller::Caller;
 use super::super::{map, numbers};
 use super::sizes::Sizes;
 
@@ -39,10 +39,10 @@ impl Listing {
     /// Appends one part; returns what is still to be done.
     pub(in crate::memcached) fn run(
         mut self: Box<Self>,
-        turn: Turn<'_>,
+        caller: Caller<'_>,
         out: &mut Vec<u8>,
     ) -> Option<Box<Listing>> {
-        match self.part(turn, out) {
+        match self.part(caller, out) {
             Some(cursor) => {
                 self.cursor = cursor;
                 Some(self)
@@ -54,14 +54,14 @@ impl Listing {
         }
     }
 
-    fn part(&mut self, turn: Turn<'_>, out: &mut Vec<u8>) -> Option<u64> {
-        let (at, tenancy) = (self.cursor, turn.tenancy);
+    fn part(&mut self, caller: Caller<'_>, out: &mut Vec<u8>) -> Option<u64> {
+        let (at, tenancy) = (self.cursor, caller.tenancy);
         match &mut self.form {
-            Form::Metadump => tenancy.scan(at, |item| figures(turn, item, out)),
+            Form::Metadump => tenancy.scan(at, |item| figures(caller, item, out)),
             Form::Mgdump => tenancy.scan(at, |item| request(item, out)),
-            Form::Crawl => crawl(turn, at),
+            Form::Crawl => crawl(caller, at),
             Form::Cachedump(bounds) => {
-                let next = tenancy.scan(at, |item| entry(turn, item, bounds, out));
+                let next = tenancy.scan(at, |item| entry(caller, item, bounds, out));
                 next.filter(|_| !bounds.are_reached())
             }
             Form::Sizes(sizes, _) => tenancy.scan(at, |item| sizes.count(item)),
@@ -100,21 +100,21 @@ impl Bounds {
     }
 }
 
-fn crawl(turn: Turn<'_>, cursor: u64) -> Option<u64> {
+fn crawl(caller: Caller<'_>, cursor: u64) -> Option<u64> {
     let mut reclaimed = 0;
-    let next = turn.tenancy.reclaim(cursor, &mut reclaimed);
-    turn.counters().crawler_reclaimed.add(reclaimed);
+    let next = caller.tenancy.reclaim(cursor, &mut reclaimed);
+    caller.counters().crawler_reclaimed.add(reclaimed);
     next
 }
 
-fn figures(turn: Turn<'_>, item: &Item<'_>, out: &mut Vec<u8>) {
-    let clock = turn.tenancy.clock();
+fn figures(caller: Caller<'_>, item: &Item<'_>, out: &mut Vec<u8>) {
+    let clock = caller.tenancy.clock();
     let exp = match item.expiry() {
         Expiry::Never => -1,
         Expiry::At(second) => clock.unix(second) as i64,
     };
     let la = clock.unix(item.last_access());
-    let cas = turn.cas_of(item);
+    let cas = caller.cas_of(item);
     let fetch = if item.fetched() { "yes" } else { "no" };
     let flags = item.flags();
     let size = numbers::item_size(item.key().len(), flags, item.value().len());
@@ -140,14 +140,14 @@ fn request(item: &Item<'_>, out: &mut Vec<u8>) {
 const CACHEDUMP_MAX: usize = 2 << 20;
 
 /// Appends a line for an item that has a plain key.
-fn entry(turn: Turn<'_>, item: &Item<'_>, bounds: &mut Bounds, out: &mut Vec<u8>) {
+fn entry(caller: Caller<'_>, item: &Item<'_>, bounds: &mut Bounds, out: &mut Vec<u8>) {
     if bounds.are_reached() || item.marks().binary_key {
         return;
     }
     let begin = out.len();
     let exp = match item.expiry() {
         Expiry::Never => 0,
-        Expiry::At(second) => turn.tenancy.clock().unix(second),
+        Expiry::At(second) => caller.tenancy.clock().unix(second),
     };
     out.extend_from_slice(b"ITEM ");
     out.extend_from_slice(item.key());

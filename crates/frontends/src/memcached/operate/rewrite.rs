@@ -2,8 +2,8 @@
 
 use sublet_store::{Entry, NewCas, NewItem, Value};
 
+use super::super::caller::Caller;
 use super::super::map::Key;
-use super::super::turn::Turn;
 
 /// Stores the current item again with a change to its head.
 pub(in crate::memcached) fn rewrite(
@@ -48,9 +48,9 @@ impl<'a> Pieces<'a> {
 }
 
 /// Removes an item without counting that.
-pub(in crate::memcached) fn remove(turn: Turn<'_>, key: &Key<'_>) {
+pub(in crate::memcached) fn remove(caller: Caller<'_>, key: &Key<'_>) {
     // Removing takes no memory, so it cannot be refused.
-    let _ = turn.tenancy.update(key.bytes(), |entry| {
+    let _ = caller.tenancy.update(key.bytes(), |entry| {
         if entry.current().is_some() {
             entry.remove();
         }

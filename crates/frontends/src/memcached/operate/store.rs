@@ -3,10 +3,10 @@
 use sublet_store::{Entry, Marks, NewCas, NewItem, Refused};
 use sublet_types::Expiry;
 
+use super::super::caller::Caller;
 use super::super::map::Key;
 use super::super::numbers;
 use super::super::observe::{Event, StoreStatus};
-use super::super::turn::Turn;
 use super::super::verbs::{Mode, Older, Stored};
 use super::compare::{Compared, compare};
 use super::rewrite::{Pieces, remove};
@@ -39,36 +39,37 @@ impl Store<'_> {
 }
 
 /// Stores a value.
-pub(in crate::memcached) fn store(turn: Turn<'_>, new: &Store<'_>, value: &[u8]) -> Stored {
-    let watched = turn.instance.watchers.any();
+pub(in crate::memcached) fn store(caller: Caller<'_>, new: &Store<'_>, value: &[u8]) -> Stored {
+    let watched = caller.instance.watchers.any();
     let mut old = None;
-    let decided = turn.tenancy.update(new.key.bytes(), |entry| {
+    let decided = caller.tenancy.update(new.key.bytes(), |entry| {
         if watched {
             old = entry.current().map(|item| item.value().len());
         }
-        decide(turn, entry, new, value)
+        decide(caller, entry, new, value)
     });
     let key = new.key.bytes();
-    turn.instance
-        .observed(turn.peer, || Event::Sought { key, size: old });
-    turn.counters().cmd_set.bump();
+    caller
+        .instance
+        .observed(caller.peer, || Event::Sought { key, size: old });
+    caller.counters().cmd_set.bump();
     let stored = match decided {
         Ok(stored) => stored,
         Err(_) if matches!(new.mode, Mode::Append | Mode::Prepend) => Stored::Unmet,
-        Err(Refused::TooLarge) => return refuse(turn, new, Stored::TooLarge),
-        Err(Refused::NoMemory) => return refuse(turn, new, Stored::NoMemory),
+        Err(Refused::TooLarge) => return refuse(caller, new, Stored::TooLarge),
+        Err(Refused::NoMemory) => return refuse(caller, new, Stored::NoMemory),
     };
-    count_stored(turn, new, stored, value.len());
+    count_stored(caller, new, stored, value.len());
     stored
 }
 
 /// Counts and tells of a store that was refused for its size or for want of memory, and removes the old item, which is out of date now.
-pub(in crate::memcached) fn refuse(turn: Turn<'_>, new: &Store<'_>, why: Stored) -> Stored {
+pub(in crate::memcached) fn refuse(caller: Caller<'_>, new: &Store<'_>, why: Stored) -> Stored {
     match why {
-        Stored::TooLarge => turn.counters().store_too_large.bump(),
-        _ => turn.counters().store_no_memory.bump(),
+        Stored::TooLarge => caller.counters().store_too_large.bump(),
+        _ => caller.counters().store_no_memory.bump(),
     }
-    turn.instance.observed(turn.peer, || Event::Stored {
+    caller.instance.observed(caller.peer, || Event::Stored {
         key: new.key.bytes(),
         status: StoreStatus::of(why),
         mode: new.mode,
@@ -76,13 +77,13 @@ pub(in crate::memcached) fn refuse(turn: Turn<'_>, new: &Store<'_>, why: Stored)
         size: 0,
     });
     if new.mode == Mode::Set {
-        remove(turn, &new.key);
+        remove(caller, &new.key);
     }
     why
 }
 
-fn count_stored(turn: Turn<'_>, new: &Store<'_>, stored: Stored, len: usize) {
-    let counters = turn.counters();
+fn count_stored(caller: Caller<'_>, new: &Store<'_>, stored: Stored, len: usize) {
+    let counters = caller.counters();
     if let Stored::Done { .. } = stored {
         counters.total_items.bump();
     }
@@ -92,17 +93,17 @@ fn count_stored(turn: Turn<'_>, new: &Store<'_>, stored: Stored, len: usize) {
         (Mode::Cas, Stored::NotFound) => counters.cas_misses.bump(),
         _ => {}
     }
-    turn.instance.observed(turn.peer, || Event::Stored {
+    caller.instance.observed(caller.peer, || Event::Stored {
         key: new.key.bytes(),
         status: StoreStatus::of(stored),
         mode: new.mode,
-        ttl: numbers::ttl(turn.tenancy.now(), new.expiry_of_new()),
+        ttl: numbers::ttl(caller.tenancy.now(), new.expiry_of_new()),
         size: len,
     });
 }
 
-fn decide(turn: Turn<'_>, entry: &mut Entry<'_>, new: &Store<'_>, value: &[u8]) -> Stored {
-    let cas_kept = turn.instance.settings.cas;
+fn decide(caller: Caller<'_>, entry: &mut Entry<'_>, new: &Store<'_>, value: &[u8]) -> Stored {
+    let cas_kept = caller.instance.settings.cas;
     let Some(item) = entry.current() else {
         return match new.mode {
             Mode::Set | Mode::Add => put(entry, new, new.expiry, value),
@@ -125,7 +126,7 @@ fn decide(turn: Turn<'_>, entry: &mut Entry<'_>, new: &Store<'_>, value: &[u8]) 
         },
         Mode::Append | Mode::Prepend => match new.compare.filter(|&cas| cas != 0) {
             Some(cas) if compare(item, cas, cas_kept) != Compared::Same => Stored::Exists,
-            _ => join(turn, entry, new, value),
+            _ => join(caller, entry, new, value),
         },
     }
 }
@@ -172,7 +173,7 @@ fn write(
     }
 }
 
-fn join(turn: Turn<'_>, entry: &mut Entry<'_>, new: &Store<'_>, value: &[u8]) -> Stored {
+fn join(caller: Caller<'_>, entry: &mut Entry<'_>, new: &Store<'_>, value: &[u8]) -> Stored {
     let Some(item) = entry.current() else {
         return Stored::Unmet;
     };
@@ -187,7 +188,7 @@ fn join(turn: Turn<'_>, entry: &mut Entry<'_>, new: &Store<'_>, value: &[u8]) ->
     }
     let (flags, expiry) = (item.flags(), item.expiry());
     let size = pieces.iter().map(|piece| piece.len()).sum();
-    if turn.too_large(new.key.bytes().len(), flags, size) {
+    if caller.too_large(new.key.bytes().len(), flags, size) {
         return Stored::Unmet;
     }
     let marks = Marks {

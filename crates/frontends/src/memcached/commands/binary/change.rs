@@ -31,7 +31,7 @@ impl Request<'_> {
             compare: self.packet.compare(),
             seed: (expiration != NO_SEED).then(|| Seed {
                 number: self.packet.extra_64(INITIAL_AT),
-                expiry: self.turn.expiry(expiration.into()),
+                expiry: self.caller.expiry(expiration.into()),
             }),
             expiry: None,
             cas: match self.quiet {
@@ -40,7 +40,7 @@ impl Request<'_> {
             },
             binary_key: false,
         };
-        match operate::count(self.turn, &delta) {
+        match operate::count(self.caller, &delta) {
             Counted::To { number, cas, .. } | Counted::Seeded { number, cas, .. } => {
                 self.tell_number(number, cas, out)
             }
@@ -55,7 +55,7 @@ impl Request<'_> {
         if self.quiet == Quiet::No {
             let number = number.to_be_bytes();
             self.packet
-                .reply(0, 0, number.len(), self.turn.kept_cas(cas), out);
+                .reply(0, 0, number.len(), self.caller.kept_cas(cas), out);
             out.extend_from_slice(&number);
         }
         Ran::Done { after: 0 }
@@ -65,7 +65,7 @@ impl Request<'_> {
         let Some(key) = Key::new(self.packet.key()) else {
             return self.fail(Status::InvalidArguments, out);
         };
-        match operate::delete(self.turn, &key, self.packet.compare(), Command::Delete) {
+        match operate::delete(self.caller, &key, self.packet.compare(), Command::Delete) {
             Deleted::Done => self.succeed(out),
             Deleted::NotFound => self.fail(Status::NotFound, out),
             Deleted::Exists => self.fail(Status::Exists, out),
@@ -73,15 +73,17 @@ impl Request<'_> {
     }
 
     pub(super) fn flush(&self, out: &mut Vec<u8>) -> Ran {
-        self.turn.counters().cmd_flush.bump();
-        if !self.turn.instance.settings.flush {
+        self.caller.counters().cmd_flush.bump();
+        if !self.caller.instance.settings.flush {
             return self.fail(Status::AuthFailure, out);
         }
         let delay = match self.packet.extras_len() {
             0 => 0,
             _ => self.packet.extra_32(0),
         };
-        self.turn.instance.flush(self.turn.tenancy, delay.into());
+        self.caller
+            .instance
+            .flush(self.caller.tenancy, delay.into());
         self.succeed(out)
     }
 }

@@ -18,10 +18,10 @@ impl Request<'_> {
         };
         let mark = out.len();
         let found = match shape.touches {
-            false => operate::get(self.turn, &key, |item| self.show(shape, item, out)),
+            false => operate::get(self.caller, &key, |item| self.show(shape, item, out)),
             true => {
-                let expiry = self.turn.expiry(self.packet.extra_32(0).into());
-                operate::touch(self.turn, &key, expiry, |item| {
+                let expiry = self.caller.expiry(self.packet.extra_32(0).into());
+                operate::touch(self.caller, &key, expiry, |item| {
                     out.truncate(mark);
                     self.show(shape, item, out);
                 })
@@ -46,7 +46,7 @@ impl Request<'_> {
         let key: &[u8] = if shape.key { item.key() } else { b"" };
         let value = if shape.value { item.value().len() } else { 0 };
         self.packet
-            .reply(FLAGS, key.len(), value, self.turn.cas_of(item), out);
+            .reply(FLAGS, key.len(), value, self.caller.cas_of(item), out);
         out.extend_from_slice(&item.flags().to_be_bytes());
         out.extend_from_slice(key);
         if shape.value {

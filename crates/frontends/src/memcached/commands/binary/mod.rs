@@ -7,15 +7,15 @@ mod sasl;
 mod stat;
 mod store;
 
+use crate::memcached::caller::Caller;
 use crate::memcached::instance::VERSION;
 use crate::memcached::outcome::{After, Gate, Next, Ran};
-use crate::memcached::turn::Turn;
 use crate::memcached::wire::packet::{Opcode, Packet, Status, Verb};
 use request::{Request, hang_up};
 
 /// Runs one request: its head, extras and key, and what follows them.
 pub(in crate::memcached) fn run(
-    turn: Turn<'_>,
+    caller: Caller<'_>,
     gate: Gate,
     head: &[u8],
     after: After<'_>,
@@ -38,7 +38,7 @@ pub(in crate::memcached) fn run(
         return hang_up(&packet, Status::InvalidArguments, out);
     }
     let request = Request {
-        turn,
+        caller,
         packet: &packet,
         quiet,
     };

@@ -1,12 +1,12 @@
 //! One request of the binary protocol, and the replies that its commands share.
 
+use crate::memcached::caller::Caller;
 use crate::memcached::outcome::Ran;
-use crate::memcached::turn::Turn;
 use crate::memcached::wire::packet::{Packet, Quiet, Status};
 
 /// One request, with whose it is and whether its success is told.
 pub(super) struct Request<'a> {
-    pub(super) turn: Turn<'a>,
+    pub(super) caller: Caller<'a>,
     pub(super) packet: &'a Packet<'a>,
     pub(super) quiet: Quiet,
 }

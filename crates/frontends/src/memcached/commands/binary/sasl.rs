@@ -24,7 +24,7 @@ pub(super) fn is_open_to_all(verb: Verb) -> bool {
 impl Request<'_> {
     /// Whoever asks begins to log in anew, and is nobody until then.
     pub(super) fn list_mechanisms(&self, out: &mut Vec<u8>) -> Ran {
-        if !self.turn.instance.settings.sasl {
+        if !self.caller.instance.settings.sasl {
             return self.fail(Status::UnknownCommand, out);
         }
         self.say(MECHANISM, out);
@@ -33,7 +33,7 @@ impl Request<'_> {
 
     pub(super) fn authenticate(&self, after: After<'_>, out: &mut Vec<u8>) -> Ran {
         let body = self.packet.value_len();
-        let refusal = match self.turn.instance.settings.sasl {
+        let refusal = match self.caller.instance.settings.sasl {
             false => Some(Status::UnknownCommand),
             true if self.packet.key().len() > MECHANISM_MAX => Some(Status::InvalidArguments),
             true if body > TOKEN_MAX => Some(Status::OutOfMemory),
@@ -53,11 +53,11 @@ impl Request<'_> {
     /// PLAIN has no second step.
     pub(super) fn step(&self, after: After<'_>, out: &mut Vec<u8>) -> Ran {
         let _ = after;
-        if !self.turn.instance.settings.sasl {
+        if !self.caller.instance.settings.sasl {
             return self.swallow(Status::UnknownCommand, out);
         }
-        self.turn.counters().auth_cmds.bump();
-        self.turn.counters().auth_errors.bump();
+        self.caller.counters().auth_cmds.bump();
+        self.caller.counters().auth_errors.bump();
         self.disown(Status::AuthFailure, out)
     }
 
@@ -77,16 +77,16 @@ impl Request<'_> {
     }
 
     fn check(&self, token: &[u8], out: &mut Vec<u8>) -> Ran {
-        self.turn.counters().auth_cmds.bump();
+        self.caller.counters().auth_cmds.bump();
         let login = plain(token).filter(|_| self.packet.key() == MECHANISM);
-        match login.and_then(|login| self.turn.instance.admit(&login)) {
+        match login.and_then(|login| self.caller.instance.admit(&login)) {
             Some(tenant) => {
                 self.say(b"Authenticated", out);
                 let after = token.len();
                 Ran::Admit { after, tenant }
             }
             None => {
-                self.turn.counters().auth_errors.bump();
+                self.caller.counters().auth_errors.bump();
                 self.disown(Status::AuthFailure, out)
             }
         }

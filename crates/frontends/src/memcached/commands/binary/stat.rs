@@ -22,16 +22,16 @@ impl Request<'_> {
         let done = Ran::Done {
             after: self.packet.value_len(),
         };
-        let instance = self.turn.instance;
+        let instance = self.caller.instance;
         match self.packet.key() {
-            b"reset" => instance.reset(self.turn.tenancy),
+            b"reset" => instance.reset(self.caller.tenancy),
             b"detail on" => instance.prefixes.collect(),
             b"detail off" => instance.prefixes.stop(),
             b"detail dump" => self.detail(out),
             name => match Group::named(name) {
                 Some(Group::Sizes) if instance.settings.track_sizes => return self.sizes(),
                 Some(group) => stats::write(
-                    self.turn,
+                    self.caller,
                     group,
                     &mut Figures {
                         packet: self.packet,
@@ -63,7 +63,7 @@ impl Request<'_> {
 
     fn detail(&self, out: &mut Vec<u8>) {
         let mut dump = Vec::new();
-        self.turn.instance.prefixes.dump(&mut dump);
+        self.caller.instance.prefixes.dump(&mut dump);
         Figures {
             packet: self.packet,
             out,

@@ -13,7 +13,7 @@ use crate::memcached::wire::packet::{Quiet, Status};
 impl Request<'_> {
     pub(super) fn store(&self, mode: Mode, after: After<'_>, out: &mut Vec<u8>) -> Ran {
         let flags = self.packet.extra_32(0);
-        let expiry = self.turn.expiry(self.packet.extra_32(4).into());
+        let expiry = self.caller.expiry(self.packet.extra_32(4).into());
         let compared = match self.packet.compare() {
             Some(_) => Mode::Cas,
             None => mode,
@@ -52,7 +52,7 @@ impl Request<'_> {
             binary_key: false,
         };
         let body = self.packet.value_len();
-        if self.turn.too_large(store.key.bytes().len(), flags, body) {
+        if self.caller.too_large(store.key.bytes().len(), flags, body) {
             return self.refuse(asked, &store, Stored::TooLarge, out);
         }
         let After::Input(after) = after else {
@@ -60,14 +60,14 @@ impl Request<'_> {
         };
         match value(self.packet, after) {
             Err(awaits) => awaits,
-            Ok(value) => self.tell(asked, operate::store(self.turn, &store, value), out),
+            Ok(value) => self.tell(asked, operate::store(self.caller, &store, value), out),
         }
     }
 
     fn refuse(&self, asked: Mode, store: &Store<'_>, why: Stored, out: &mut Vec<u8>) -> Ran {
-        operate::refuse(self.turn, store, why);
+        operate::refuse(self.caller, store, why);
         if asked == Mode::Set {
-            operate::remove(self.turn, &store.key);
+            operate::remove(self.caller, &store.key);
         }
         self.packet.fail(why.into(), out);
         Ran::Swallow {
@@ -77,7 +77,7 @@ impl Request<'_> {
 
     fn tell(&self, asked: Mode, stored: Stored, out: &mut Vec<u8>) -> Ran {
         match (asked, stored) {
-            (_, Stored::Done { cas, .. }) => self.succeed_with(self.turn.kept_cas(cas), out),
+            (_, Stored::Done { cas, .. }) => self.succeed_with(self.caller.kept_cas(cas), out),
             (Mode::Add, Stored::Unmet) => self.fail(Status::Exists, out),
             (Mode::Replace, Stored::Unmet) => self.fail(Status::NotFound, out),
             _ => self.fail(stored.into(), out),

@@ -2,7 +2,7 @@
 
 use sublet_types::Expiry;
 
-use crate::memcached::turn::Turn;
+use crate::memcached::caller::Caller;
 use crate::memcached::wire::flags::Flags;
 
 /// The end of an item while the flags of a request act on it, one behind the other.
@@ -33,22 +33,22 @@ impl Ends {
     }
 
     /// A flag's turn has come.
-    pub(super) fn pass(&mut self, turn: Turn<'_>, flags: &Flags<'_>, flag: u8) {
+    pub(super) fn pass(&mut self, caller: Caller<'_>, flags: &Flags<'_>, flag: u8) {
         let ttl = match (flag, self.made) {
             (b'T', _) => flags.expiry,
             (b'N', Made::Now) => flags.vivify,
             _ => None,
         };
-        self.now = turn.end_of(ttl).unwrap_or(self.now);
+        self.now = caller.end_of(ttl).unwrap_or(self.now);
     }
 }
 
 /// The end that `T` and `N` give an item that is made because there is none: that of the last of them.
-pub(super) fn end_of_made(turn: Turn<'_>, flags: &Flags<'_>) -> Expiry {
+pub(super) fn end_of_made(caller: Caller<'_>, flags: &Flags<'_>) -> Expiry {
     let ttl = flags.returned().fold(None, |ttl, flag| match flag[0] {
         b'T' => flags.expiry.or(ttl),
         b'N' => flags.vivify.or(ttl),
         _ => ttl,
     });
-    turn.end_of(ttl).unwrap_or(Expiry::Never)
+    caller.end_of(ttl).unwrap_or(Expiry::Never)
 }

@@ -3,16 +3,16 @@
 use super::super::reply::{NO_MEMORY, NOT_A_NUMBER, say};
 use super::ends::{Ends, end_of_made};
 use super::reply::{echo, echo_all, refuse, show};
+use crate::memcached::caller::Caller;
 use crate::memcached::numbers;
 use crate::memcached::operate::{self, Counted, Delta, Seed};
 use crate::memcached::outcome::Ran;
-use crate::memcached::turn::Turn;
 use crate::memcached::verbs::Direction;
 use crate::memcached::wire::flags::{Flags, Malformed};
 use crate::memcached::wire::words::Words;
 
 /// Answers ma.
-pub(in crate::memcached) fn run(turn: Turn<'_>, words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+pub(in crate::memcached) fn run(caller: Caller<'_>, words: Words<'_>, out: &mut Vec<u8>) -> Ran {
     if words.clone().next().is_none() {
         return refuse(out, Malformed::Format);
     }
@@ -21,8 +21,8 @@ pub(in crate::memcached) fn run(turn: Turn<'_>, words: Words<'_>, out: &mut Vec<
         Ok((direction, flags)) => (flags, direction),
         Err(why) => return refuse(out, why),
     };
-    turn.counters().cmd_meta.bump();
-    let counted = operate::count(turn, &delta(turn, &flags, direction));
+    caller.counters().cmd_meta.bump();
+    let counted = operate::count(caller, &delta(caller, &flags, direction));
     let code = match counted {
         Counted::To { .. } | Counted::Seeded { .. } if flags.quiet => {
             return Ran::Done { after: 0 };
@@ -32,10 +32,10 @@ pub(in crate::memcached) fn run(turn: Turn<'_>, words: Words<'_>, out: &mut Vec<
             cas,
             old_expiry,
         } => {
-            return reply(turn, &flags, number, cas, Ends::of_old(old_expiry), out);
+            return reply(caller, &flags, number, cas, Ends::of_old(old_expiry), out);
         }
         Counted::Seeded { number, cas } => {
-            return reply(turn, &flags, number, cas, Ends::of_made(), out);
+            return reply(caller, &flags, number, cas, Ends::of_made(), out);
         }
         Counted::NotANumber => return say(out, NOT_A_NUMBER),
         Counted::NoMemory => return say(out, NO_MEMORY),
@@ -63,7 +63,7 @@ fn direction(flags: &Flags<'_>) -> Result<Direction, Malformed> {
     }
 }
 
-fn delta<'a>(turn: Turn<'_>, flags: &Flags<'a>, direction: Direction) -> Delta<'a> {
+fn delta<'a>(caller: Caller<'_>, flags: &Flags<'a>, direction: Direction) -> Delta<'a> {
     Delta {
         key: flags.key.clone(),
         direction,
@@ -71,9 +71,9 @@ fn delta<'a>(turn: Turn<'_>, flags: &Flags<'a>, direction: Direction) -> Delta<'
         compare: flags.compare,
         seed: flags.vivify.map(|_| Seed {
             number: flags.initial,
-            expiry: end_of_made(turn, flags),
+            expiry: end_of_made(caller, flags),
         }),
-        expiry: turn.end_of(flags.expiry),
+        expiry: caller.end_of(flags.expiry),
         cas: flags.new_cas(),
         binary_key: flags.binary_key,
     }
@@ -81,7 +81,7 @@ fn delta<'a>(turn: Turn<'_>, flags: &Flags<'a>, direction: Direction) -> Delta<'
 
 /// Shows the number.
 fn reply(
-    turn: Turn<'_>,
+    caller: Caller<'_>,
     flags: &Flags<'_>,
     number: u64,
     cas: u64,
@@ -97,10 +97,10 @@ fn reply(
         out.extend_from_slice(b"HD");
     }
     for flag in flags.returned() {
-        ends.pass(turn, flags, flag[0]);
+        ends.pass(caller, flags, flag[0]);
         match flag[0] {
-            b't' => show(out, b't', numbers::ttl(turn.tenancy.now(), ends.now)),
-            b'c' => show(out, b'c', turn.kept_cas(cas)),
+            b't' => show(out, b't', numbers::ttl(caller.tenancy.now(), ends.now)),
+            b'c' => show(out, b'c', caller.kept_cas(cas)),
             _ => echo(out, flag, flags.key.bytes(), flags.binary_key),
         }
     }

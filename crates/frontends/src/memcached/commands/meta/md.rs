@@ -5,26 +5,26 @@ use sublet_types::Expiry;
 
 use super::super::reply::{NO_MEMORY, say};
 use super::reply::{echo_all, refuse};
+use crate::memcached::caller::Caller;
 use crate::memcached::numbers;
 use crate::memcached::observe::{Command, Event};
 use crate::memcached::operate::{self, Compared};
 use crate::memcached::outcome::Ran;
-use crate::memcached::turn::Turn;
 use crate::memcached::verbs::{Deleted, Mode};
 use crate::memcached::wire::flags::Flags;
 use crate::memcached::wire::words::Words;
 
 /// Answers md.
-pub(in crate::memcached) fn run(turn: Turn<'_>, words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+pub(in crate::memcached) fn run(caller: Caller<'_>, words: Words<'_>, out: &mut Vec<u8>) -> Ran {
     let flags = match Flags::of(words) {
         Ok(flags) => flags,
         Err(why) => return refuse(out, why),
     };
-    turn.counters().cmd_meta.bump();
+    caller.counters().cmd_meta.bump();
     let deleted = match flags.invalidate || flags.empty {
-        true => alter(turn, &flags),
+        true => alter(caller, &flags),
         false => Ok(operate::delete(
-            turn,
+            caller,
             &flags.key,
             flags.compare,
             Command::MetaDelete,
@@ -43,11 +43,11 @@ pub(in crate::memcached) fn run(turn: Turn<'_>, words: Words<'_>, out: &mut Vec<
 }
 
 /// Keeps the item, but stale or without its value.
-fn alter(turn: Turn<'_>, flags: &Flags<'_>) -> Result<Deleted, Refused> {
-    let cas_kept = turn.instance.settings.cas;
-    let end = turn.end_of(flags.expiry);
+fn alter(caller: Caller<'_>, flags: &Flags<'_>) -> Result<Deleted, Refused> {
+    let cas_kept = caller.instance.settings.cas;
+    let end = caller.end_of(flags.expiry);
     let mut size = 0;
-    let altered = turn.tenancy.update(flags.key.bytes(), |entry| {
+    let altered = caller.tenancy.update(flags.key.bytes(), |entry| {
         let Some(item) = entry.current() else {
             return Deleted::NotFound;
         };
@@ -60,16 +60,16 @@ fn alter(turn: Turn<'_>, flags: &Flags<'_>) -> Result<Deleted, Refused> {
         Deleted::Done
     })?;
     if altered == Deleted::Done && flags.empty {
-        turn.instance.observed(turn.peer, || Event::Written {
+        caller.instance.observed(caller.peer, || Event::Written {
             key: flags.key.bytes(),
             mode: Mode::Set,
-            ttl: numbers::ttl(turn.tenancy.now(), end.unwrap_or(Expiry::Never)),
+            ttl: numbers::ttl(caller.tenancy.now(), end.unwrap_or(Expiry::Never)),
             size: 0,
         });
     }
     // What is only marked stale was not deleted.
     if altered != Deleted::Done || !flags.invalidate {
-        operate::count_deleted(turn, &flags.key, altered, size, Command::MetaDelete);
+        operate::count_deleted(caller, &flags.key, altered, size, Command::MetaDelete);
     }
     Ok(altered)
 }

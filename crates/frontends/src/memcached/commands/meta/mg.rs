@@ -5,23 +5,23 @@ use sublet_types::Expiry;
 
 use super::ends::{Ends, end_of_made};
 use super::reply::{echo, echo_all, refuse, show};
+use crate::memcached::caller::Caller;
 use crate::memcached::outcome::Ran;
-use crate::memcached::turn::Turn;
 use crate::memcached::wire::flags::Flags;
 use crate::memcached::wire::words::Words;
 use crate::memcached::{numbers, operate};
 
 /// Answers mg.
-pub(in crate::memcached) fn run(turn: Turn<'_>, words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+pub(in crate::memcached) fn run(caller: Caller<'_>, words: Words<'_>, out: &mut Vec<u8>) -> Ran {
     let flags = match Flags::of(words) {
         Ok(flags) => flags,
         Err(why) => return refuse(out, why),
     };
-    turn.counters().cmd_meta.bump();
+    caller.counters().cmd_meta.bump();
     let mark = out.len();
     let found = match changes(&flags) {
-        true => update(turn, &flags, out),
-        false => read(turn, &flags, out),
+        true => update(caller, &flags, out),
+        false => read(caller, &flags, out),
     };
     if !found {
         out.truncate(mark);
@@ -34,11 +34,11 @@ pub(in crate::memcached) fn run(turn: Turn<'_>, words: Words<'_>, out: &mut Vec<
 }
 
 /// Whether the value is wanted, and not known to who asks: `C` is its cas unique.
-fn shows_value(turn: Turn<'_>, flags: &Flags<'_>, cas: impl FnOnce() -> u64) -> bool {
+fn shows_value(caller: Caller<'_>, flags: &Flags<'_>, cas: impl FnOnce() -> u64) -> bool {
     let is_known = || {
         flags
             .compare
-            .is_some_and(|known| known == turn.kept_cas(cas()))
+            .is_some_and(|known| known == caller.kept_cas(cas()))
     };
     flags.value && !is_known()
 }
@@ -68,32 +68,34 @@ impl Shown {
 }
 
 /// Reads without a change, unless the item is stale and this reader is the first to hear of it.
-fn read(turn: Turn<'_>, flags: &Flags<'_>, out: &mut Vec<u8>) -> bool {
+fn read(caller: Caller<'_>, flags: &Flags<'_>, out: &mut Vec<u8>) -> bool {
     let reading = match flags.no_use {
         true => Reading::Peek,
         false => Reading::Use,
     };
     let mark = out.len();
-    let won = operate::read(turn, &flags.key, reading, |item| {
+    let won = operate::read(caller, &flags.key, reading, |item| {
         let marks = item.marks();
         let won = marks.stale && !marks.token_sent;
-        render(turn, flags, item, Shown::of(item, won), out);
+        render(caller, flags, item, Shown::of(item, won), out);
         won
     });
-    if won != Some(true) || take_token(turn, flags) {
+    if won != Some(true) || take_token(caller, flags) {
         return won.is_some();
     }
     // Another reader was quicker: show what is there now. It was counted already.
     out.truncate(mark);
-    let shown = turn.tenancy.read(flags.key.bytes(), Reading::Peek, |item| {
-        render(turn, flags, item, Shown::of(item, false), out);
-    });
+    let shown = caller
+        .tenancy
+        .read(flags.key.bytes(), Reading::Peek, |item| {
+            render(caller, flags, item, Shown::of(item, false), out);
+        });
     matches!(shown, Lookup::Hit(()))
 }
 
 /// Notes that this reader is the one to refresh the item; says whether nobody did so before.
-fn take_token(turn: Turn<'_>, flags: &Flags<'_>) -> bool {
-    let taken = turn.tenancy.update(flags.key.bytes(), |entry| {
+fn take_token(caller: Caller<'_>, flags: &Flags<'_>) -> bool {
+    let taken = caller.tenancy.update(flags.key.bytes(), |entry| {
         let free = entry.current().is_some_and(|item| !item.marks().token_sent);
         if free {
             operate::rewrite(entry, |new| new.marks.token_sent = true);
@@ -104,36 +106,36 @@ fn take_token(turn: Turn<'_>, flags: &Flags<'_>) -> bool {
 }
 
 /// Reads and changes in one.
-fn update(turn: Turn<'_>, flags: &Flags<'_>, out: &mut Vec<u8>) -> bool {
+fn update(caller: Caller<'_>, flags: &Flags<'_>, out: &mut Vec<u8>) -> bool {
     let mark = out.len();
     let mut made = false;
-    let found = turn.tenancy.update(flags.key.bytes(), |entry| {
+    let found = caller.tenancy.update(flags.key.bytes(), |entry| {
         out.truncate(mark);
         made = false;
         match flags.vivify {
             Some(_) if entry.current().is_none() => {
                 made = true;
-                Ok(vivify(turn, flags, entry, out))
+                Ok(vivify(caller, flags, entry, out))
             }
-            _ => refresh(turn, flags, entry, out),
+            _ => refresh(caller, flags, entry, out),
         }
     });
     // No memory for what is made or stored again is a miss.
     let found = found.unwrap_or(Err(Absence::Unknown));
     if made && found.is_ok() && !flags.no_use {
         // A use, which eviction hears of; the reply was written already.
-        let _ = turn.tenancy.read(flags.key.bytes(), Reading::Use, |_| ());
+        let _ = caller.tenancy.read(flags.key.bytes(), Reading::Use, |_| ());
     }
     match flags.expiry {
-        Some(_) => operate::count_touched(turn, &flags.key, found),
-        None => operate::count_fetched(turn, &flags.key, found),
+        Some(_) => operate::count_touched(caller, &flags.key, found),
+        None => operate::count_fetched(caller, &flags.key, found),
     }
     found.is_ok()
 }
 
 /// Shows the item and changes it as the flags ask; says how long its value is.
 fn refresh(
-    turn: Turn<'_>,
+    caller: Caller<'_>,
     flags: &Flags<'_>,
     entry: &mut Entry<'_>,
     out: &mut Vec<u8>,
@@ -143,26 +145,26 @@ fn refresh(
     };
     let size = item.value().len();
     let (marks, expiry) = (item.marks(), item.expiry());
-    let won = !marks.token_sent && (marks.stale || fades(turn, flags, expiry));
-    render(turn, flags, item, Shown::of(item, won), out);
+    let won = !marks.token_sent && (marks.stale || fades(caller, flags, expiry));
+    render(caller, flags, item, Shown::of(item, won), out);
     if !flags.no_use {
         entry.note_use();
     }
     if won || flags.expiry.is_some() {
         operate::rewrite(entry, |new| {
             new.marks.token_sent |= won;
-            new.expiry = turn.end_of(flags.expiry).unwrap_or(new.expiry);
+            new.expiry = caller.end_of(flags.expiry).unwrap_or(new.expiry);
         });
     }
     Ok(size)
 }
 
 /// Whether the item is to be refreshed: `R` looks at the end that the item has when its turn comes.
-fn fades(turn: Turn<'_>, flags: &Flags<'_>, expiry: Expiry) -> bool {
+fn fades(caller: Caller<'_>, flags: &Flags<'_>, expiry: Expiry) -> bool {
     let mut end = Ends::of_old(expiry);
-    turn.end_of(flags.recache).is_some_and(|limit| {
+    caller.end_of(flags.recache).is_some_and(|limit| {
         let before = flags.returned().take_while(|flag| flag[0] != b'R');
-        before.for_each(|flag| end.pass(turn, flags, flag[0]));
+        before.for_each(|flag| end.pass(caller, flags, flag[0]));
         end.now != Expiry::Never && ends(end.now) < ends(limit)
     })
 }
@@ -176,7 +178,12 @@ fn ends(expiry: Expiry) -> u64 {
 }
 
 /// Makes an empty item, which this reader is to fill; its value has no length.
-fn vivify(turn: Turn<'_>, flags: &Flags<'_>, entry: &mut Entry<'_>, out: &mut Vec<u8>) -> usize {
+fn vivify(
+    caller: Caller<'_>,
+    flags: &Flags<'_>,
+    entry: &mut Entry<'_>,
+    out: &mut Vec<u8>,
+) -> usize {
     let (token_sent, binary_key) = (true, flags.binary_key);
     let marks = Marks {
         token_sent,
@@ -185,27 +192,27 @@ fn vivify(turn: Turn<'_>, flags: &Flags<'_>, entry: &mut Entry<'_>, out: &mut Ve
     };
     let new = NewItem {
         flags: 0,
-        expiry: end_of_made(turn, flags),
+        expiry: end_of_made(caller, flags),
         marks,
         cas: flags.new_cas(),
         value: &[],
     };
     let cas = entry.store(&new);
-    render_made(turn, flags, cas, out);
+    render_made(caller, flags, cas, out);
     0
 }
 
 /// Shows an item that was made for its reader.
-fn render_made(turn: Turn<'_>, flags: &Flags<'_>, cas: u64, out: &mut Vec<u8>) {
-    let value = shows_value(turn, flags, || cas);
+fn render_made(caller: Caller<'_>, flags: &Flags<'_>, cas: u64, out: &mut Vec<u8>) {
+    let value = shows_value(caller, flags, || cas);
     out.extend_from_slice(if value { b"VA 0" } else { b"HD" });
     let mut ends = Ends::of_made();
     for flag in flags.returned() {
-        ends.pass(turn, flags, flag[0]);
+        ends.pass(caller, flags, flag[0]);
         match flag[0] {
             b's' | b'f' | b'h' | b'l' => show(out, flag[0], 0),
-            b't' => show(out, b't', numbers::ttl(turn.tenancy.now(), ends.now)),
-            b'c' => show(out, b'c', turn.kept_cas(cas)),
+            b't' => show(out, b't', numbers::ttl(caller.tenancy.now(), ends.now)),
+            b'c' => show(out, b'c', caller.kept_cas(cas)),
             _ => echo(out, flag, flags.key.bytes(), flags.binary_key),
         }
     }
@@ -216,10 +223,16 @@ fn render_made(turn: Turn<'_>, flags: &Flags<'_>, cas: u64, out: &mut Vec<u8>) {
 }
 
 /// Shows an item.
-fn render(turn: Turn<'_>, flags: &Flags<'_>, item: &Item<'_>, mut shown: Shown, out: &mut Vec<u8>) {
+fn render(
+    caller: Caller<'_>,
+    flags: &Flags<'_>,
+    item: &Item<'_>,
+    mut shown: Shown,
+    out: &mut Vec<u8>,
+) {
     let (key, value) = (item.key(), item.value());
-    let now = turn.tenancy.now();
-    let wanted = shows_value(turn, flags, || item.cas());
+    let now = caller.tenancy.now();
+    let wanted = shows_value(caller, flags, || item.cas());
     if wanted {
         out.extend_from_slice(b"VA ");
         numbers::write(out, value.len());
@@ -227,11 +240,11 @@ fn render(turn: Turn<'_>, flags: &Flags<'_>, item: &Item<'_>, mut shown: Shown, 
         out.extend_from_slice(b"HD");
     }
     for flag in flags.returned() {
-        shown.ends.pass(turn, flags, flag[0]);
+        shown.ends.pass(caller, flags, flag[0]);
         match flag[0] {
             b's' => show(out, b's', value.len()),
             b't' => show(out, b't', numbers::ttl(now, shown.ends.now)),
-            b'c' => show(out, b'c', turn.cas_of(item)),
+            b'c' => show(out, b'c', caller.cas_of(item)),
             b'f' => show(out, b'f', item.flags()),
             b'l' => show(out, b'l', now.0.saturating_sub(item.last_access().0)),
             b'h' => show(out, b'h', u8::from(item.fetched())),

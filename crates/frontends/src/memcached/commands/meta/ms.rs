@@ -4,10 +4,10 @@ use sublet_types::Expiry;
 
 use super::super::reply::{BAD_BLOCK, BAD_FORMAT, NO_MEMORY, TOO_LARGE, say};
 use super::reply::{echo, refuse, show};
+use crate::memcached::caller::Caller;
 use crate::memcached::numbers;
 use crate::memcached::operate::{self, Store};
 use crate::memcached::outcome::{After, Ran};
-use crate::memcached::turn::Turn;
 use crate::memcached::verbs::{Mode, Older, Stored};
 use crate::memcached::wire::block::{Block, VALUE_MAX, block, block_len};
 use crate::memcached::wire::flags::{Flags, Malformed};
@@ -15,7 +15,7 @@ use crate::memcached::wire::words::Words;
 
 /// Answers ms.
 pub(in crate::memcached) fn run(
-    turn: Turn<'_>,
+    caller: Caller<'_>,
     mut words: Words<'_>,
     after: After<'_>,
     out: &mut Vec<u8>,
@@ -28,7 +28,7 @@ pub(in crate::memcached) fn run(
         return say(out, BAD_FORMAT);
     };
     let body = block_len(len);
-    let parsed = Flags::parse(key, words).and_then(|flags| Ok((store(turn, &flags)?, flags)));
+    let parsed = Flags::parse(key, words).and_then(|flags| Ok((store(caller, &flags)?, flags)));
     let (store, flags) = match parsed {
         Ok(parsed) => parsed,
         Err(why) => {
@@ -36,11 +36,11 @@ pub(in crate::memcached) fn run(
             return Ran::Swallow { body };
         }
     };
-    execute(turn, &store, &flags, len, after, out)
+    execute(caller, &store, &flags, len, after, out)
 }
 
 fn execute(
-    turn: Turn<'_>,
+    caller: Caller<'_>,
     store: &Store<'_>,
     flags: &Flags<'_>,
     len: usize,
@@ -49,13 +49,13 @@ fn execute(
 ) -> Ran {
     let body = block_len(len);
     let refused = |why, line: &[u8], out: &mut Vec<u8>| {
-        operate::refuse(turn, store, why);
+        operate::refuse(caller, store, why);
         // Whatever the mode, the old value is out of date.
-        operate::remove(turn, &store.key);
+        operate::remove(caller, &store.key);
         say(out, line);
         Ran::Swallow { body }
     };
-    if turn.too_large(store.key.bytes().len(), store.flags, len) {
+    if caller.too_large(store.key.bytes().len(), store.flags, len) {
         return refused(Stored::TooLarge, TOO_LARGE, out);
     }
     let After::Input(after) = after else {
@@ -65,14 +65,20 @@ fn execute(
         Block::Awaited => return Ran::Awaits { body },
         Block::Bad => _ = say(out, BAD_BLOCK),
         Block::Value(value) => {
-            turn.counters().cmd_meta.bump();
-            reply(turn, flags, operate::store(turn, store, value), len, out);
+            caller.counters().cmd_meta.bump();
+            reply(
+                caller,
+                flags,
+                operate::store(caller, store, value),
+                len,
+                out,
+            );
         }
     }
     Ran::Done { after: body }
 }
 
-fn store<'a>(turn: Turn<'_>, flags: &Flags<'a>) -> Result<Store<'a>, Malformed> {
+fn store<'a>(caller: Caller<'_>, flags: &Flags<'a>) -> Result<Store<'a>, Malformed> {
     let mode = match (flags.mode, flags.compare) {
         (None | Some(b'S' | b'R'), Some(_)) => Mode::Cas,
         (None | Some(b'S'), None) => Mode::Set,
@@ -86,22 +92,22 @@ fn store<'a>(turn: Turn<'_>, flags: &Flags<'a>) -> Result<Store<'a>, Malformed> 
         key: flags.key.clone(),
         mode,
         flags: flags.client_flags,
-        expiry: turn.end_of(flags.expiry).unwrap_or(Expiry::Never),
+        expiry: caller.end_of(flags.expiry).unwrap_or(Expiry::Never),
         compare: flags.compare,
         older: match flags.invalidate {
             true => Older::StoresStale,
             false => Older::Fails,
         },
-        vivify: turn.end_of(flags.vivify),
+        vivify: caller.end_of(flags.vivify),
         cas: flags.new_cas(),
         binary_key: flags.binary_key,
     })
 }
 
-fn reply(turn: Turn<'_>, flags: &Flags<'_>, stored: Stored, len: usize, out: &mut Vec<u8>) {
+fn reply(caller: Caller<'_>, flags: &Flags<'_>, stored: Stored, len: usize, out: &mut Vec<u8>) {
     let (code, cas, size) = match stored {
         Stored::Done { .. } if flags.quiet => return,
-        Stored::Done { cas, size } => (b"HD", turn.kept_cas(cas), size),
+        Stored::Done { cas, size } => (b"HD", caller.kept_cas(cas), size),
         Stored::Unmet => (b"NS", 0, len),
         Stored::Exists => (b"EX", 0, len),
         Stored::NotFound => (b"NF", 0, len),

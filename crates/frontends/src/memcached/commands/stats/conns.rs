@@ -1,12 +1,12 @@
 //! `stats conns`: who is connected.
 
+use crate::memcached::caller::Caller;
 use crate::memcached::connections::Doing;
-use crate::memcached::turn::Turn;
 use crate::memcached::wire::rows::{Rows, put};
 
-pub(super) fn write(turn: Turn<'_>, rows: &mut dyn Rows) {
-    let now = turn.tenancy.clock().now();
-    for peer in turn.instance.connections.all() {
+pub(super) fn write(caller: Caller<'_>, rows: &mut dyn Rows) {
+    let now = caller.tenancy.clock().now();
+    for peer in caller.instance.connections.all() {
         let fd = peer.fd;
         put(rows, &format!("{fd}:addr"), &peer.address);
         if let Some(listener) = &peer.listener {

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::memcached::caller::Caller;
 use crate::memcached::instance::VERSION;
 use crate::memcached::settings::TlsSettings;
-use crate::memcached::turn::Turn;
 use crate::memcached::wire::rows::{Rows, put, write_all};
 
 /// What memcached counts of parts that are not built here: its slabs, lists, crawler and buffers. Always zero, and there because
@@ -37,22 +37,22 @@ const NOT_HERE: [&str; 25] = [
     "direct_reclaims",
 ];
 
-pub(super) fn write(turn: Turn<'_>, rows: &mut dyn Rows) {
-    process(turn, rows);
-    connections(turn, rows);
-    requests(turn, rows);
-    memory(turn, rows);
-    watchers(turn, rows);
+pub(super) fn write(caller: Caller<'_>, rows: &mut dyn Rows) {
+    process(caller, rows);
+    connections(caller, rows);
+    requests(caller, rows);
+    memory(caller, rows);
+    watchers(caller, rows);
     write_all(rows, "", &NOT_HERE.map(|name| (name, 0)));
     put(rows, "slab_reassign_last_busy_status", "none");
-    if turn.instance.settings.tls.is_some() {
-        tls(turn, rows);
+    if caller.instance.settings.tls.is_some() {
+        tls(caller, rows);
     }
 }
 
-fn process(turn: Turn<'_>, rows: &mut dyn Rows) {
-    let clock = turn.tenancy.clock();
-    let cpu = turn.instance.host.cpu_time();
+fn process(caller: Caller<'_>, rows: &mut dyn Rows) {
+    let clock = caller.tenancy.clock();
+    let cpu = caller.instance.host.cpu_time();
     put(rows, "pid", std::process::id());
     put(rows, "uptime", clock.uptime_secs());
     put(rows, "time", clock.unix(clock.now()));
@@ -60,7 +60,7 @@ fn process(turn: Turn<'_>, rows: &mut dyn Rows) {
     put(rows, "pointer_size", usize::BITS);
     put(rows, "rusage_user", seconds(cpu.user_micros));
     put(rows, "rusage_system", seconds(cpu.system_micros));
-    put(rows, "threads", turn.instance.settings.threads);
+    put(rows, "threads", caller.instance.settings.threads);
 }
 
 fn seconds(micros: u64) -> String {
@@ -71,11 +71,11 @@ fn load(figure: &AtomicU64) -> u64 {
     figure.load(Ordering::Relaxed)
 }
 
-fn connections(turn: Turn<'_>, rows: &mut dyn Rows) {
-    let figures = &turn.instance.figures;
-    let zero = turn.instance.zero(turn.tenancy.tenant());
+fn connections(caller: Caller<'_>, rows: &mut dyn Rows) {
+    let figures = &caller.instance.figures;
+    let zero = caller.instance.zero(caller.tenancy.tenant());
     let current = load(&figures.curr_connections);
-    let max = turn.instance.settings.connections_max as u64;
+    let max = caller.instance.settings.connections_max as u64;
     let since = |figure: &AtomicU64, zero: u64| load(figure).saturating_sub(zero);
     write_all(
         rows,
@@ -105,19 +105,19 @@ fn connections(turn: Turn<'_>, rows: &mut dyn Rows) {
     );
 }
 
-fn requests(turn: Turn<'_>, rows: &mut dyn Rows) {
-    let counters = turn.tenancy.ledger().since_reset(turn.tenancy.tenant());
+fn requests(caller: Caller<'_>, rows: &mut dyn Rows) {
+    let counters = caller.tenancy.ledger().since_reset(caller.tenancy.tenant());
     write_all(rows, "", &counters.named());
 }
 
-fn memory(turn: Turn<'_>, rows: &mut dyn Rows) {
-    let figures = turn.figures();
-    let zero = turn.instance.zero(turn.tenancy.tenant());
+fn memory(caller: Caller<'_>, rows: &mut dyn Rows) {
+    let figures = caller.figures();
+    let zero = caller.instance.zero(caller.tenancy.tenant());
     write_all(
         rows,
         "",
         &[
-            ("limit_maxbytes", turn.memory_limit().0),
+            ("limit_maxbytes", caller.memory_limit().0),
             ("bytes", figures.used.0),
             ("curr_items", figures.items),
             (
@@ -140,13 +140,13 @@ fn memory(turn: Turn<'_>, rows: &mut dyn Rows) {
                     .expired_unfetched
                     .saturating_sub(zero.expired_unfetched),
             ),
-            ("read_buf_bytes", turn.instance.memory.taken() as u64),
+            ("read_buf_bytes", caller.instance.memory.taken() as u64),
         ],
     );
 }
 
-fn watchers(turn: Turn<'_>, rows: &mut dyn Rows) {
-    let watchers = &turn.instance.watchers;
+fn watchers(caller: Caller<'_>, rows: &mut dyn Rows) {
+    let watchers = &caller.instance.watchers;
     write_all(
         rows,
         "",
@@ -159,12 +159,12 @@ fn watchers(turn: Turn<'_>, rows: &mut dyn Rows) {
     );
 }
 
-fn tls(turn: Turn<'_>, rows: &mut dyn Rows) {
-    let clock = turn.tenancy.clock();
-    let figures = &turn.instance.figures;
+fn tls(caller: Caller<'_>, rows: &mut dyn Rows) {
+    let clock = caller.tenancy.clock();
+    let figures = &caller.instance.figures;
     let read = load(&figures.ssl_certs_read_unix);
     let resumes = |tls: &TlsSettings| tls.resumes;
-    if turn.instance.settings.tls.as_ref().is_some_and(resumes) {
+    if caller.instance.settings.tls.as_ref().is_some_and(resumes) {
         let made = load(&figures.ssl_new_sessions);
         write_all(rows, "", &[("ssl_new_sessions", made)]);
     }

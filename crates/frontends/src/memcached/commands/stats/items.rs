@@ -1,18 +1,18 @@
 //! `stats items`: the items of the one class.
 
-use crate::memcached::turn::Turn;
+use crate::memcached::caller::Caller;
 use crate::memcached::wire::rows::{CLASS, Rows, write_all};
 
-pub(super) fn write(turn: Turn<'_>, rows: &mut dyn Rows) {
-    let figures = turn.figures();
+pub(super) fn write(caller: Caller<'_>, rows: &mut dyn Rows) {
+    let figures = caller.figures();
     if figures.items == 0 {
         return;
     }
-    let tenant = turn.tenancy.tenant();
-    let zero = turn.instance.zero(tenant);
-    let counters = turn.tenancy.ledger().since_reset(tenant);
+    let tenant = caller.tenancy.tenant();
+    let zero = caller.instance.zero(tenant);
+    let counters = caller.tenancy.ledger().since_reset(tenant);
     let since = u64::saturating_sub;
-    let now = turn.tenancy.now();
+    let now = caller.tenancy.now();
     let age = figures
         .oldest
         .map_or(0, |oldest| now.0.saturating_sub(oldest.0));

@@ -6,7 +6,7 @@ mod items;
 mod settings;
 mod slabs;
 
-use crate::memcached::turn::Turn;
+use crate::memcached::caller::Caller;
 use crate::memcached::wire::rows::{Rows, put};
 
 /// Figures that are asked for together.
@@ -37,14 +37,14 @@ impl Group {
 
 /// Writes the figures of a group. The sizes of all items, where they are counted, are a
 /// [`Listing`](crate::memcached::operate::listing::Listing) of their own.
-pub(super) fn write(turn: Turn<'_>, group: Group, rows: &mut dyn Rows) {
+pub(super) fn write(caller: Caller<'_>, group: Group, rows: &mut dyn Rows) {
     match group {
-        Group::General => general::write(turn, rows),
-        Group::Settings => settings::write(turn, rows),
-        Group::Items => items::write(turn, rows),
-        Group::Slabs => slabs::write(turn, rows),
+        Group::General => general::write(caller, rows),
+        Group::Settings => settings::write(caller, rows),
+        Group::Items => items::write(caller, rows),
+        Group::Slabs => slabs::write(caller, rows),
         Group::Sizes => write_sizes_disabled(rows),
-        Group::Conns => conns::write(turn, rows),
+        Group::Conns => conns::write(caller, rows),
     }
 }
 

@@ -2,29 +2,29 @@
 
 use std::path::Path;
 
+use crate::memcached::caller::Caller;
 use crate::memcached::settings::{
     ClientCertificate, Crawler, Protocol, Settings, TlsSettings, TlsVersion,
 };
-use crate::memcached::turn::Turn;
 use crate::memcached::watch::WATCH_BYTES_MAX;
 use crate::memcached::wire::rows::{Rows, put, yes_no};
 
-pub(super) fn write(turn: Turn<'_>, rows: &mut dyn Rows) {
-    let settings = &turn.instance.settings;
-    put(rows, "maxbytes", turn.memory_limit().0);
+pub(super) fn write(caller: Caller<'_>, rows: &mut dyn Rows) {
+    let settings = &caller.instance.settings;
+    put(rows, "maxbytes", caller.memory_limit().0);
     listening(settings, rows);
-    put(rows, "verbosity", turn.instance.verbosity());
+    put(rows, "verbosity", caller.instance.verbosity());
     put(rows, "oldest", 0);
     behaviour(settings, rows);
     put(
         rows,
         "detail_enabled",
-        yes_no(turn.instance.prefixes.collects()),
+        yes_no(caller.instance.prefixes.collects()),
     );
     put(
         rows,
         "lru_crawler",
-        yes_no(turn.instance.crawler() == Crawler::On),
+        yes_no(caller.instance.crawler() == Crawler::On),
     );
     put(rows, "watcher_logbuf_size", WATCH_BYTES_MAX);
     without_meaning(rows);

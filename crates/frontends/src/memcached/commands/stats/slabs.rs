@@ -2,20 +2,20 @@
 
 use sublet_types::BLOCK_BYTES;
 
-use crate::memcached::turn::Turn;
+use crate::memcached::caller::Caller;
 use crate::memcached::wire::rows::{CLASS, Rows, write_all};
 
-pub(super) fn write(turn: Turn<'_>, rows: &mut dyn Rows) {
-    let figures = turn.figures();
+pub(super) fn write(caller: Caller<'_>, rows: &mut dyn Rows) {
+    let figures = caller.figures();
     let pages = figures.held.0.div_ceil(BLOCK_BYTES);
     let class = figures.items > 0 || pages > 0;
     if class {
-        let counters = turn.tenancy.ledger().since_reset(turn.tenancy.tenant());
+        let counters = caller.tenancy.ledger().since_reset(caller.tenancy.tenant());
         write_all(
             rows,
             &format!("{CLASS}:"),
             &[
-                ("chunk_size", turn.instance.settings.item_max),
+                ("chunk_size", caller.instance.settings.item_max),
                 (
                     "chunks_per_page",
                     figures.items.checked_div(pages).unwrap_or(0),

@@ -5,17 +5,17 @@ use std::sync::atomic::Ordering;
 use sublet_types::Bytes;
 
 use super::super::reply::{BAD_FORMAT, ERROR, OK, say};
+use crate::memcached::caller::{Caller, Place};
 use crate::memcached::instance::{LimitRefused, VERSION};
 use crate::memcached::numbers;
 use crate::memcached::outcome::{Next, Ran};
-use crate::memcached::turn::{Place, Turn};
 use crate::memcached::watch::Kinds;
 use crate::memcached::wire::words::Words;
 
 /// Answers flush_all, at once or after a delay.
-pub(super) fn flush_all(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
-    turn.counters().cmd_flush.bump();
-    if !turn.instance.settings.flush {
+pub(super) fn flush_all(caller: Caller<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+    caller.counters().cmd_flush.bump();
+    if !caller.instance.settings.flush {
         return say(out, b"CLIENT_ERROR flush_all not allowed\r\n");
     }
     let delay = match words.next() {
@@ -25,7 +25,7 @@ pub(super) fn flush_all(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>)
             None => return say(out, b"CLIENT_ERROR invalid exptime argument\r\n"),
         },
     };
-    turn.instance.flush(turn.tenancy, delay.into());
+    caller.instance.flush(caller.tenancy, delay.into());
     say(out, OK)
 }
 
@@ -37,11 +37,11 @@ pub(super) fn version(out: &mut Vec<u8>) -> Ran {
 }
 
 /// Answers verbosity.
-pub(super) fn verbosity(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+pub(super) fn verbosity(caller: Caller<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
     match words.next().and_then(numbers::unsigned_32) {
         None => say(out, BAD_FORMAT),
         Some(level) => {
-            turn.instance.set_verbosity(level);
+            caller.instance.set_verbosity(level);
             say(out, OK)
         }
     }
@@ -54,7 +54,7 @@ const MEMLIMIT_MIN: u32 = 8;
 const MEMLIMIT_MAX: u32 = 1_000_000_000;
 
 /// Answers cache_memlimit.
-pub(super) fn cache_memlimit(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+pub(super) fn cache_memlimit(caller: Caller<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
     let reply: &[u8] = match words.next().and_then(numbers::unsigned_32) {
         None => return say(out, ERROR),
         Some(0..MEMLIMIT_MIN) => b"MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n",
@@ -63,10 +63,10 @@ pub(super) fn cache_memlimit(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec
         }
         Some(mib) => {
             let limit = Bytes::mib(mib.into());
-            match turn
+            match caller
                 .instance
                 .host
-                .limit_memory(turn.tenancy.tenant(), limit)
+                .limit_memory(caller.tenancy.tenant(), limit)
             {
                 Ok(()) => OK,
                 Err(LimitRefused::TooSmall) => {
@@ -82,8 +82,8 @@ pub(super) fn cache_memlimit(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec
 }
 
 /// Answers shutdown.
-pub(super) fn shutdown(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
-    if !turn.instance.settings.shutdown {
+pub(super) fn shutdown(caller: Caller<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+    if !caller.instance.settings.shutdown {
         return say(out, b"SERVER_ERROR: shutdown not enabled\r\n");
     }
     match words.next() {
@@ -94,14 +94,14 @@ pub(super) fn shutdown(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) 
 }
 
 /// Answers refresh_certs.
-pub(super) fn refresh_certs(turn: Turn<'_>, out: &mut Vec<u8>) -> Ran {
-    if turn.instance.settings.tls.is_none() {
+pub(super) fn refresh_certs(caller: Caller<'_>, out: &mut Vec<u8>) -> Ran {
+    if caller.instance.settings.tls.is_none() {
         return say(out, b"Error TLS not enabled\r\n");
     }
-    match turn.instance.host.refresh_certs() {
+    match caller.instance.host.refresh_certs() {
         Ok(()) => {
-            let clock = turn.tenancy.clock();
-            let read = &turn.instance.figures.ssl_certs_read_unix;
+            let clock = caller.tenancy.clock();
+            let read = &caller.instance.figures.ssl_certs_read_unix;
             read.store(clock.unix(clock.now()), Ordering::Relaxed);
             say(out, OK)
         }
@@ -114,11 +114,11 @@ pub(super) fn refresh_certs(turn: Turn<'_>, out: &mut Vec<u8>) -> Ran {
 }
 
 /// Answers watch: from here on the connection only listens.
-pub(super) fn watch(turn: Turn<'_>, words: Words<'_>, out: &mut Vec<u8>) -> Ran {
-    if !turn.instance.settings.watch {
+pub(super) fn watch(caller: Caller<'_>, words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+    if !caller.instance.settings.watch {
         return say(out, b"CLIENT_ERROR watch commands not allowed\r\n");
     }
-    if turn.place == Place::Behind {
+    if caller.place == Place::Behind {
         return say(
             out,
             b"ERROR cannot pipeline other commands before watch\r\n",
@@ -127,7 +127,7 @@ pub(super) fn watch(turn: Turn<'_>, words: Words<'_>, out: &mut Vec<u8>) -> Ran 
     let Some(kinds) = kinds(words) else {
         return say(out, ERROR);
     };
-    match turn.instance.watchers.join(kinds, turn.tenancy) {
+    match caller.instance.watchers.join(kinds, caller.tenancy) {
         None => say(out, b"WATCHER_TOO_MANY log watcher limit reached\r\n"),
         Some(feed) => {
             out.extend_from_slice(OK);

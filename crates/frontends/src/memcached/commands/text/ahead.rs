@@ -4,15 +4,15 @@
 use memchr::memchr;
 use sublet_store::EXPECTED_MAX;
 
+use crate::memcached::caller::Caller;
 use crate::memcached::numbers;
-use crate::memcached::turn::Turn;
 use crate::memcached::wire::words::Words;
 
 /// Requests that one look covers.
 pub(in crate::memcached) const LOOK: usize = EXPECTED_MAX;
 
 /// Looks at the first requests of a batch, as far as they are simple ones. Answers nothing.
-pub(in crate::memcached) fn requests(turn: Turn<'_>, input: &[u8]) {
+pub(in crate::memcached) fn requests(caller: Caller<'_>, input: &[u8]) {
     let mut keys: [&[u8]; LOOK] = [&[]; LOOK];
     let mut rest = input;
     let mut count = 0;
@@ -23,23 +23,23 @@ pub(in crate::memcached) fn requests(turn: Turn<'_>, input: &[u8]) {
         count += 1;
         rest = rest.get(len..).unwrap_or_default();
     }
-    expect(turn, &keys[..count]);
+    expect(caller, &keys[..count]);
 }
 
 /// Looks at the next keys of a get of many.
-pub(super) fn words(turn: Turn<'_>, words: Words<'_>) {
+pub(super) fn words(caller: Caller<'_>, words: Words<'_>) {
     let mut keys: [&[u8]; LOOK] = [&[]; LOOK];
     let mut count = 0;
     for (place, key) in keys.iter_mut().zip(words) {
         *place = key;
         count += 1;
     }
-    expect(turn, &keys[..count]);
+    expect(caller, &keys[..count]);
 }
 
-fn expect(turn: Turn<'_>, keys: &[&[u8]]) {
+fn expect(caller: Caller<'_>, keys: &[&[u8]]) {
     if keys.len() > 1 {
-        turn.tenancy.expect(keys);
+        caller.tenancy.expect(keys);
     }
 }
 

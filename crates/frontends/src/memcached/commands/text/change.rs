@@ -3,11 +3,11 @@
 use sublet_store::NewCas;
 
 use super::super::reply::{BAD_FORMAT, NO_MEMORY, NOT_A_NUMBER, say};
+use crate::memcached::caller::Caller;
 use crate::memcached::map::Key;
 use crate::memcached::observe::Command;
 use crate::memcached::operate::{Counted, Delta};
 use crate::memcached::outcome::Ran;
-use crate::memcached::turn::Turn;
 use crate::memcached::verbs::{Deleted, Direction};
 use crate::memcached::wire::words::Words;
 use crate::memcached::{numbers, operate};
@@ -19,14 +19,14 @@ const NOT_FOUND: &[u8] = b"NOT_FOUND\r\n";
 const DELETE_WORDS_MAX: usize = 3;
 
 /// Answers delete; nothing without a key.
-pub(super) fn delete(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Option<Ran> {
+pub(super) fn delete(caller: Caller<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Option<Ran> {
     let Some(key) = Key::new(words.next()?) else {
         return Some(say(out, BAD_FORMAT));
     };
     if words.count() > DELETE_WORDS_MAX {
         return Some(say(out, BAD_FORMAT));
     }
-    let reply = match operate::delete(turn, &key, None, Command::Delete) {
+    let reply = match operate::delete(caller, &key, None, Command::Delete) {
         Deleted::Done => b"DELETED\r\n".as_slice(),
         Deleted::NotFound | Deleted::Exists => NOT_FOUND,
     };
@@ -35,7 +35,7 @@ pub(super) fn delete(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) ->
 
 /// Answers incr and decr; nothing without a key and a number.
 pub(super) fn count(
-    turn: Turn<'_>,
+    caller: Caller<'_>,
     direction: Direction,
     mut words: Words<'_>,
     out: &mut Vec<u8>,
@@ -58,7 +58,7 @@ pub(super) fn count(
         cas: NewCas::Fresh,
         binary_key: false,
     };
-    let reply: &[u8] = match operate::count(turn, &delta) {
+    let reply: &[u8] = match operate::count(caller, &delta) {
         Counted::To { number, .. } | Counted::Seeded { number, .. } => {
             numbers::write(out, number);
             b"\r\n"
@@ -71,7 +71,7 @@ pub(super) fn count(
 }
 
 /// Answers touch; nothing without a key and a time.
-pub(super) fn touch(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Option<Ran> {
+pub(super) fn touch(caller: Caller<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Option<Ran> {
     let (key, exptime) = (words.next()?, words.next()?);
     let Some(key) = Key::new(key) else {
         return Some(say(out, BAD_FORMAT));
@@ -79,8 +79,8 @@ pub(super) fn touch(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> 
     let Some(exptime) = numbers::signed_32(exptime) else {
         return Some(say(out, b"CLIENT_ERROR invalid exptime argument\r\n"));
     };
-    let expiry = turn.expiry(exptime.into());
-    let reply = match operate::touch(turn, &key, expiry, |_| ()) {
+    let expiry = caller.expiry(exptime.into());
+    let reply = match operate::touch(caller, &key, expiry, |_| ()) {
         Some(()) => b"TOUCHED\r\n".as_slice(),
         None => NOT_FOUND,
     };

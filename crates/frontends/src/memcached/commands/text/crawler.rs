@@ -2,11 +2,11 @@
 //! given. The listings of `lru_crawler` are real, and so is its search for expired items, which is done when it is answered.
 
 use super::super::reply::{BAD_FORMAT, ERROR, OK, say};
+use crate::memcached::caller::{Caller, Place};
 use crate::memcached::numbers::{fraction, signed_32, unsigned_32};
 use crate::memcached::operate::listing::{Form, Listing};
 use crate::memcached::outcome::Ran;
 use crate::memcached::settings::Crawler;
-use crate::memcached::turn::{Place, Turn};
 use crate::memcached::wire::words::Words;
 
 /// memcached numbers its classes from 1 to this.
@@ -99,26 +99,26 @@ fn tune(hot: &[u8], mut words: Words<'_>) -> &'static [u8] {
 const SLEEP_MAX: u32 = 1_000_000;
 
 /// Answers lru_crawler.
-pub(super) fn lru_crawler(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+pub(super) fn lru_crawler(caller: Caller<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
     let (what, on_what) = (words.next(), words.next());
     if words.next().is_some() {
         return say(out, ERROR);
     }
     match (what, on_what) {
-        (Some(b"enable"), None) => set_crawler(turn, Crawler::On, out),
-        (Some(b"disable"), None) => set_crawler(turn, Crawler::Off, out),
+        (Some(b"enable"), None) => set_crawler(caller, Crawler::On, out),
+        (Some(b"disable"), None) => set_crawler(caller, Crawler::Off, out),
         (Some(b"crawl" | b"metadump" | b"mgdump"), Some(_))
-            if turn.instance.crawler() == Crawler::Off =>
+            if caller.instance.crawler() == Crawler::Off =>
         {
             say(out, b"CLIENT_ERROR lru crawler disabled\r\n")
         }
         (Some(b"crawl"), Some(classes)) if names_classes(classes) => {
-            turn.counters().lru_crawler_starts.bump();
+            caller.counters().lru_crawler_starts.bump();
             Ran::list(Listing::new(Form::Crawl))
         }
         (Some(b"crawl"), Some(_)) => say(out, BAD_CLASS),
-        (Some(b"metadump"), Some(which)) => metadump(turn, which, out),
-        (Some(b"mgdump"), Some(which)) => mgdump(turn, which, out),
+        (Some(b"metadump"), Some(which)) => metadump(caller, which, out),
+        (Some(b"mgdump"), Some(which)) => mgdump(caller, which, out),
         (Some(b"tocrawl"), Some(number)) => match unsigned_32(number) {
             Some(_) => say(out, OK),
             None => say(out, BAD_FORMAT),
@@ -132,8 +132,8 @@ pub(super) fn lru_crawler(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8
     }
 }
 
-fn set_crawler(turn: Turn<'_>, crawler: Crawler, out: &mut Vec<u8>) -> Ran {
-    turn.instance.set_crawler(crawler);
+fn set_crawler(caller: Caller<'_>, crawler: Crawler, out: &mut Vec<u8>) -> Ran {
+    caller.instance.set_crawler(crawler);
     say(out, OK)
 }
 
@@ -144,22 +144,22 @@ fn names_classes(classes: &[u8]) -> bool {
             .all(|class| signed_32(class).is_some_and(|class| (1..=CLASS_MAX).contains(&class)))
 }
 
-fn metadump(turn: Turn<'_>, which: &[u8], out: &mut Vec<u8>) -> Ran {
-    if !turn.instance.settings.dump {
+fn metadump(caller: Caller<'_>, which: &[u8], out: &mut Vec<u8>) -> Ran {
+    if !caller.instance.settings.dump {
         return say(out, b"ERROR metadump not allowed\r\n");
     }
-    dump(turn, Form::Metadump, which, out)
+    dump(caller, Form::Metadump, which, out)
 }
 
-fn mgdump(turn: Turn<'_>, which: &[u8], out: &mut Vec<u8>) -> Ran {
-    if !turn.instance.settings.dump {
+fn mgdump(caller: Caller<'_>, which: &[u8], out: &mut Vec<u8>) -> Ran {
+    if !caller.instance.settings.dump {
         return say(out, b"ERROR key dump not allowed\r\n");
     }
-    dump(turn, Form::Mgdump, which, out)
+    dump(caller, Form::Mgdump, which, out)
 }
 
-fn dump(turn: Turn<'_>, form: Form, which: &[u8], out: &mut Vec<u8>) -> Ran {
-    if turn.place == Place::Behind {
+fn dump(caller: Caller<'_>, form: Form, which: &[u8], out: &mut Vec<u8>) -> Ran {
+    if caller.place == Place::Behind {
         return say(
             out,
             match form {

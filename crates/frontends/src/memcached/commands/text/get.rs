@@ -5,9 +5,9 @@ use sublet_types::Expiry;
 
 use super::super::reply::{BAD_FORMAT, say};
 use super::ahead;
+use crate::memcached::caller::Caller;
 use crate::memcached::map::{KEY_MAX, Key};
 use crate::memcached::outcome::{PendingGet, REPLY_HIGH_WATER, Ran, Shows};
-use crate::memcached::turn::Turn;
 use crate::memcached::wire::words::Words;
 use crate::memcached::{numbers, operate};
 
@@ -18,19 +18,19 @@ const BAD_EXPTIME: &[u8] = b"CLIENT_ERROR invalid exptime argument\r\n";
 
 /// Answers get and gets.
 pub(super) fn begin(
-    turn: Turn<'_>,
+    caller: Caller<'_>,
     shows: Shows,
     words: Words<'_>,
     line: &[u8],
     out: &mut Vec<u8>,
 ) -> Ran {
     let get = PendingGet { shows, touch: None };
-    answer(turn, get, words, line, out)
+    answer(caller, get, words, line, out)
 }
 
 /// Answers gat and gats.
 pub(super) fn begin_touching(
-    turn: Turn<'_>,
+    caller: Caller<'_>,
     shows: Shows,
     mut words: Words<'_>,
     line: &[u8],
@@ -42,12 +42,12 @@ pub(super) fn begin_touching(
     let Some(exptime) = numbers::signed_32(exptime) else {
         return say(out, BAD_EXPTIME);
     };
-    let touch = Some(turn.expiry(exptime.into()));
-    answer(turn, PendingGet { shows, touch }, words, line, out)
+    let touch = Some(caller.expiry(exptime.into()));
+    answer(caller, PendingGet { shows, touch }, words, line, out)
 }
 
 fn answer(
-    turn: Turn<'_>,
+    caller: Caller<'_>,
     get: PendingGet,
     words: Words<'_>,
     line: &[u8],
@@ -59,7 +59,7 @@ fn answer(
     if check.next().is_none() || !short {
         return say(out, BAD_FORMAT);
     }
-    match run(turn, get, keys, out) {
+    match run(caller, get, keys, out) {
         None => Ran::Done { after: 0 },
         Some(done) => Ran::Get(get, line.len() - keys.len() + done),
     }
@@ -68,7 +68,7 @@ fn answer(
 /// Answers `keys`. Where they are too many or the replies too long, it stops and says how many bytes of the keys are
 /// done.
 pub(in crate::memcached) fn run(
-    turn: Turn<'_>,
+    caller: Caller<'_>,
     pending: PendingGet,
     keys: &[u8],
     out: &mut Vec<u8>,
@@ -79,14 +79,14 @@ pub(in crate::memcached) fn run(
             return Some(keys.len() - words.rest().len());
         }
         if count % ahead::LOOK == 0 {
-            ahead::words(turn, words);
+            ahead::words(caller, words);
         }
         let Some(key) = words.next().and_then(Key::new) else {
             break;
         };
         match pending.touch {
-            None => get(turn, pending.shows, &key, out),
-            Some(expiry) => get_and_touch(turn, pending.shows, &key, expiry, out),
+            None => get(caller, pending.shows, &key, out),
+            Some(expiry) => get_and_touch(caller, pending.shows, &key, expiry, out),
         }
         if out.len() > REPLY_HIGH_WATER {
             return Some(keys.len() - words.rest().len());
@@ -96,15 +96,21 @@ pub(in crate::memcached) fn run(
     None
 }
 
-fn get(turn: Turn<'_>, shows: Shows, key: &Key<'_>, out: &mut Vec<u8>) {
-    operate::get(turn, key, |item| show(turn, shows, item, out));
+fn get(caller: Caller<'_>, shows: Shows, key: &Key<'_>, out: &mut Vec<u8>) {
+    operate::get(caller, key, |item| show(caller, shows, item, out));
 }
 
-fn get_and_touch(turn: Turn<'_>, shows: Shows, key: &Key<'_>, expiry: Expiry, out: &mut Vec<u8>) {
+fn get_and_touch(
+    caller: Caller<'_>,
+    shows: Shows,
+    key: &Key<'_>,
+    expiry: Expiry,
+    out: &mut Vec<u8>,
+) {
     let mark = out.len();
-    let found = operate::touch(turn, key, expiry, |item| {
+    let found = operate::touch(caller, key, expiry, |item| {
         out.truncate(mark);
-        show(turn, shows, item, out);
+        show(caller, shows, item, out);
     });
     if found.is_none() {
         out.truncate(mark);
@@ -114,7 +120,7 @@ fn get_and_touch(turn: Turn<'_>, shows: Shows, key: &Key<'_>, expiry: Expiry, ou
 /// Bytes of a reply besides its key and value, at most.
 const REPLY_HEAD_MAX: usize = 64;
 
-fn show(turn: Turn<'_>, shows: Shows, item: &Item<'_>, out: &mut Vec<u8>) {
+fn show(caller: Caller<'_>, shows: Shows, item: &Item<'_>, out: &mut Vec<u8>) {
     let (key, value) = (item.key(), item.value());
     out.reserve(REPLY_HEAD_MAX + key.len() + value.len());
     out.extend_from_slice(b"VALUE ");
@@ -125,7 +131,7 @@ fn show(turn: Turn<'_>, shows: Shows, item: &Item<'_>, out: &mut Vec<u8>) {
     numbers::write(out, value.len());
     if shows == Shows::ValueAndCas {
         out.push(b' ');
-        numbers::write(out, turn.cas_of(item));
+        numbers::write(out, caller.cas_of(item));
     }
     out.extend_from_slice(b"\r\n");
     value.copy_to(out);

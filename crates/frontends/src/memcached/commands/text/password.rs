@@ -3,10 +3,10 @@
 use memchr::memchr;
 
 use super::super::reply::say;
+use crate::memcached::caller::Caller;
 use crate::memcached::numbers;
 use crate::memcached::outcome::{After, Next, Ran};
 use crate::memcached::passwords::Login;
-use crate::memcached::turn::Turn;
 use crate::memcached::wire::block::{Block, block, block_len};
 use crate::memcached::wire::words::Words;
 
@@ -19,7 +19,7 @@ const LINE_MIN: usize = 5;
 const UNAUTHENTICATED: &[u8] = b"CLIENT_ERROR unauthenticated\r\n";
 
 /// Answers any line of a client that has not shown who it is.
-pub(super) fn run(turn: Turn<'_>, line: &[u8], after: After<'_>, out: &mut Vec<u8>) -> Ran {
+pub(super) fn run(caller: Caller<'_>, line: &[u8], after: After<'_>, out: &mut Vec<u8>) -> Ran {
     let mut words = Words::of(line);
     let command = words.next().unwrap_or_default();
     if line.len() < LINE_MIN || command == b"quit" {
@@ -43,7 +43,7 @@ pub(super) fn run(turn: Turn<'_>, line: &[u8], after: After<'_>, out: &mut Vec<u
             say(out, b"CLIENT_ERROR bad command line termination\r\n");
             Ran::Done { after: body }
         }
-        Block::Value(token) => check(turn, token, body, out),
+        Block::Value(token) => check(caller, token, body, out),
     }
 }
 
@@ -52,20 +52,20 @@ fn token_len(command: &[u8], mut words: Words<'_>) -> Option<usize> {
     (command == b"set").then_some(len as usize)
 }
 
-fn check(turn: Turn<'_>, token: &[u8], after: usize, out: &mut Vec<u8>) -> Ran {
+fn check(caller: Caller<'_>, token: &[u8], after: usize, out: &mut Vec<u8>) -> Ran {
     let Some(space) = memchr(b' ', token) else {
         say(out, b"CLIENT_ERROR bad authentication token format\r\n");
         return Ran::Done { after };
     };
-    turn.counters().auth_cmds.bump();
+    caller.counters().auth_cmds.bump();
     let login = Login::of(&token[..space], &token[space + 1..]);
-    match turn.instance.admit(&login) {
+    match caller.instance.admit(&login) {
         Some(tenant) => {
             say(out, b"STORED\r\n");
             Ran::Admit { after, tenant }
         }
         None => {
-            turn.counters().auth_errors.bump();
+            caller.counters().auth_errors.bump();
             say(out, b"CLIENT_ERROR authentication failure\r\n");
             Ran::Done { after }
         }

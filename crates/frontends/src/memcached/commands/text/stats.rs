@@ -2,11 +2,11 @@
 
 use super::super::reply::{BAD_FORMAT, ERROR, OK, say};
 use super::super::stats::{self, Group};
+use crate::memcached::caller::Caller;
 use crate::memcached::numbers::unsigned_32;
 use crate::memcached::operate::listing::{Bounds, Form, Listing};
 use crate::memcached::operate::sizes::Sizes;
 use crate::memcached::outcome::Ran;
-use crate::memcached::turn::Turn;
 use crate::memcached::wire::rows::{CLASS, Rows};
 use crate::memcached::wire::words::Words;
 
@@ -14,19 +14,19 @@ use crate::memcached::wire::words::Words;
 const CLASSES: u32 = 64;
 
 /// Answers stats.
-pub(super) fn run(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+pub(super) fn run(caller: Caller<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
     match words.next().unwrap_or_default() {
         b"reset" => {
-            turn.instance.reset(turn.tenancy);
+            caller.instance.reset(caller.tenancy);
             say(out, b"RESET\r\n")
         }
-        b"detail" => detail(turn, words, out),
-        b"cachedump" => cachedump(turn, words, out),
+        b"detail" => detail(caller, words, out),
+        b"cachedump" => cachedump(caller, words, out),
         name => match Group::named(name) {
             None => say(out, ERROR),
-            Some(Group::Sizes) if turn.instance.settings.track_sizes => sizes(),
+            Some(Group::Sizes) if caller.instance.settings.track_sizes => sizes(),
             Some(group) => {
-                stats::write(turn, group, &mut Lines(out));
+                stats::write(caller, group, &mut Lines(out));
                 say(out, b"END\r\n")
             }
         },
@@ -41,11 +41,11 @@ fn sizes() -> Ran {
     Ran::list(Listing::new(Form::Sizes(Sizes::default(), Box::new(tell))))
 }
 
-fn detail(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
-    if !turn.instance.settings.dump {
+fn detail(caller: Caller<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+    if !caller.instance.settings.dump {
         return say(out, b"CLIENT_ERROR stats detail not allowed\r\n");
     }
-    let prefixes = &turn.instance.prefixes;
+    let prefixes = &caller.instance.prefixes;
     match words.next() {
         Some(b"on") => prefixes.collect(),
         Some(b"off") => prefixes.stop(),
@@ -58,8 +58,8 @@ fn detail(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
     say(out, OK)
 }
 
-fn cachedump(turn: Turn<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
-    if !turn.instance.settings.dump {
+fn cachedump(caller: Caller<'_>, mut words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+    if !caller.instance.settings.dump {
         return say(out, b"CLIENT_ERROR stats cachedump not allowed\r\n");
     }
     let (Some(class), Some(limit)) = (words.next(), words.next()) else {

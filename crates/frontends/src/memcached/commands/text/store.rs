@@ -3,10 +3,10 @@
 use sublet_store::NewCas;
 
 use super::super::reply::{BAD_BLOCK, BAD_FORMAT, NO_MEMORY, TOO_LARGE, say};
+use crate::memcached::caller::Caller;
 use crate::memcached::map::Key;
 use crate::memcached::operate::Store;
 use crate::memcached::outcome::{After, Ran};
-use crate::memcached::turn::Turn;
 use crate::memcached::verbs::{Mode, Older, Stored};
 use crate::memcached::wire::block::{Block, VALUE_MAX, block, block_len};
 use crate::memcached::wire::words::Words;
@@ -21,24 +21,24 @@ struct Line<'a> {
 
 /// Answers a storage command; nothing where the length of its block is not known.
 pub(super) fn run(
-    turn: Turn<'_>,
+    caller: Caller<'_>,
     mode: Mode,
     words: Words<'_>,
     after: After<'_>,
     out: &mut Vec<u8>,
 ) -> Option<Ran> {
-    let line = parse(turn, mode, words)?;
+    let line = parse(caller, mode, words)?;
     let body = block_len(line.len);
     let Some(store) = line.store else {
         say(out, BAD_FORMAT);
         return Some(Ran::Swallow { body });
     };
     let refused = |why, line: &[u8], out: &mut Vec<u8>| {
-        operate::refuse(turn, &store, why);
+        operate::refuse(caller, &store, why);
         say(out, line);
         Some(Ran::Swallow { body })
     };
-    if turn.too_large(store.key.bytes().len(), store.flags, line.len) {
+    if caller.too_large(store.key.bytes().len(), store.flags, line.len) {
         return refused(Stored::TooLarge, TOO_LARGE, out);
     }
     let After::Input(after) = after else {
@@ -47,7 +47,7 @@ pub(super) fn run(
     let reply = match block(after, line.len) {
         Block::Awaited => return Some(Ran::Awaits { body }),
         Block::Bad => BAD_BLOCK,
-        Block::Value(value) => reply(operate::store(turn, &store, value)),
+        Block::Value(value) => reply(operate::store(caller, &store, value)),
     };
     say(out, reply);
     Some(Ran::Done { after: body })
@@ -65,7 +65,7 @@ fn reply(stored: Stored) -> &'static [u8] {
 }
 
 /// `key flags exptime bytes [unique]`; nothing where the length is not known.
-fn parse<'a>(turn: Turn<'_>, mode: Mode, mut words: Words<'a>) -> Option<Line<'a>> {
+fn parse<'a>(caller: Caller<'_>, mode: Mode, mut words: Words<'a>) -> Option<Line<'a>> {
     let (key, flags, exptime) = (words.next()?, words.next()?, words.next()?);
     let len = usize::try_from(numbers::signed_32(words.next()?)?).ok()?;
     let mut store = || {
@@ -77,7 +77,7 @@ fn parse<'a>(turn: Turn<'_>, mode: Mode, mut words: Words<'a>) -> Option<Line<'a
             key: Key::new(key)?,
             mode,
             flags: numbers::loose_unsigned_32(flags)?,
-            expiry: turn.expiry(numbers::loose_signed_32(exptime)?.into()),
+            expiry: caller.expiry(numbers::loose_signed_32(exptime)?.into()),
             compare,
             older: Older::Fails,
             vivify: None,

@@ -1,4 +1,4 @@
-//! What the requests of one turn share.
+//! Who asks: what the requests of one turn share.
 
 use sublet_store::{Item, TenantFigures};
 use sublet_types::{Bytes, Expiry};
@@ -10,7 +10,7 @@ use crate::tenancy::{Counters, Tenancy};
 
 /// What the requests of one turn share: whose connection, whose memory, which settings.
 #[derive(Clone, Copy)]
-pub(super) struct Turn<'a> {
+pub(super) struct Caller<'a> {
     pub(super) instance: &'a Instance,
     pub(super) peer: &'a Peer,
     pub(super) tenancy: &'a Tenancy,
@@ -26,7 +26,7 @@ pub(super) enum Place {
     Behind,
 }
 
-impl Turn<'_> {
+impl Caller<'_> {
     /// This thread's counters for the tenant.
     pub(super) fn counters(&self) -> &Counters {
         self.tenancy.counters()
