@@ -9,9 +9,9 @@ use sublet_types::{Bytes, TenantId};
 
 use super::bound::{GATHERING_MIN, MemoryBound};
 use super::connections::{Connections, Peer};
+use super::events::{Event, FetchStatus};
 use super::metrics::{CpuTime, Figures, Zero};
 use super::numbers;
-use super::observe::{Event, FetchStatus};
 use super::passwords::{Login, Passwords};
 use super::prefixes::{Counted, Prefixes};
 use super::settings::{Crawler, Settings};

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use sublet_store::{Ear, Evicted};
 
 use super::connections::Peer;
-use super::observe::{Event, FetchStatus, StoreStatus};
+use super::events::{Event, FetchStatus, StoreStatus};
 use super::verbs::{Deleted, Mode};
 use super::{map, numbers};
 use crate::tenancy::{Clock, Tenancy};

@@ -4,9 +4,9 @@ use sublet_store::{Entry, Marks, NewCas, NewItem, Value};
 use sublet_types::Expiry;
 
 use super::super::caller::Caller;
+use super::super::events::Event;
 use super::super::map::Key;
 use super::super::numbers;
-use super::super::observe::Event;
 use super::super::verbs::{Direction, Mode};
 use super::compare::{Compared, compare};
 

@@ -1,8 +1,8 @@
 //! Deletes.
 
 use super::super::caller::Caller;
+use super::super::events::{Command, Event};
 use super::super::map::Key;
-use super::super::observe::{Command, Event};
 use super::super::verbs::Deleted;
 use super::compare::{Compared, compare};
 

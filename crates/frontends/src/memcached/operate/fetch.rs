@@ -4,8 +4,8 @@ use sublet_store::{Absence, Item, Lookup, Reading};
 use sublet_types::Expiry;
 
 use super::super::caller::Caller;
+use super::super::events::{Event, FetchStatus};
 use super::super::map::Key;
-use super::super::observe::{Event, FetchStatus};
 use super::rewrite::rewrite;
 
 /// Fetches an item as get does.

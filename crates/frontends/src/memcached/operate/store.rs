@@ -4,9 +4,9 @@ use sublet_store::{Entry, Marks, NewCas, NewItem, Refused};
 use sublet_types::Expiry;
 
 use super::super::caller::Caller;
+use super::super::events::{Event, StoreStatus};
 use super::super::map::Key;
 use super::super::numbers;
-use super::super::observe::{Event, StoreStatus};
 use super::super::verbs::{Mode, Older, Stored};
 use super::compare::{Compared, compare};
 use super::rewrite::{Pieces, remove};

@@ -3,8 +3,8 @@
 use sublet_store::NewCas;
 
 use super::request::Request;
+use crate::memcached::events::Command;
 use crate::memcached::map::Key;
-use crate::memcached::observe::Command;
 use crate::memcached::operate::{self, Counted, Delta, Seed};
 use crate::memcached::outcome::Ran;
 use crate::memcached::verbs::{Deleted, Direction};

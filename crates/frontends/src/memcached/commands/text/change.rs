@@ -4,8 +4,8 @@ use sublet_store::NewCas;
 
 use super::super::reply::{BAD_FORMAT, NO_MEMORY, NOT_A_NUMBER, say};
 use crate::memcached::caller::Caller;
+use crate::memcached::events::Command;
 use crate::memcached::map::Key;
-use crate::memcached::observe::Command;
 use crate::memcached::operate::{Counted, Delta};
 use crate::memcached::outcome::Ran;
 use crate::memcached::verbs::{Deleted, Direction};
