@@ -17,8 +17,8 @@ use super::caller::{Caller, Place};
 use super::commands::{binary, text};
 use super::connections::{Doing, Peer};
 use super::events::{Ending, Event};
-use super::gather::Gather;
 use super::instance::Instance;
+use super::large_value::LargeValue;
 use super::operate::listing::Listing;
 use super::outcome::{After, Gate, PendingGet, Ran};
 pub use super::outcome::{Next, REPLY_HIGH_WATER};
@@ -81,7 +81,7 @@ enum Between {
     /// A value that is discarded.
     Swallow(usize),
     /// A value that is being gathered.
-    Gather(Box<Gather>),
+    Gather(Box<LargeValue>),
     /// Keys of a get that are still to be answered, in so many bytes of its line.
     Get(PendingGet, usize),
     /// A listing that goes on.
@@ -255,7 +255,7 @@ impl Exchange {
         match std::mem::replace(&mut self.between, Between::Nothing) {
             Between::Nothing => self.request(caller, input, out),
             Between::Swallow(left) => self.swallow(caller, left, input.len()),
-            Between::Gather(gather) => self.gather(caller, gather, input, out),
+            Between::Gather(value) => self.gather(caller, value, input, out),
             Between::Get(get, left) => self.get(caller, get, &input[..left.min(input.len())], out),
             Between::List(listing) => self.list(caller, listing, out),
             Between::Watch(feed) => {
@@ -364,7 +364,7 @@ impl Exchange {
         if head.len() + body <= WAITING_INPUT_MAX {
             return Step::More(body - after.len());
         }
-        self.between = Between::Gather(Box::new(Gather::new(head, body)));
+        self.between = Between::Gather(Box::new(LargeValue::new(head, body)));
         Step::Done(head.len())
     }
 
@@ -380,23 +380,23 @@ impl Exchange {
     fn gather(
         &mut self,
         caller: Caller<'_>,
-        mut gather: Box<Gather>,
+        mut value: Box<LargeValue>,
         input: &[u8],
         out: &mut Vec<u8>,
     ) -> Step {
-        let Some(taken) = gather.take(&caller.instance.memory, input) else {
-            return self.gathered(caller, &gather, After::NoMemory, out);
+        let Some(taken) = value.take(&caller.instance.memory, input) else {
+            return self.gathered(caller, &value, After::NoMemory, out);
         };
-        let wanted = gather.missing();
+        let wanted = value.missing();
         if wanted == 0 {
-            let step = self.gathered(caller, &gather, After::Input(gather.body()), out);
+            let step = self.gathered(caller, &value, After::Input(value.body()), out);
             return match step {
                 Step::Stop(_, next) => Step::Stop(taken, next),
                 _ => Step::Done(taken),
             };
         }
         caller.peer.set_doing(Doing::AwaitingValue);
-        self.between = Between::Gather(gather);
+        self.between = Between::Gather(value);
         Step::Stop(taken, Next::Read { wanted })
     }
 
@@ -404,22 +404,22 @@ impl Exchange {
     fn gathered(
         &mut self,
         caller: Caller<'_>,
-        gather: &Gather,
+        value: &LargeValue,
         after: After<'_>,
         out: &mut Vec<u8>,
     ) -> Step {
         let ran = match self.speech {
-            Speech::Binary => binary::run(caller, self.gate, gather.head(), after, out),
-            _ => text::run(caller, self.gate, without_end(gather.head()), after, out),
+            Speech::Binary => binary::run(caller, self.gate, value.head(), after, out),
+            _ => text::run(caller, self.gate, without_end(value.head()), after, out),
         };
         let step = match self.after(caller, &[], &[], ran) {
             Step::Stop(_, next) => Step::Stop(0, next),
             _ => Step::Done(0),
         };
         if let Between::Swallow(left) = &mut self.between {
-            *left = gather.missing();
+            *left = value.missing();
         }
-        gather.give_back(&caller.instance.memory);
+        value.give_back(&caller.instance.memory);
         step
     }
 
@@ -474,7 +474,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         match &self.exchange.between {
             Between::Watch(feed) => self.instance.watchers.leave(feed),
-            Between::Gather(gather) => gather.give_back(&self.instance.memory),
+            Between::Gather(value) => value.give_back(&self.instance.memory),
             _ => {}
         }
         self.instance.memory.give_back(self.exchange.reserved);

@@ -10,17 +10,17 @@ const FIRST_STEP: usize = 64 << 10;
 const WHOLE_MAX: usize = 1 << 20;
 
 /// A request's head and the part of its value that has come.
-pub(super) struct Gather {
+pub(super) struct LargeValue {
     head: Vec<u8>,
     body: Vec<u8>,
     needed: usize,
     share: usize,
 }
 
-impl Gather {
+impl LargeValue {
     /// A request whose value is still to come, `needed` bytes of it.
-    pub(super) fn new(head: &[u8], needed: usize) -> Gather {
-        Gather {
+    pub(super) fn new(head: &[u8], needed: usize) -> LargeValue {
+        LargeValue {
             head: head.to_vec(),
             body: Vec::new(),
             needed,
