@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::net::SocketAddrAny;
 
-use super::Group;
+use super::group::Group;
 use super::seat::Seat;
 use super::worker::{Message, Newcomer, Post};
 use crate::doors::{Door, Listener, Rota, socket, tcp_name};

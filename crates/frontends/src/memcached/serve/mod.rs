@@ -4,8 +4,10 @@
 mod buffers;
 mod connection;
 mod door;
+mod end;
 mod endpoints;
 mod floor;
+mod group;
 mod guesses;
 mod ports;
 mod seat;
@@ -18,28 +20,18 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use sublet_store::{Store, TooManyWorkers};
-use sublet_types::TenantId;
 
 use self::door::GroupDoor;
+pub use self::end::{Asked, Stop};
 pub use self::endpoints::{EndpointsError, parse_endpoints};
 use self::floor::Floor;
+pub use self::group::Group;
 pub use self::ports::write_ports;
 pub use self::worker::HELD_MAX;
 use self::worker::{Message, Post, Worker};
-use super::instance::Instance;
 use crate::doors::{Acceptor, Bell, Rota};
 pub use crate::doors::{Endpoint, ListenError, Listener, Tls, TlsError, Transport, bind};
 use crate::tenancy::{Clock, Doorman, Ledger};
-
-/// Listeners that serve one tenant in one way.
-pub struct Group {
-    /// What their connections share; its settings say how many there may be.
-    pub instance: Arc<Instance>,
-    /// For whom they act, unless a client proves to be somebody else.
-    pub tenant: TenantId,
-    /// TLS, for listeners that speak it.
-    pub tls: Option<Arc<Tls>>,
-}
 
 /// What every worker needs of the daemon.
 #[derive(Clone)]
@@ -51,18 +43,6 @@ pub struct Premises {
     /// Where counters are kept.
     pub ledger: Arc<Ledger>,
 }
-
-/// How serving ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
-    /// At once.
-    Now,
-    /// After what is under way, but within a few seconds.
-    Graceful,
-}
-
-/// Hears a client's `shutdown`. Must not block.
-pub type Asked = dyn Fn(Stop) + Send + Sync;
 
 /// Why serving could not begin.
 #[derive(Debug, thiserror::Error)]

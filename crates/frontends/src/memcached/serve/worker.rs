@@ -14,10 +14,11 @@ use sublet_pace::{Found, Look, Pace};
 
 use super::buffers::{Desk, READ_BYTES};
 use super::connection::{Connection, Readiness, Turn};
+use super::end::{Asked, Stop};
 use super::floor::Floor;
+use super::group::Group;
 use super::guesses::Guesses;
 use super::seat::Seat;
-use super::{Asked, Group, Stop};
 use crate::doors::{Transport, Veil};
 use crate::memcached::watch::WATCH_INTERVAL;
 
