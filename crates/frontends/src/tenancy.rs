@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use sublet_store::{
-    Blank, Ear, Entry, Get, Item, Lookup, PageKey, PoolError, Put, Reading, Refused, Removal,
+    Blank, Ear, Entry, Get, Item, Lookup, PageKey, Pin, PoolError, Put, Reading, Refused, Removal,
     Spill, Store, TenantFigures, TooManyWorkers, Worker,
 };
 use sublet_types::{Nanos, ObjectId, PoolFlags, PoolId, Second, SharedName, TenantId};
@@ -313,6 +313,20 @@ pub struct Tenancy {
     second: Cell<Option<Second>>,
 }
 
+/// All blocks held still and the time standing, for as long as it lives.
+pub struct Batch<'a> {
+    tenancy: &'a Tenancy,
+    _pin: Pin<'a>,
+    /// The second of the batch around this one.
+    outer: Option<Second>,
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        self.tenancy.second.set(self.outer);
+    }
+}
+
 impl Drop for Tenancy {
     fn drop(&mut self) {
         self.ledger.close(self.tenant, &self.counters);
@@ -353,10 +367,18 @@ impl Tenancy {
     /// Runs `work` with all blocks held still and the time standing: a batch of requests pays for the
     /// pin and the clock once. `work` must not wait for anything.
     pub fn pinned<R>(&self, work: impl FnOnce() -> R) -> R {
-        let outer = self.second.replace(Some(self.clock.now()));
-        let answer = self.worker.pinned(work);
-        self.second.set(outer);
-        answer
+        let _batch = self.batch();
+        work()
+    }
+
+    /// The same for as long as the batch lives.
+    #[inline]
+    pub fn batch(&self) -> Batch<'_> {
+        Batch {
+            outer: self.second.replace(Some(self.clock.now())),
+            _pin: self.worker.pin(),
+            tenancy: self,
+        }
     }
 
     /// This second; within [`pinned`](Tenancy::pinned) the one in which it began.

@@ -26,5 +26,5 @@ pub use arena::fake;
 pub use arena::{Blank, Exhausted, Mapped, Memory};
 pub use floors::FloorFigures;
 pub use items::{AUDIENCE_WAITING_MAX, Ear, Entry, Evicted, ItemUse};
-pub use store::{Store, Worker};
+pub use store::{Pin, Store, Worker};
 pub use tenants::TENANTS_MAX;

@@ -319,6 +319,12 @@ impl Worker {
         work()
     }
 
+    /// The same for as long as the pin lives.
+    #[inline]
+    pub fn pin(&self) -> Pin<'_> {
+        Pin::new(self)
+    }
+
     pub(crate) fn moment(&self, now: Second) -> Moment {
         let luck = self
             .luck
@@ -351,10 +357,9 @@ impl Worker {
             return Lookup::Miss(Absence::Unknown);
         };
         let _pin = Pin::new(self);
-        self.lending(|| {
-            self.items()
-                .read(tenant, key, self.moment(now), reading, visit)
-        })
+        let _lent = Lent::new(self);
+        self.items()
+            .read(tenant, key, self.moment(now), reading, visit)
     }
 
     /// Looks at an item and changes it, with nobody in between. `decide` may run more than once;
@@ -469,8 +474,8 @@ impl Worker {
     }
 }
 
-/// A pin, for as long as it lives.
-pub(crate) struct Pin<'a>(&'a Worker);
+/// All blocks held still, for as long as it lives.
+pub struct Pin<'a>(&'a Worker);
 
 impl<'a> Pin<'a> {
     #[inline]
@@ -497,6 +502,7 @@ impl Drop for Pin<'_> {
 struct Lent<'a>(&'a Worker);
 
 impl<'a> Lent<'a> {
+    #[inline]
     fn new(worker: &'a Worker) -> Lent<'a> {
         worker.lent.set(worker.lent.get() + 1);
         Lent(worker)
@@ -504,6 +510,7 @@ impl<'a> Lent<'a> {
 }
 
 impl Drop for Lent<'_> {
+    #[inline]
     fn drop(&mut self) {
         self.0.lent.set(self.0.lent.get() - 1);
     }

@@ -12,14 +12,28 @@ const SPARE_BYTES_MAX: usize = 4 << 20;
 
 /// A worker's buffers.
 pub(super) struct Desk {
+    /// Where each read goes first.
     pub(super) read: Box<[u8]>,
-    spare: Vec<Vec<u8>>,
+    pub(super) pool: BufferPool,
 }
 
 impl Desk {
     pub(super) fn new() -> Desk {
         Desk {
             read: vec![0; READ_BYTES].into_boxed_slice(),
+            pool: BufferPool::new(),
+        }
+    }
+}
+
+/// Buffers that are lent to connections with something unfinished.
+pub(super) struct BufferPool {
+    spare: Vec<Vec<u8>>,
+}
+
+impl BufferPool {
+    fn new() -> BufferPool {
+        BufferPool {
             spare: Vec::with_capacity(SPARE_MAX),
         }
     }
@@ -64,24 +78,24 @@ impl Queue {
     }
 
     /// The end of the queue, for whoever appends to it.
-    pub(super) fn tail(&mut self, desk: &mut Desk) -> &mut Vec<u8> {
+    pub(super) fn tail(&mut self, pool: &mut BufferPool) -> &mut Vec<u8> {
         if self.bytes.capacity() == 0 {
-            self.bytes = desk.lend();
+            self.bytes = pool.lend();
         }
         &mut self.bytes
     }
 
-    pub(super) fn push(&mut self, desk: &mut Desk, bytes: &[u8]) {
+    pub(super) fn push(&mut self, pool: &mut BufferPool, bytes: &[u8]) {
         self.drop_done();
-        self.tail(desk).extend_from_slice(bytes);
+        self.tail(pool).extend_from_slice(bytes);
     }
 
     /// The front `count` bytes are done with; an empty queue gives its buffer back.
-    pub(super) fn finish(&mut self, desk: &mut Desk, count: usize) {
+    pub(super) fn finish(&mut self, pool: &mut BufferPool, count: usize) {
         self.done += count;
         if self.is_empty() {
             self.done = 0;
-            desk.take_back(std::mem::take(&mut self.bytes));
+            pool.take_back(std::mem::take(&mut self.bytes));
         }
     }
 
@@ -99,27 +113,27 @@ mod tests {
 
     #[test]
     fn what_goes_in_comes_out_in_order() {
-        let mut desk = Desk::new();
+        let mut pool = BufferPool::new();
         let mut queue = Queue::default();
-        queue.push(&mut desk, b"abc");
-        queue.finish(&mut desk, 1);
-        queue.push(&mut desk, b"de");
+        queue.push(&mut pool, b"abc");
+        queue.finish(&mut pool, 1);
+        queue.push(&mut pool, b"de");
         assert_eq!(queue.waiting(), b"bcde");
         assert_eq!(queue.len(), 4);
     }
 
     #[test]
     fn an_empty_queue_holds_no_memory_and_large_buffers_are_not_kept() {
-        let mut desk = Desk::new();
+        let mut pool = BufferPool::new();
         let mut queue = Queue::default();
-        queue.push(&mut desk, b"abc");
-        queue.finish(&mut desk, 3);
+        queue.push(&mut pool, b"abc");
+        queue.finish(&mut pool, 3);
         assert_eq!(queue.held(), 0);
-        assert_eq!(desk.spare.len(), 1);
+        assert_eq!(pool.spare.len(), 1);
 
-        queue.push(&mut desk, &vec![0; SPARE_BYTES_MAX + 1]);
-        queue.finish(&mut desk, SPARE_BYTES_MAX + 1);
+        queue.push(&mut pool, &vec![0; SPARE_BYTES_MAX + 1]);
+        queue.finish(&mut pool, SPARE_BYTES_MAX + 1);
         assert_eq!(queue.held(), 0);
-        assert_eq!(desk.spare.len(), 0, "the grown buffer is gone");
+        assert_eq!(pool.spare.len(), 0, "the grown buffer is gone");
     }
 }

@@ -10,14 +10,14 @@ use rustix::net::AddressFamily;
 use rustix::net::sockopt::socket_domain;
 use sublet_types::TenantId;
 
-use super::buffers::{Desk, Queue};
+use super::buffers::{BufferPool, Desk, Queue};
 use super::floor::Floor;
 use super::seat::Seat;
 use crate::doors::{Veil, socket};
 use crate::memcached::connections::Doing;
 use crate::memcached::instance::Instance;
 use crate::memcached::outcome::Next;
-use crate::memcached::session::Session;
+use crate::memcached::session::{Advance, Session};
 
 /// Reads of one connection before others get a turn: 1 MiB.
 const READS_PER_TURN: usize = 16;
@@ -61,7 +61,7 @@ pub(super) struct Readiness {
 }
 
 /// The other side is gone, or its socket is of no more use.
-struct Gone;
+pub(super) struct Gone;
 
 impl From<io::Error> for Gone {
     fn from(_: io::Error) -> Gone {
@@ -207,17 +207,9 @@ impl Connection {
     }
 
     /// Sends, reads and runs requests until the socket or fairness stops it.
-    pub(super) fn turn(&mut self, desk: &mut Desk, floor: &Floor) -> Turn {
-        let turn = self.serve(desk, floor).unwrap_or(Turn::Over);
-        if matches!(turn, Turn::Over | Turn::Shutdown { .. }) {
-            self.hear_last_words(desk);
-        }
-        turn
-    }
-
-    fn serve(&mut self, desk: &mut Desk, floor: &Floor) -> Result<Turn, Gone> {
+    pub(super) fn serve(&mut self, desk: &mut Desk, floor: &Floor) -> Result<Turn, Gone> {
         if matches!(self.next, Next::Yield | Next::Watch) {
-            self.run_inbox(desk, floor);
+            self.run(&[], &mut desk.pool, floor);
         }
         let (mut reads, mut writes) = (0, 0);
         loop {
@@ -225,12 +217,12 @@ impl Connection {
                 Next::Yield => return Ok(Turn::Again),
                 Next::Become(tenant) => {
                     self.tenant = tenant;
-                    self.run_inbox(desk, floor);
+                    self.run(&[], &mut desk.pool, floor);
                     continue;
                 }
                 _ => {}
             }
-            if self.send(desk)? == Flow::Blocked {
+            if self.send(&mut desk.pool)? == Flow::Blocked {
                 self.seat.peer().set_doing(Doing::Writing);
                 return Ok(Turn::Blocked);
             }
@@ -239,14 +231,17 @@ impl Connection {
                 Next::Shutdown { graceful } => return Ok(Turn::Shutdown { graceful }),
                 Next::Write if writes == WRITES_PER_TURN => return Ok(Turn::Again),
                 Next::Write => {
-                    self.run_inbox(desk, floor);
+                    self.run(&[], &mut desk.pool, floor);
                     writes += 1;
                 }
                 Next::Read { .. } | Next::Watch if self.readable && reads == READS_PER_TURN => {
                     return Ok(Turn::Again);
                 }
                 Next::Read { .. } | Next::Watch if self.readable => {
-                    self.receive(desk, floor)?;
+                    let count = self.read(&mut desk.read)?;
+                    if count > 0 {
+                        self.run(&desk.read[..count], &mut desk.pool, floor);
+                    }
                     reads += 1;
                 }
                 Next::Watch => return Ok(Turn::Watch),
@@ -256,7 +251,7 @@ impl Connection {
     }
 
     /// Writes what waits to be sent.
-    fn send(&mut self, desk: &mut Desk) -> Result<Flow, Gone> {
+    fn send(&mut self, pool: &mut BufferPool) -> Result<Flow, Gone> {
         while !self.outbox.is_empty() {
             let waiting = self.outbox.waiting();
             let sent = match &mut self.veil {
@@ -264,7 +259,7 @@ impl Connection {
                 Some(veil) => veil.write(&self.socket, waiting),
             };
             match sent {
-                Ok(count) => self.outbox.finish(desk, count),
+                Ok(count) => self.outbox.finish(pool, count),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Ok(Flow::Blocked);
                 }
@@ -278,17 +273,6 @@ impl Connection {
                 false => Ok(Flow::Blocked),
             },
         }
-    }
-
-    /// Reads once, and runs what came in.
-    fn receive(&mut self, desk: &mut Desk, floor: &Floor) -> Result<(), Gone> {
-        let mut read = std::mem::take(&mut desk.read);
-        let outcome = self.read(&mut read);
-        if let Ok(count @ 1..) = outcome {
-            self.run_fresh(&read[..count], desk, floor);
-        }
-        desk.read = read;
-        outcome.map(|_| ())
     }
 
     /// Reads from the socket; 0 when there is nothing now.
@@ -320,58 +304,44 @@ impl Connection {
         }
     }
 
-    /// Runs requests, where nothing was left over straight out of the worker's read buffer; what
-    /// remains of it is kept.
-    fn run_fresh(&mut self, input: &[u8], desk: &mut Desk, floor: &Floor) {
-        if !self.inbox.is_empty() {
-            self.inbox.push(desk, input);
-            if self.inbox.len() >= self.enough {
-                self.run_inbox(desk, floor);
+    /// Runs the requests that wait with what is `fresh`; where none wait, those of the worker's read buffer where they
+    /// stand. What remains is kept.
+    fn run(&mut self, fresh: &[u8], pool: &mut BufferPool, floor: &Floor) {
+        let waits = !self.inbox.is_empty();
+        if waits && !fresh.is_empty() {
+            self.inbox.push(pool, fresh);
+            if self.inbox.len() < self.enough {
+                return;
             }
-            return;
         }
-        let consumed = self.advance(input, desk, floor);
-        if consumed < input.len() {
-            self.inbox.push(desk, &input[consumed..]);
+        let tenancy = floor.tenancy(self.tenant);
+        let out = self.outbox.tail(pool);
+        let input = if waits { self.inbox.waiting() } else { fresh };
+        let Advance { consumed, next } = self.session.advance(input, out, &tenancy);
+        self.outbox.finish(pool, 0);
+        if waits {
+            self.inbox.finish(pool, consumed);
+        } else if consumed < fresh.len() {
+            self.inbox.push(pool, &fresh[consumed..]);
         }
-        self.expect();
-    }
-
-    fn run_inbox(&mut self, desk: &mut Desk, floor: &Floor) {
-        let mut inbox = std::mem::take(&mut self.inbox);
-        let consumed = self.advance(inbox.waiting(), desk, floor);
-        inbox.finish(desk, consumed);
-        self.inbox = inbox;
-        self.expect();
-    }
-
-    fn advance(&mut self, input: &[u8], desk: &mut Desk, floor: &Floor) -> usize {
-        let out = self.outbox.tail(desk);
-        let advance = floor.act(self.tenant, |tenancy| {
-            self.session.advance(input, out, tenancy)
-        });
-        self.outbox.finish(desk, 0);
-        self.next = advance.next;
-        if advance.consumed > 0 && self.session.is_known() {
-            self.seat.keep();
-        }
-        advance.consumed
-    }
-
-    fn expect(&mut self) {
-        self.enough = match self.next {
+        self.next = next;
+        self.enough = match next {
             Next::Read { wanted } => self.inbox.len() + wanted.max(1),
             _ => 0,
         };
+        if consumed > 0 && self.session.is_known() {
+            self.seat.keep();
+        }
     }
 
-    fn hear_last_words(&mut self, desk: &mut Desk) {
+    /// Reads what a client still says whose connection is over, lest the last reply is lost.
+    pub(super) fn hear_last_words(&mut self, space: &mut [u8]) {
         if let Some(veil) = &mut self.veil {
             veil.close(&self.socket);
         }
         let mut heard = 0;
         while heard < LAST_WORDS_MAX {
-            match socket::receive(&self.socket, &mut desk.read) {
+            match socket::receive(&self.socket, space) {
                 Ok(count) if count > 0 => heard += count,
                 _ => return,
             }

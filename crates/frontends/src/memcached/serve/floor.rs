@@ -11,7 +11,7 @@ use crate::tenancy::{Doorman, Tenancy};
 /// One worker's tenancies.
 pub(super) struct Floor {
     doorman: Doorman,
-    first: OnceCell<Tenancy>,
+    first: OnceCell<Rc<Tenancy>>,
     others: RefCell<HashMap<TenantId, Rc<Tenancy>>>,
 }
 
@@ -24,18 +24,14 @@ impl Floor {
         }
     }
 
-    /// Acts for a tenant. The first one asked for, often the only one, is found without a search.
-    pub(super) fn act<R>(&self, tenant: TenantId, work: impl FnOnce(&Tenancy) -> R) -> R {
-        let first = self.first.get_or_init(|| self.doorman.open(tenant));
+    /// The tenancy for a tenant. The first one asked for, often the only one, is found without a search.
+    pub(super) fn tenancy(&self, tenant: TenantId) -> Rc<Tenancy> {
+        let open = || Rc::new(self.doorman.open(tenant));
+        let first = self.first.get_or_init(open);
         if first.tenant() == tenant {
-            return work(first);
+            return Rc::clone(first);
         }
         let mut others = self.others.borrow_mut();
-        let other = others
-            .entry(tenant)
-            .or_insert_with(|| Rc::new(self.doorman.open(tenant)));
-        let other = Rc::clone(other);
-        drop(others);
-        work(&other)
+        Rc::clone(others.entry(tenant).or_insert_with(open))
     }
 }

@@ -262,7 +262,11 @@ impl Worker {
         let Some(connection) = self.connections.get_mut(token.0) else {
             return;
         };
-        let turn = connection.turn(&mut self.desk, &self.floor);
+        let turn = connection.serve(&mut self.desk, &self.floor);
+        let turn = turn.unwrap_or(Turn::Over);
+        if matches!(turn, Turn::Over | Turn::Shutdown { .. }) {
+            connection.hear_last_words(&mut self.desk.read);
+        }
         connection.turn_is_due = matches!(turn, Turn::Again | Turn::Watch);
         let held = connection.held();
         self.held = self.held - connection.held_counted + held;
