@@ -173,99 +173,120 @@ impl Session {
             tenancy,
             place: exchange.place,
         };
-        peer.set_doing(Doing::Running);
-        exchange.own_tenant.get_or_insert(tenancy.tenant());
-        let advance = tenancy.pinned(|| exchange.run(caller, input, out));
-        caller.counters().bytes_read.add(advance.consumed as u64);
-        caller
-            .counters()
-            .bytes_written
-            .add((out.len() - unsent) as u64);
-        exchange.keep_waiting(caller, input.len() - advance.consumed, advance)
+        exchange.begin(caller);
+        let batch = tenancy.batch();
+        let (mut consumed, mut requests) = (0, 0);
+        let next = loop {
+            let rest = &input[consumed..];
+            if let Some(next) = exchange.stop_before(caller, rest, out.len(), requests) {
+                break next;
+            }
+            exchange.prepare(caller, rest, requests);
+            let place = exchange.place;
+            let (done, next) = exchange.step(Caller { place, ..caller }, rest, out).parts();
+            exchange.place = match next {
+                Some(Next::Read { .. }) => Place::First,
+                _ => Place::Behind,
+            };
+            consumed += done;
+            if let Some(next) = next {
+                break next;
+            }
+            requests += 1;
+        };
+        drop(batch);
+        let counters = caller.counters();
+        counters.bytes_read.add(consumed as u64);
+        counters.bytes_written.add((out.len() - unsent) as u64);
+        let advance = Advance { consumed, next };
+        exchange.keep_waiting(caller, input.len() - consumed, advance)
+    }
+}
+
+impl Step {
+    /// Bytes that are done with, and what the loop does next, unless it goes on.
+    fn parts(self) -> (usize, Option<Next>) {
+        match self {
+            Step::Done(bytes) => (bytes, None),
+            Step::More(wanted) => (0, Some(Next::Read { wanted })),
+            Step::Stop(bytes, next) => (bytes, Some(next)),
+        }
     }
 }
 
 impl Exchange {
-    fn run(&mut self, caller: Caller<'_>, input: &[u8], out: &mut Vec<u8>) -> Advance {
-        let mut consumed = 0;
-        let mut requests = 0;
-        loop {
-            if out.len() > REPLY_HIGH_WATER {
-                return Advance {
-                    consumed,
-                    next: Next::Write,
-                };
-            }
-            let rest = &input[consumed..];
-            let listing = matches!(self.between, Between::List(_));
-            if rest.is_empty() && !listing {
-                self.place = Place::First;
-                return Advance {
-                    consumed,
-                    next: Next::Read { wanted: 1 },
-                };
-            }
-            if requests == caller.instance.settings.requests_per_turn.max(1) {
-                caller.counters().conn_yields.bump();
-                return Advance {
-                    consumed,
-                    next: Next::Yield,
-                };
-            }
-            if requests == 0 {
-                caller.peer.set_last_request(caller.tenancy.now());
-            }
-            if requests.is_multiple_of(text::ahead::LOOK) && self.awaits_lines() {
-                text::ahead::requests(caller, rest);
-            }
-            caller.tenancy.flush_if_due();
-            let place = self.place;
-            match self.step(Caller { place, ..caller }, rest, out) {
-                Step::Done(bytes) => {
-                    self.place = Place::Behind;
-                    consumed += bytes;
-                }
-                Step::More(wanted) => {
-                    self.place = Place::First;
-                    return Advance {
-                        consumed,
-                        next: Next::Read { wanted },
-                    };
-                }
-                Step::Stop(bytes, next) => {
-                    self.place = match next {
-                        Next::Read { .. } => Place::First,
-                        _ => Place::Behind,
-                    };
-                    return Advance {
-                        consumed: consumed + bytes,
-                        next,
-                    };
-                }
-            }
-            requests += 1;
+    fn begin(&mut self, caller: Caller<'_>) {
+        caller.peer.set_doing(Doing::Running);
+        self.own_tenant.get_or_insert(caller.tenancy.tenant());
+    }
+
+    /// What the loop has to do before another request is run, if anything.
+    fn stop_before(
+        &mut self,
+        caller: Caller<'_>,
+        rest: &[u8],
+        unsent: usize,
+        requests: usize,
+    ) -> Option<Next> {
+        if unsent > REPLY_HIGH_WATER {
+            return Some(Next::Write);
         }
+        if rest.is_empty() && !matches!(self.between, Between::List(_)) {
+            self.place = Place::First;
+            return Some(Next::Read { wanted: 1 });
+        }
+        if requests == caller.instance.settings.requests_per_turn.max(1) {
+            caller.counters().conn_yields.bump();
+            return Some(Next::Yield);
+        }
+        None
+    }
+
+    /// What is due before a request is run.
+    fn prepare(&self, caller: Caller<'_>, rest: &[u8], requests: usize) {
+        if requests == 0 {
+            caller.peer.set_last_request(caller.tenancy.now());
+        }
+        if requests.is_multiple_of(text::ahead::LOOK) && self.awaits_lines() {
+            text::ahead::requests(caller, rest);
+        }
+        caller.tenancy.flush_if_due();
     }
 
     fn awaits_lines(&self) -> bool {
         self.speech == Speech::Text && matches!(self.between, Between::Nothing)
     }
 
+    /// Goes on with what lies between two requests, or runs the next one.
     fn step(&mut self, caller: Caller<'_>, input: &[u8], out: &mut Vec<u8>) -> Step {
         match std::mem::replace(&mut self.between, Between::Nothing) {
-            Between::Nothing => self.request(caller, input, out),
-            Between::Swallow(left) => self.swallow(caller, left, input.len()),
-            Between::Gather(value) => self.gather(caller, value, input, out),
-            Between::Get(get, left) => self.get(caller, get, &input[..left.min(input.len())], out),
-            Between::List(listing) => self.list(caller, listing, out),
+            Between::Nothing => {}
+            Between::Swallow(left) => return self.swallow(caller, left, input.len()),
+            Between::Gather(value) => return self.gather(caller, value, input, out),
+            Between::Get(get, left) => {
+                return self.get(caller, get, &input[..left.min(input.len())], out);
+            }
+            Between::List(listing) => return self.list(caller, listing, out),
             Between::Watch(feed) => {
                 self.between = Between::Watch(feed);
-                Step::Stop(input.len(), Next::Watch)
+                return Step::Stop(input.len(), Next::Watch);
             }
         }
+        let (head, after) = match self.head_len(input) {
+            Ok(len) => input.split_at(len),
+            Err(step) => return step,
+        };
+        let body = After::Input(after);
+        let ran = match self.speech {
+            Speech::Binary => binary::run(caller, self.gate, head, body, out),
+            _ => text::run(caller, self.gate, without_end(head), body, out),
+        };
+        self.after(caller, head, after, ran)
     }
 
-    fn request(&mut self, caller: Caller<'_>, input: &[u8], out: &mut Vec<u8>) -> Step {
+    /// Bytes of the next request's head: a line with its end, or a packet's head, extras and key. Where it is not whole, what
+    /// is to be done instead.
+    fn head_len(&mut self, input: &[u8]) -> Result<usize, Step> {
         if self.speech == Speech::Undecided {
             self.speech = match input[0] {
                 packet::REQUEST_MAGIC => Speech::Binary,
@@ -273,20 +294,18 @@ impl Exchange {
             };
         }
         match self.speech {
-            Speech::Binary => self.packet(caller, input, out),
-            _ => self.line(caller, input, out),
+            Speech::Binary => self.packet_len(input),
+            _ => self.line_len(input),
         }
     }
 
-    fn line(&mut self, caller: Caller<'_>, input: &[u8], out: &mut Vec<u8>) -> Step {
+    fn line_len(&mut self, input: &[u8]) -> Result<usize, Step> {
         let Some(end) = memchr(b'\n', &input[self.scanned..]) else {
-            return self.long_line(input);
+            return Err(self.long_line(input));
         };
-        let head = self.scanned + end + 1;
+        let len = self.scanned + end + 1;
         self.scanned = 0;
-        let line = without_end(&input[..head]);
-        let ran = text::run(caller, self.gate, line, After::Input(&input[head..]), out);
-        self.after(caller, &input[..head], &input[head..], ran)
+        Ok(len)
     }
 
     /// A line without an end so far: only a get of many keys may become long.
@@ -302,18 +321,15 @@ impl Exchange {
         Step::More(1)
     }
 
-    fn packet(&mut self, caller: Caller<'_>, input: &[u8], out: &mut Vec<u8>) -> Step {
-        let head = match packet::head_len(input) {
-            Ok(len) if len <= input.len() => len,
-            Ok(len) => return Step::More(len - input.len()),
+    fn packet_len(&mut self, input: &[u8]) -> Result<usize, Step> {
+        match packet::head_len(input) {
+            Ok(len) if len <= input.len() => Ok(len),
+            Ok(len) => Err(Step::More(len - input.len())),
             Err(packet::BadMagic) => {
                 self.ending = Ending::Error;
-                return Step::Stop(input.len(), Next::Close);
+                Err(Step::Stop(input.len(), Next::Close))
             }
-        };
-        let after = After::Input(&input[head..]);
-        let ran = binary::run(caller, self.gate, &input[..head], after, out);
-        self.after(caller, &input[..head], &input[head..], ran)
+        }
     }
 
     fn after(&mut self, caller: Caller<'_>, head: &[u8], after: &[u8], ran: Ran) -> Step {
