@@ -59,6 +59,20 @@ pub(super) struct PendingGet {
     pub(super) touch: Option<Expiry>,
 }
 
+impl PendingGet {
+    /// get.
+    pub(super) const VALUES: PendingGet = PendingGet {
+        shows: Shows::Value,
+        touch: None,
+    };
+
+    /// gets.
+    pub(super) const VALUES_AND_CAS: PendingGet = PendingGet {
+        shows: Shows::ValueAndCas,
+        touch: None,
+    };
+}
+
 /// What the reply to a get shows of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shows {

@@ -8,16 +8,7 @@ use super::super::events::{Event, FetchStatus};
 use super::super::map::Key;
 use super::rewrite::rewrite;
 
-/// Fetches an item as get does.
-pub(in crate::memcached) fn get<R>(
-    caller: Caller<'_>,
-    key: &Key<'_>,
-    visit: impl FnOnce(&Item<'_>) -> R,
-) -> Option<R> {
-    read(caller, key, Reading::Use, visit)
-}
-
-/// Fetches an item and counts it as get does; says itself whether that is a use.
+/// Fetches an item and counts it as get does.
 pub(in crate::memcached) fn read<R>(
     caller: Caller<'_>,
     key: &Key<'_>,

@@ -12,6 +12,6 @@ mod store;
 pub(super) use compare::{Compared, compare};
 pub(super) use count::{Counted, Delta, Seed, count};
 pub(super) use delete::{count_deleted, delete};
-pub(super) use fetch::{Found, count_fetched, count_touched, get, read, touch};
+pub(super) use fetch::{Found, count_fetched, count_touched, read, touch};
 pub(super) use rewrite::{remove, rewrite};
 pub(super) use store::{Store, refuse, store};

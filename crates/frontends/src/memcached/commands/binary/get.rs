@@ -1,6 +1,6 @@
 //! get, touch and get-and-touch, with and without the key.
 
-use sublet_store::Item;
+use sublet_store::{Item, Reading};
 
 use super::request::Request;
 use crate::memcached::map::Key;
@@ -18,7 +18,9 @@ impl Request<'_> {
         };
         let mark = out.len();
         let found = match shape.touches {
-            false => operate::get(self.caller, &key, |item| self.show(shape, item, out)),
+            false => operate::read(self.caller, &key, Reading::Use, |item| {
+                self.show(shape, item, out)
+            }),
             true => {
                 let expiry = self.caller.expiry(self.packet.extra_32(0).into());
                 operate::touch(self.caller, &key, expiry, |item| {

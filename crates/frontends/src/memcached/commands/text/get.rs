@@ -1,31 +1,40 @@
 //! get, gets, gat, gats: values of one or many keys.
 
-use sublet_store::Item;
+use sublet_store::{Item, Reading};
 use sublet_types::Expiry;
 
 use super::super::reply::{BAD_FORMAT, say};
 use super::ahead;
 use crate::memcached::caller::Caller;
 use crate::memcached::map::{KEY_MAX, Key};
+use crate::memcached::numbers;
+use crate::memcached::operate::{read, touch};
 use crate::memcached::outcome::{PendingGet, REPLY_HIGH_WATER, Ran, Shows};
 use crate::memcached::wire::words::Words;
-use crate::memcached::{numbers, operate};
 
 /// Keys that are answered before others get a turn: misses fill no reply.
 const KEYS_AT_ONCE: usize = 1024;
 
 const BAD_EXPTIME: &[u8] = b"CLIENT_ERROR invalid exptime argument\r\n";
 
-/// Answers get and gets.
+/// Answers a get of the keys that `words` has left.
 pub(super) fn begin(
     caller: Caller<'_>,
-    shows: Shows,
+    get: PendingGet,
     words: Words<'_>,
     line: &[u8],
     out: &mut Vec<u8>,
 ) -> Ran {
-    let get = PendingGet { shows, touch: None };
-    answer(caller, get, words, line, out)
+    let keys = words.rest();
+    let mut check = words;
+    let short = keys.len() <= KEY_MAX || words.clone().all(|key| key.len() <= KEY_MAX);
+    if check.next().is_none() || !short {
+        return say(out, BAD_FORMAT);
+    }
+    match run(caller, get, keys, out) {
+        None => Ran::Done { after: 0 },
+        Some(done) => Ran::Get(get, line.len() - keys.len() + done),
+    }
 }
 
 /// Answers gat and gats.
@@ -43,26 +52,7 @@ pub(super) fn begin_touching(
         return say(out, BAD_EXPTIME);
     };
     let touch = Some(caller.expiry(exptime.into()));
-    answer(caller, PendingGet { shows, touch }, words, line, out)
-}
-
-fn answer(
-    caller: Caller<'_>,
-    get: PendingGet,
-    words: Words<'_>,
-    line: &[u8],
-    out: &mut Vec<u8>,
-) -> Ran {
-    let keys = words.rest();
-    let mut check = words;
-    let short = keys.len() <= KEY_MAX || words.clone().all(|key| key.len() <= KEY_MAX);
-    if check.next().is_none() || !short {
-        return say(out, BAD_FORMAT);
-    }
-    match run(caller, get, keys, out) {
-        None => Ran::Done { after: 0 },
-        Some(done) => Ran::Get(get, line.len() - keys.len() + done),
-    }
+    begin(caller, PendingGet { shows, touch }, words, line, out)
 }
 
 /// Answers `keys`. Where they are too many or the replies too long, it stops and says how many bytes of the keys are
@@ -85,7 +75,11 @@ pub(in crate::memcached) fn run(
             break;
         };
         match pending.touch {
-            None => get(caller, pending.shows, &key, out),
+            None => {
+                _ = read(caller, &key, Reading::Use, |item| {
+                    show(caller, pending.shows, item, out)
+                })
+            }
             Some(expiry) => get_and_touch(caller, pending.shows, &key, expiry, out),
         }
         if out.len() > REPLY_HIGH_WATER {
@@ -96,10 +90,6 @@ pub(in crate::memcached) fn run(
     None
 }
 
-fn get(caller: Caller<'_>, shows: Shows, key: &Key<'_>, out: &mut Vec<u8>) {
-    operate::get(caller, key, |item| show(caller, shows, item, out));
-}
-
 fn get_and_touch(
     caller: Caller<'_>,
     shows: Shows,
@@ -108,7 +98,7 @@ fn get_and_touch(
     out: &mut Vec<u8>,
 ) {
     let mark = out.len();
-    let found = operate::touch(caller, key, expiry, |item| {
+    let found = touch(caller, key, expiry, |item| {
         out.truncate(mark);
         show(caller, shows, item, out);
     });

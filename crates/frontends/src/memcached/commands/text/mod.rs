@@ -12,7 +12,7 @@ mod store;
 use super::meta;
 use super::reply::{BAD_FORMAT, ERROR, say};
 use crate::memcached::caller::Caller;
-use crate::memcached::outcome::{After, Gate, Next, Ran, Shows};
+use crate::memcached::outcome::{After, Gate, Next, PendingGet, Ran, Shows};
 use crate::memcached::verbs::{Direction, Mode};
 use crate::memcached::wire::words::Words;
 
@@ -37,8 +37,8 @@ pub(in crate::memcached) fn run(
     }
     let mark = out.len();
     let ran = match command {
-        b"get" => return get::begin(caller, Shows::Value, words, line, out),
-        b"gets" => return get::begin(caller, Shows::ValueAndCas, words, line, out),
+        b"get" => return get::begin(caller, PendingGet::VALUES, words, line, out),
+        b"gets" => return get::begin(caller, PendingGet::VALUES_AND_CAS, words, line, out),
         b"mg" => return meta::mg::run(caller, words, out),
         b"ms" => return meta::ms::run(caller, words, after, out),
         b"set" => store::run(caller, Mode::Set, words, after, out),
