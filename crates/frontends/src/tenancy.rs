@@ -8,11 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
-use sublet_store::{
-    Blank, Ear, Entry, Get, Item, Lookup, PageKey, Pin, PoolError, Put, Reading, Refused, Removal,
-    Spill, Store, TenantFigures, TooManyWorkers, Worker,
-};
-use sublet_types::{Nanos, ObjectId, PoolFlags, PoolId, Second, SharedName, TenantId};
+use sublet_store::{Pin, Store, TooManyWorkers, Worker};
+use sublet_types::{Nanos, Second, TenantId};
 
 /// The daemon's clock: seconds since the store was made, and what the wall said then.
 #[derive(Clone, Copy, Debug)]
@@ -354,24 +351,8 @@ impl Tenancy {
         &self.ledger
     }
 
-    /// The store, for its figures.
-    pub fn store(&self) -> &Arc<Store> {
-        self.worker.store()
-    }
-
-    /// The tenant's figures in the store.
-    pub fn figures(&self) -> TenantFigures {
-        self.store().tenant_figures(self.tenant)
-    }
-
-    /// Runs `work` with all blocks held still and the time standing: a batch of requests pays for the
-    /// pin and the clock once. `work` must not wait for anything.
-    pub fn pinned<R>(&self, work: impl FnOnce() -> R) -> R {
-        let _batch = self.batch();
-        work()
-    }
-
-    /// The same for as long as the batch lives.
+    /// All blocks are held still and the time stands for as long as the batch lives: its requests pay for the pin and the
+    /// clock once. Nothing may be waited for meanwhile.
     #[inline]
     pub fn batch(&self) -> Batch<'_> {
         Batch {
@@ -381,45 +362,15 @@ impl Tenancy {
         }
     }
 
-    /// This second; within [`pinned`](Tenancy::pinned) the one in which it began.
+    /// This second; within a [`batch`](Tenancy::batch) the one in which it began.
     pub fn now(&self) -> Second {
         self.second.get().unwrap_or_else(|| self.clock.now())
     }
 
-    /// Hears which keys are asked for next; see [`Worker::expect`].
-    pub fn expect(&self, keys: &[&[u8]]) {
-        self.worker.expect(self.tenant, keys);
-    }
-
-    /// Looks an item up; counts nothing.
-    pub fn read<R>(
-        &self,
-        key: &[u8],
-        reading: Reading,
-        visit: impl FnOnce(&Item<'_>) -> R,
-    ) -> Lookup<R> {
-        self.worker
-            .read(self.tenant, key, self.now(), reading, visit)
-    }
-
-    /// Looks at an item and changes it with nobody in between. `decide` may run more than once; only
-    /// its last run counts.
-    pub fn update<R>(
-        &self,
-        key: &[u8],
-        decide: impl FnMut(&mut Entry<'_>) -> R,
-    ) -> Result<R, Refused> {
-        self.worker.update(self.tenant, key, self.now(), decide)
-    }
-
-    /// Hides everything the tenant stored so far. Takes the place of a flush that was put off.
-    pub fn flush(&self) {
-        self.worker.flush(self.tenant, self.now());
-    }
-
-    /// Puts a flush off, whoever acts for the tenant meanwhile; see [`flush_if_due`](Tenancy::flush_if_due).
-    pub fn defer_flush(&self, due: Nanos) {
-        self.worker.defer_flush(self.tenant, due);
+    /// What each verb of the store asks for: this thread's worker, who acts, and when.
+    #[inline]
+    pub fn acting(&self) -> (&Worker, TenantId, Second) {
+        (&self.worker, self.tenant, self.now())
     }
 
     /// Flushes, if that was put off until now. Ask before each request: what is stored before its moment has to go, and what
@@ -430,127 +381,6 @@ impl Tenancy {
             let moment = self.clock.moment();
             self.worker.flush_if_due(self.tenant, moment, self.now());
         }
-    }
-
-    /// Makes a pool for the tenant, or a handle on the shared pool of that name. A persistent one needs a
-    /// spill file.
-    pub fn create_pool(
-        &self,
-        flags: PoolFlags,
-        shared: Option<SharedName>,
-        spill: Option<Arc<dyn Spill>>,
-    ) -> Result<PoolId, PoolError> {
-        match shared {
-            Some(_) if flags.persistent => Err(PoolError::SharedPersistent),
-            Some(_) if !flags.shared => Err(PoolError::NameAndFlag),
-            Some(name) => self.store().join_pool(self.tenant, name),
-            None => self.store().create_pool(self.tenant, flags, spill),
-        }
-    }
-
-    /// Ends a pool, or a handle on a shared one. Says whether it was there.
-    pub fn destroy_pool(&self, pool: PoolId) -> bool {
-        self.worker.destroy_pool(self.tenant, pool, self.now())
-    }
-
-    /// Ends a pool; see [`Worker::end_pool`].
-    pub fn end_pool(&self, pool: PoolId) -> Option<Removal> {
-        self.worker.end_pool(self.tenant, pool, self.now())
-    }
-
-    /// Begins to flush an object; see [`Worker::begin_flush_object`].
-    pub fn begin_flush_object(&self, pool: PoolId, object: ObjectId) -> Option<Removal> {
-        self.worker
-            .begin_flush_object(self.tenant, pool, object, self.now())
-    }
-
-    /// Removes some pages; see [`Worker::remove_some`].
-    pub fn remove_some(&self, removal: &mut Removal) -> bool {
-        self.worker.remove_some(removal, self.now())
-    }
-
-    /// Puts a page: `fill` writes all its bytes, once, if it is stored.
-    pub fn put_page(&self, key: PageKey, fill: impl FnOnce(&mut Blank<'_>)) -> Put {
-        self.worker.put_page(self.tenant, key, self.now(), fill)
-    }
-
-    /// Puts `count` pages of an object, from `key` on: `fill` writes the nth, if it is stored, and `told` hears what
-    /// became of it.
-    pub fn put_run(
-        &self,
-        key: PageKey,
-        count: u32,
-        fill: impl FnMut(u32, &mut Blank<'_>),
-        told: impl FnMut(u32, Put),
-    ) {
-        self.worker
-            .put_run(self.tenant, key, count, self.now(), fill, told);
-    }
-
-    /// Puts pages; see [`Worker::put_pages`].
-    pub fn put_pages(
-        &self,
-        keys: &[PageKey],
-        fill: impl FnMut(usize, &mut Blank<'_>),
-        told: impl FnMut(usize, Put),
-    ) {
-        self.worker
-            .put_pages(self.tenant, keys, self.now(), fill, told);
-    }
-
-    /// Gets pages; see [`Worker::get_pages`].
-    pub fn get_pages(
-        &self,
-        keys: &[PageKey],
-        visit: impl FnMut(usize, &[u8]),
-        told: impl FnMut(usize, Get),
-    ) {
-        self.worker
-            .get_pages(self.tenant, keys, self.now(), visit, told);
-    }
-
-    /// Gets a page: `visit` sees its bytes, once, if it is there.
-    pub fn get_page(&self, key: PageKey, visit: impl FnOnce(&[u8])) -> Get {
-        self.worker.get_page(self.tenant, key, self.now(), visit)
-    }
-
-    /// Gets up to `count` pages of an object in their order, from `key` on, until one is not there; says how many it
-    /// got. `visit` sees the nth.
-    pub fn get_run(&self, key: PageKey, count: u32, visit: impl FnMut(u32, &[u8])) -> u32 {
-        self.worker
-            .get_run(self.tenant, key, count, self.now(), visit)
-    }
-
-    /// Whether a page is there. It does not count as a use.
-    pub fn has_page(&self, key: PageKey) -> bool {
-        self.worker.has_page(self.tenant, key, self.now())
-    }
-
-    /// Flushes a page: from the answer on it cannot be had. Says whether the pool is there.
-    pub fn flush_page(&self, key: PageKey) -> bool {
-        self.worker.flush_page(self.tenant, key, self.now())
-    }
-
-    /// Flushes an object's pages. Says whether the pool is there.
-    pub fn flush_object(&self, pool: PoolId, object: ObjectId) -> bool {
-        self.worker
-            .flush_object(self.tenant, pool, object, self.now())
-    }
-
-    /// Hears of each of the tenant's items that is evicted; see [`Store::listen`].
-    pub fn listen(&self) -> Option<Ear> {
-        self.store().listen(self.tenant)
-    }
-
-    /// Removes what is dead from a part of the tenant's items; see [`Worker::reclaim`].
-    pub fn reclaim(&self, cursor: u64, reclaimed: &mut u64) -> Option<u64> {
-        self.worker
-            .reclaim(self.tenant, cursor, self.now(), reclaimed)
-    }
-
-    /// Visits a part of the tenant's items; see [`Worker::scan`].
-    pub fn scan(&self, cursor: u64, visit: impl FnMut(&Item<'_>)) -> Option<u64> {
-        self.worker.scan(self.tenant, cursor, self.now(), visit)
     }
 }
 

@@ -65,7 +65,8 @@ impl Caller<'_> {
 
     /// The tenant's figures in the store.
     pub(super) fn figures(&self) -> TenantFigures {
-        self.tenancy.figures()
+        let (worker, tenant, _) = self.tenancy.acting();
+        worker.store().tenant_figures(tenant)
     }
 
     /// How much memory the tenant may hold.

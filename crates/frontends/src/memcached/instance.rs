@@ -117,18 +117,19 @@ impl Instance {
 
     /// Hides everything that the tenant stores until a delay is over, which is given as a time to live.
     pub(super) fn flush(&self, tenancy: &Tenancy, delay: i64) {
+        let (worker, tenant, now) = tenancy.acting();
         match numbers::due(tenancy.clock(), delay) {
-            Some(due) => tenancy.defer_flush(due),
-            None => tenancy.flush(),
+            Some(due) => worker.defer_flush(tenant, due),
+            None => worker.flush(tenant, now),
         }
     }
 
     /// Counts anew for the tenant.
     pub(super) fn reset(&self, tenancy: &Tenancy) {
-        let tenant = tenancy.tenant();
+        let (worker, tenant, _) = tenancy.acting();
         tenancy.ledger().reset(tenant);
         self.prefixes.clear();
-        let figures = tenancy.figures();
+        let figures = worker.store().tenant_figures(tenant);
         let load = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
         let zero = Zero {
             evictions: figures.evictions,

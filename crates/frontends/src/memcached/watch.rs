@@ -142,10 +142,12 @@ impl Watchers {
         if feeds.len() >= WATCHERS_MAX {
             return None;
         }
+        let (worker, tenant, _) = tenancy.acting();
+        let listen = || worker.store().listen(tenant);
         let hears = kinds.includes(Kinds::EVICTIONS);
         let feed = Arc::new(Feed {
             kinds,
-            ear: hears.then(|| tenancy.listen()).flatten(),
+            ear: hears.then(listen).flatten(),
             waiting: Mutex::default(),
         });
         feeds.push(Arc::clone(&feed));

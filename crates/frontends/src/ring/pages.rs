@@ -76,7 +76,8 @@ impl Pages for Tenancy {
     type Removal = Removal;
 
     fn pinned<R>(&self, work: impl FnOnce() -> R) -> R {
-        Tenancy::pinned(self, work)
+        let _batch = self.batch();
+        work()
     }
 
     fn create_pool(
@@ -85,15 +86,24 @@ impl Pages for Tenancy {
         shared: Option<SharedName>,
         spill: Option<Arc<dyn Spill>>,
     ) -> Result<PoolId, Refusal> {
-        Tenancy::create_pool(self, flags, shared, spill).map_err(refusal_of_pool)
+        let (worker, tenant, _) = self.acting();
+        let made = match shared {
+            Some(_) if flags.persistent => Err(PoolError::SharedPersistent),
+            Some(_) if !flags.shared => Err(PoolError::NameAndFlag),
+            Some(name) => worker.store().join_pool(tenant, name),
+            None => worker.store().create_pool(tenant, flags, spill),
+        };
+        made.map_err(refusal_of_pool)
     }
 
     fn end_pool(&self, pool: PoolId) -> Option<Removal> {
-        Tenancy::end_pool(self, pool)
+        let (worker, tenant, now) = self.acting();
+        worker.end_pool(tenant, pool, now)
     }
 
     fn remove_some(&self, removal: &mut Removal) -> bool {
-        Tenancy::remove_some(self, removal)
+        let (worker, _, now) = self.acting();
+        worker.remove_some(removal, now)
     }
 
     fn put_pages(
@@ -103,7 +113,8 @@ impl Pages for Tenancy {
         mut told: impl FnMut(usize, Put),
     ) {
         use sublet_store::Put as Stored;
-        Tenancy::put_pages(self, keys, fill, |n, put| {
+        let (worker, tenant, now) = self.acting();
+        worker.put_pages(tenant, keys, now, fill, |n, put| {
             let put = match put {
                 Stored::Stored | Stored::Displaced => Put::Stored,
                 Stored::Replaced => Put::Replaced,
@@ -120,7 +131,8 @@ impl Pages for Tenancy {
         mut told: impl FnMut(usize, Get),
     ) {
         use sublet_store::Get as Got;
-        Tenancy::get_pages(self, keys, visit, |n, got| {
+        let (worker, tenant, now) = self.acting();
+        worker.get_pages(tenant, keys, now, visit, |n, got| {
             let got = match got {
                 Got::Hit => Get::Hit,
                 Got::Miss => Get::Miss,
@@ -132,11 +144,13 @@ impl Pages for Tenancy {
     }
 
     fn flush_page(&self, key: Key) {
-        Tenancy::flush_page(self, page_key(key));
+        let (worker, tenant, now) = self.acting();
+        worker.flush_page(tenant, page_key(key), now);
     }
 
     fn begin_flush_object(&self, pool: PoolId, object: ObjectId) -> Option<Removal> {
-        Tenancy::begin_flush_object(self, pool, object)
+        let (worker, tenant, now) = self.acting();
+        worker.begin_flush_object(tenant, pool, object, now)
     }
 }
 

@@ -92,8 +92,26 @@ impl Backed {
     /// Whether a window is in memory, as far as its ends tell: windows come and go together, and waking the disk's
     /// thread costs more than reading one from memory.
     fn seems_there(&self, tenancy: &Tenancy, window: &Range<u64>) -> bool {
-        let has = |page| tenancy.has_page(key(self.pool, page));
-        has(window.start) && has(window.end - 1)
+        self.has_page(tenancy, window.start) && self.has_page(tenancy, window.end - 1)
+    }
+
+    /// Whether a page is in memory.
+    pub(super) fn has_page(&self, tenancy: &Tenancy, page: u64) -> bool {
+        let (worker, tenant, now) = tenancy.acting();
+        worker.has_page(tenant, key(self.pool, page), now)
+    }
+
+    /// Puts a page into memory, if it may be there.
+    pub(super) fn put_page(&self, tenancy: &Tenancy, page: u64, bytes: &[u8]) {
+        let (worker, tenant, now) = tenancy.acting();
+        let key = key(self.pool, page);
+        worker.put_page(tenant, key, now, |frame| frame.write(bytes));
+    }
+
+    /// Takes a page out of memory.
+    pub(super) fn flush_page(&self, tenancy: &Tenancy, page: u64) {
+        let (worker, tenant, now) = tenancy.acting();
+        worker.flush_page(tenant, key(self.pool, page), now);
     }
 
     pub(super) fn size(&self) -> Bytes {
@@ -122,7 +140,9 @@ impl Backed {
             while page < piece.end {
                 let from = page;
                 let count = (piece.end - from) as u32;
-                let got = tenancy.get_run(key(self.pool, from), count, |n, bytes| {
+                let (worker, tenant, now) = tenancy.acting();
+                let first = key(self.pool, from);
+                let got = worker.get_run(tenant, first, count, now, |n, bytes| {
                     let (in_page, in_range) = cover.piece(from + u64::from(n));
                     into[in_range].copy_from_slice(&bytes[in_page]);
                 });
@@ -161,11 +181,12 @@ impl Backed {
     fn flush_pages(&self, tenancy: &Tenancy, pages: Range<u64>) {
         let first = key(self.pool, pages.start);
         if pages.end - pages.start == OBJECT_PAGES {
-            tenancy.flush_object(self.pool, first.object);
+            let (worker, tenant, now) = tenancy.acting();
+            worker.flush_object(tenant, self.pool, first.object, now);
             return;
         }
         for page in pages {
-            tenancy.flush_page(key(self.pool, page));
+            self.flush_page(tenancy, page);
         }
     }
 

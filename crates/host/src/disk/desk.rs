@@ -8,7 +8,7 @@ use sublet_frontends::tenancy::{Doorman, Tenancy};
 use sublet_types::Fill;
 
 use super::backed::Backed;
-use super::cover::{Cover, key};
+use super::cover::Cover;
 use super::figures::Tally;
 use super::swap::Swap;
 
@@ -38,7 +38,7 @@ impl DiskDesk {
 
     fn has_all(&self, cover: &Cover) -> bool {
         let mut pages = cover.pages.clone();
-        pages.all(|page| self.tenancy.has_page(key(self.disk.pool, page)))
+        pages.all(|page| self.disk.has_page(&self.tenancy, page))
     }
 
     /// Hears of a read that memory answered: what came for one read only leaves now.
@@ -46,16 +46,13 @@ impl DiskDesk {
         let position = self.disk.note_read(&self.tenancy, &cover.pages);
         if self.disk.swap.is_none() {
             for page in self.disk.reading.leavers(cover.pages.clone(), position) {
-                self.tenancy.flush_page(key(self.disk.pool, page));
+                self.disk.flush_page(&self.tenancy, page);
             }
         }
     }
 
     fn stage(&self, swap: &Swap, page: u64, bytes: &[u8]) -> bool {
-        let follow = || {
-            let key = key(self.disk.pool, page);
-            self.tenancy.put_page(key, |frame| frame.write(bytes));
-        };
+        let follow = || self.disk.put_page(&self.tenancy, page, bytes);
         swap.put(page, bytes, follow)
     }
 
@@ -73,11 +70,12 @@ impl Desk for DiskDesk {
         if self.takes_what_it_reads() && !self.has_all(&cover) {
             return false;
         }
-        let copy = || {
-            self.disk
-                .copy(&self.tenancy, &cover, cover.pages.start, into)
-        };
-        let all = self.tenancy.pinned(copy) == cover.pages.end;
+        let batch = self.tenancy.batch();
+        let end = self
+            .disk
+            .copy(&self.tenancy, &cover, cover.pages.start, into);
+        drop(batch);
+        let all = end == cover.pages.end;
         if all {
             self.tally.reads.add(1);
             self.tally.read_bytes.add(into.len() as u64);

@@ -328,7 +328,7 @@ fn employ(
             tracing::error!(%error, "a disk's thread failed: the daemon ends, so that guests find the next one");
             std::process::abort();
         }
-        doorman.open(disk.tenant).destroy_pool(disk.pool);
+        end_pool(&doorman, &disk);
     };
     let thread = thread::Builder::new()
         .name("disk".to_owned())
@@ -358,8 +358,15 @@ fn begin(
             Ok((doorman, floor))
         }
         Err(error) => {
-            doorman.open(disk.tenant).destroy_pool(disk.pool);
+            end_pool(&doorman, &disk);
             Err(DiskError::System(error))
         }
     }
+}
+
+/// Ends a disk's pool: its pages go.
+fn end_pool(doorman: &Doorman, disk: &Backed) {
+    let tenancy = doorman.open(disk.tenant);
+    let (worker, tenant, now) = tenancy.acting();
+    worker.destroy_pool(tenant, disk.pool, now);
 }

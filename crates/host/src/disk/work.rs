@@ -176,8 +176,7 @@ impl Floor {
 
     fn has_page(&self, page: u64) -> bool {
         let swap = self.disk.swap.as_ref();
-        self.tenancy.has_page(key(self.disk.pool, page))
-            || swap.is_some_and(|swap| swap.is_staged(page))
+        self.disk.has_page(&self.tenancy, page) || swap.is_some_and(|swap| swap.is_staged(page))
     }
 
     async fn read_backing(
@@ -210,13 +209,13 @@ impl Floor {
             frame.write(&room[cover.place(first + u64::from(n))]);
         };
         let count = (pages.end - first) as u32;
-        self.tenancy
-            .put_run(key(self.disk.pool, first), count, fill, |_, _| ());
+        let (worker, tenant, now) = self.tenancy.acting();
+        let key = key(self.disk.pool, first);
+        worker.put_run(tenant, key, count, now, fill, |_, _| ());
     }
 
     fn put(&self, page: u64, bytes: &[u8]) {
-        self.tenancy
-            .put_page(key(self.disk.pool, page), |frame| frame.write(bytes));
+        self.disk.put_page(&self.tenancy, page, bytes);
     }
 
     fn forget(&self, pages: Range<u64>) {

@@ -60,9 +60,11 @@ const NUMBER_BYTES_MAX: usize = 64;
 /// Increments or decrements.
 pub(in crate::memcached) fn count(caller: Caller<'_>, delta: &Delta<'_>) -> Counted {
     let cas_kept = caller.instance.settings.cas;
-    let counted = caller
-        .tenancy
-        .update(delta.key.bytes(), |entry| step(entry, delta, cas_kept))
+    let (worker, tenant, now) = caller.tenancy.acting();
+    let counted = worker
+        .update(tenant, delta.key.bytes(), now, |entry| {
+            step(entry, delta, cas_kept)
+        })
         .unwrap_or(Counted::NoMemory);
     let counters = caller.counters();
     let (hits, misses) = match delta.direction {

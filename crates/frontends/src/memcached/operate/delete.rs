@@ -15,7 +15,8 @@ pub(in crate::memcached) fn delete(
 ) -> Deleted {
     let cas_kept = caller.instance.settings.cas;
     let mut size = 0;
-    let deleted = caller.tenancy.update(key.bytes(), |entry| {
+    let (worker, tenant, now) = caller.tenancy.acting();
+    let deleted = worker.update(tenant, key.bytes(), now, |entry| {
         let Some(item) = entry.current() else {
             return Deleted::NotFound;
         };

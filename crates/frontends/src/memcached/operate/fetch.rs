@@ -16,7 +16,8 @@ pub(in crate::memcached) fn read<R>(
     visit: impl FnOnce(&Item<'_>) -> R,
 ) -> Option<R> {
     let mut size = 0;
-    let looked = caller.tenancy.read(key.bytes(), reading, |item| {
+    let (worker, tenant, now) = caller.tenancy.acting();
+    let looked = worker.read(tenant, key.bytes(), now, reading, |item| {
         size = item.value().len();
         visit(item)
     });
@@ -79,7 +80,8 @@ pub(in crate::memcached) fn touch<R>(
     expiry: Expiry,
     mut visit: impl FnMut(&Item<'_>) -> R,
 ) -> Option<R> {
-    let done = caller.tenancy.update(key.bytes(), |entry| {
+    let (worker, tenant, now) = caller.tenancy.acting();
+    let done = worker.update(tenant, key.bytes(), now, |entry| {
         let Some(item) = entry.current() else {
             return Err(entry.absence());
         };

@@ -55,16 +55,17 @@ impl Listing {
     }
 
     fn part(&mut self, caller: Caller<'_>, out: &mut Vec<u8>) -> Option<u64> {
-        let (at, tenancy) = (self.cursor, caller.tenancy);
+        let at = self.cursor;
+        let (worker, tenant, now) = caller.tenancy.acting();
         match &mut self.form {
-            Form::Metadump => tenancy.scan(at, |item| figures(caller, item, out)),
-            Form::Mgdump => tenancy.scan(at, |item| request(item, out)),
+            Form::Metadump => worker.scan(tenant, at, now, |item| figures(caller, item, out)),
+            Form::Mgdump => worker.scan(tenant, at, now, |item| request(item, out)),
             Form::Crawl => crawl(caller, at),
             Form::Cachedump(bounds) => {
-                let next = tenancy.scan(at, |item| entry(caller, item, bounds, out));
+                let next = worker.scan(tenant, at, now, |item| entry(caller, item, bounds, out));
                 next.filter(|_| !bounds.are_reached())
             }
-            Form::Sizes(sizes, _) => tenancy.scan(at, |item| sizes.count(item)),
+            Form::Sizes(sizes, _) => worker.scan(tenant, at, now, |item| sizes.count(item)),
         }
     }
 }
@@ -102,7 +103,8 @@ impl Bounds {
 
 fn crawl(caller: Caller<'_>, cursor: u64) -> Option<u64> {
     let mut reclaimed = 0;
-    let next = caller.tenancy.reclaim(cursor, &mut reclaimed);
+    let (worker, tenant, now) = caller.tenancy.acting();
+    let next = worker.reclaim(tenant, cursor, now, &mut reclaimed);
     caller.counters().crawler_reclaimed.add(reclaimed);
     next
 }

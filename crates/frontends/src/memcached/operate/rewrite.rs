@@ -50,7 +50,8 @@ impl<'a> Pieces<'a> {
 /// Removes an item without counting that.
 pub(in crate::memcached) fn remove(caller: Caller<'_>, key: &Key<'_>) {
     // Removing takes no memory, so it cannot be refused.
-    let _ = caller.tenancy.update(key.bytes(), |entry| {
+    let (worker, tenant, now) = caller.tenancy.acting();
+    let _ = worker.update(tenant, key.bytes(), now, |entry| {
         if entry.current().is_some() {
             entry.remove();
         }

@@ -42,7 +42,8 @@ impl Store<'_> {
 pub(in crate::memcached) fn store(caller: Caller<'_>, new: &Store<'_>, value: &[u8]) -> Stored {
     let watched = caller.instance.watchers.any();
     let mut old = None;
-    let decided = caller.tenancy.update(new.key.bytes(), |entry| {
+    let (worker, tenant, now) = caller.tenancy.acting();
+    let decided = worker.update(tenant, new.key.bytes(), now, |entry| {
         if watched {
             old = entry.current().map(|item| item.value().len());
         }

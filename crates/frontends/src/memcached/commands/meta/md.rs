@@ -47,7 +47,8 @@ fn alter(caller: Caller<'_>, flags: &Flags<'_>) -> Result<Deleted, Refused> {
     let cas_kept = caller.instance.settings.cas;
     let end = caller.end_of(flags.expiry);
     let mut size = 0;
-    let altered = caller.tenancy.update(flags.key.bytes(), |entry| {
+    let (worker, tenant, now) = caller.tenancy.acting();
+    let altered = worker.update(tenant, flags.key.bytes(), now, |entry| {
         let Some(item) = entry.current() else {
             return Deleted::NotFound;
         };

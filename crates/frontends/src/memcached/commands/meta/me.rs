@@ -24,7 +24,8 @@ pub(in crate::memcached) fn run(
         return say(out, BAD_FORMAT);
     };
     caller.counters().cmd_meta.bump();
-    match caller.tenancy.read(key.bytes(), Reading::Peek, |item| {
+    let (worker, tenant, now) = caller.tenancy.acting();
+    match worker.read(tenant, key.bytes(), now, Reading::Peek, |item| {
         describe(caller, item, out)
     }) {
         Lookup::Hit(()) => Ran::Done { after: 0 },

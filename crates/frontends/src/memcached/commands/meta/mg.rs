@@ -85,17 +85,17 @@ fn read(caller: Caller<'_>, flags: &Flags<'_>, out: &mut Vec<u8>) -> bool {
     }
     // Another reader was quicker: show what is there now. It was counted already.
     out.truncate(mark);
-    let shown = caller
-        .tenancy
-        .read(flags.key.bytes(), Reading::Peek, |item| {
-            render(caller, flags, item, Shown::of(item, false), out);
-        });
+    let (worker, tenant, now) = caller.tenancy.acting();
+    let shown = worker.read(tenant, flags.key.bytes(), now, Reading::Peek, |item| {
+        render(caller, flags, item, Shown::of(item, false), out);
+    });
     matches!(shown, Lookup::Hit(()))
 }
 
 /// Notes that this reader is the one to refresh the item; says whether nobody did so before.
 fn take_token(caller: Caller<'_>, flags: &Flags<'_>) -> bool {
-    let taken = caller.tenancy.update(flags.key.bytes(), |entry| {
+    let (worker, tenant, now) = caller.tenancy.acting();
+    let taken = worker.update(tenant, flags.key.bytes(), now, |entry| {
         let free = entry.current().is_some_and(|item| !item.marks().token_sent);
         if free {
             operate::rewrite(entry, |new| new.marks.token_sent = true);
@@ -109,7 +109,8 @@ fn take_token(caller: Caller<'_>, flags: &Flags<'_>) -> bool {
 fn update(caller: Caller<'_>, flags: &Flags<'_>, out: &mut Vec<u8>) -> bool {
     let mark = out.len();
     let mut made = false;
-    let found = caller.tenancy.update(flags.key.bytes(), |entry| {
+    let (worker, tenant, now) = caller.tenancy.acting();
+    let found = worker.update(tenant, flags.key.bytes(), now, |entry| {
         out.truncate(mark);
         made = false;
         match flags.vivify {
@@ -124,7 +125,7 @@ fn update(caller: Caller<'_>, flags: &Flags<'_>, out: &mut Vec<u8>) -> bool {
     let found = found.unwrap_or(Err(Absence::Unknown));
     if made && found.is_ok() && !flags.no_use {
         // A use, which eviction hears of; the reply was written already.
-        let _ = caller.tenancy.read(flags.key.bytes(), Reading::Use, |_| ());
+        let _ = worker.read(tenant, flags.key.bytes(), now, Reading::Use, |_| ());
     }
     match flags.expiry {
         Some(_) => operate::count_touched(caller, &flags.key, found),

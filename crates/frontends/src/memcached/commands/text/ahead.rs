@@ -39,7 +39,8 @@ pub(super) fn words(caller: Caller<'_>, words: Words<'_>) {
 
 fn expect(caller: Caller<'_>, keys: &[&[u8]]) {
     if keys.len() > 1 {
-        caller.tenancy.expect(keys);
+        let (worker, tenant, _) = caller.tenancy.acting();
+        worker.expect(tenant, keys);
     }
 }
 
