@@ -1,5 +1,7 @@
 //! What would be with other memory, for more hits, or under another policy: asked of a daemon whose tenants are known.
 
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -153,6 +155,53 @@ fn what_a_loop_needs_whom_it_costs_and_what_cannot_be() {
         text(&new.stderr).contains("new is not measured yet"),
         "{new:?}"
     );
+}
+
+/// Asks for 5,000 items of 8 KiB in order, fifty at a time, and stores them all again.
+fn go_round(stream: &mut BufReader<UnixStream>) {
+    let value = [b'v'; 8192];
+    for first in (0..5000).step_by(50) {
+        let keys: Vec<String> = (first..first + 50).map(|n| format!("k{n}")).collect();
+        write!(stream.get_mut(), "get {}\r\n", keys.join(" ")).expect("sent");
+        let mut line = Vec::new();
+        while !line.starts_with(b"END") {
+            line.clear();
+            stream.read_until(b'\n', &mut line).expect("answered");
+        }
+        for key in keys {
+            let to = stream.get_mut();
+            write!(to, "set {key} 0 0 8192 noreply\r\n").expect("sent");
+            to.write_all(&value).expect("sent");
+            to.write_all(b"\r\n").expect("sent");
+        }
+    }
+}
+
+/// What its segments hold beside the items, dead and free, counts as needed.
+#[test]
+fn what_a_tenant_of_items_needs_is_weighed_by_their_bytes() {
+    let folder = Folder::new();
+    let place = folder.path("web.sock");
+    let listen = format!("[tenants.web]\nlisten = [\"unix:{}\"]\n", place.display());
+    let _daemon = folder.serve_config(&listen);
+    let asked = AskWhatIf {
+        tenant: Some("web".to_owned()),
+        hits: Some(0.5),
+        ..AskWhatIf::default()
+    };
+    let stream = UnixStream::connect(&place).expect("let in");
+    let mut stream = BufReader::new(stream);
+    (0..5).for_each(|_| go_round(&mut stream));
+    let mib = |bytes: Bytes| bytes.0 as f64 / f64::from(1 << 20);
+    let told = once(&folder, &asked, |told| {
+        (36.0..64.0).contains(&mib(of(told, "web").memory_after))
+    });
+    let web = of(&told, "web");
+    assert!(
+        web.hits_after >= Some(0.5) && web.hits_counted > Some(0.3),
+        "{web:?}"
+    );
+    adds_up(&told);
 }
 
 #[test]
