@@ -55,6 +55,11 @@ impl Chance {
         self.share() < probability
     }
 
+    /// From the exponential distribution of mean 1.
+    pub fn exponential(&mut self) -> f64 {
+        -libm::log(1.0 - self.share())
+    }
+
     /// From the standard normal distribution (Box and Muller 1958).
     pub fn normal(&mut self) -> f64 {
         let radius = libm::sqrt(-2.0 * libm::log(1.0 - self.share()));

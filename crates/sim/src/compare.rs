@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sublet_types::{Bytes, EvictionKind, Pages, Shrinking, Weight};
 
 use crate::machine::disk::DiskSpeed;
-use crate::machine::guest::{AfterSwapIn, Costs};
+use crate::machine::guest::{AfterSwapIn, Costs, SwapAhead};
 use crate::scenario::{Engine, Host, PolicySpec, Scenario, Sizing, Start, TierSpec, VmSpec};
 use crate::table::Table;
 use crate::traces::{Access, EXTENT_PAGES, Space, TraceError};
@@ -118,6 +118,7 @@ pub fn of_trace(trace: &spec::Trace, footprint: Pages, shares: Shares) -> Scenar
         reserved: Bytes::ZERO,
         swap: footprint.bytes(),
         read_ahead: 8,
+        swap_ahead: SwapAhead::default(),
         after_swap_in: AfterSwapIn::default(),
         weight: Weight::default(),
         floor: None,
@@ -133,6 +134,7 @@ pub fn of_trace(trace: &spec::Trace, footprint: Pages, shares: Shares) -> Scenar
         about: String::new(),
         seed: 0,
         duration: Nanos::secs(YEAR_SECS),
+        warm_up: Nanos::default(),
         host: Host {
             memory: part(shares.tier),
             ..Host::default()

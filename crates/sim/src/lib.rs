@@ -14,6 +14,7 @@ pub mod misses;
 pub mod outcome;
 pub mod papers;
 pub mod plot;
+pub mod rate;
 pub mod report;
 pub mod run;
 pub mod scenario;

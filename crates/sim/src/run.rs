@@ -9,8 +9,9 @@ use sublet_types::{Bytes, Pages, PoolFlags, Snapshot, Target, TenantNameError, W
 
 use crate::chance::Chance;
 use crate::judges::{CountedAfter, Court, Judged};
-use crate::machine::disk::{Disk, DiskPlace};
+use crate::machine::disk::{Disk, DiskCounts, DiskPlace};
 use crate::machine::guest::{Guest, GuestFault, Surroundings};
+use crate::machine::processors::Processors;
 use crate::machine::shadows::Shadowed;
 use crate::machine::tier::Tier;
 use crate::machine::tier_map::{MapTier, NoTier};
@@ -142,6 +143,7 @@ fn run_with(
         decides_at: Moment::START,
         tier: Judged::of(&mut shadowed, court, counted_after),
         disk: Disk::of(scenario.disk),
+        processors: Processors::of(scenario.host.processors),
         spilled: 0,
         agenda: Agenda::default(),
         samples: Samples::default(),
@@ -197,6 +199,7 @@ struct Simulation<'a> {
     decides_at: Moment,
     tier: Judged<'a>,
     disk: Disk,
+    processors: Processors,
     /// Pages that the tier has written to its spill files so far.
     spilled: u64,
     agenda: Agenda<Event>,
@@ -210,6 +213,8 @@ struct Simulation<'a> {
 enum Event {
     /// This thread of this virtual machine goes on.
     Vm(usize, usize),
+    /// Counting begins.
+    WarmedUp,
     /// The host's memory is looked at.
     Look,
     /// A second has passed.
@@ -224,6 +229,8 @@ struct Running<'a> {
     threads: Vec<Option<Box<dyn Workload>>>,
     state: State,
     stretches: Vec<Stretch>,
+    /// When the last of its requests that nobody waited for is done.
+    answered_at: Moment,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -268,6 +275,7 @@ fn running<'a>(
             threads: threads?.into_iter().map(Some).collect(),
             state: State::Waiting,
             stretches: Vec::new(),
+            answered_at: Moment::START,
             vm,
         });
     }
@@ -326,6 +334,10 @@ impl Simulation<'_> {
                 self.start(number, Moment::START + after);
             }
         }
+        if self.scenario.warm_up > Nanos::default() {
+            let warm_at = Moment::START + self.scenario.warm_up;
+            self.agenda.enter(warm_at, Event::WarmedUp);
+        }
         self.agenda.enter(Moment::START + SECOND, Event::Second);
         let end = self.scenario.end();
         while let Some((at, event)) = self.agenda.take() {
@@ -335,6 +347,7 @@ impl Simulation<'_> {
             }
             match event {
                 Event::Vm(number, thread) => self.go_on(number, thread)?,
+                Event::WarmedUp => self.count_anew(),
                 Event::Look => self.look(),
                 Event::Second => self.second(progress),
             }
@@ -384,6 +397,7 @@ impl Simulation<'_> {
                 return Ok(());
             };
             let step = workload.next(now)?;
+            let is_open = workload.is_open();
             match &step {
                 Step::Done => {
                     vm.threads[thread] = None;
@@ -392,6 +406,9 @@ impl Simulation<'_> {
                 }
                 Step::Begin(name) => self.begin(number, name, now),
                 Step::End => vm.end_stretch(now),
+                Step::Read(_) | Step::Write(_) | Step::Touch { .. } if is_open => {
+                    self.answer(number, &step, now)?;
+                }
                 _ => now = self.step(number, &step, now)?,
             }
             if now >= until || matches!(step, Step::Begin(_)) {
@@ -407,11 +424,27 @@ impl Simulation<'_> {
             tier: &mut self.tier,
             disk: &mut self.disk,
         };
-        let done = vm.guest.step(step, now, &mut around);
-        done.map_err(|fault| RunError::Guest {
+        let start = match step {
+            Step::Until(_) => now,
+            _ => self.processors.idle_from(now),
+        };
+        let waited = vm.guest.waited();
+        let done = vm.guest.step(step, start, &mut around);
+        let done = done.map_err(|fault| RunError::Guest {
             vm: vm.vm.name.clone(),
             fault,
-        })
+        })?;
+        let waited = vm.guest.waited() - waited;
+        self.processors.work(start, done.since(start) - waited);
+        Ok(done)
+    }
+
+    /// Has a request done that the next one does not wait for.
+    fn answer(&mut self, number: usize, step: &Step, now: Moment) -> Result<(), RunError> {
+        let done = self.step(number, step, now)?;
+        let vm = &mut self.vms[number];
+        vm.answered_at = vm.answered_at.max(done);
+        Ok(())
     }
 
     fn begin(&mut self, number: usize, name: &str, now: Moment) {
@@ -435,12 +468,23 @@ impl Simulation<'_> {
         if vm.threads.iter().any(Option::is_some) {
             return;
         }
+        let now = now.max(vm.answered_at);
         self.now = now;
         vm.end_stretch(now);
         vm.state = State::Done;
         if let Some(all) = vm.stretches.first_mut() {
             all.end(now);
         }
+    }
+
+    /// Forgets what was counted, but not what was wrong.
+    fn count_anew(&mut self) {
+        for vm in &mut self.vms {
+            let before = std::mem::take(&mut vm.guest.counts);
+            vm.guest.counts.pages_wrong = before.pages_wrong;
+            vm.guest.counts.pages_lost = before.pages_lost;
+        }
+        self.disk.counts = DiskCounts::default();
     }
 
     fn second(&mut self, progress: &mut dyn FnMut(Progress)) {

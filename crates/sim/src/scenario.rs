@@ -12,7 +12,7 @@ use sublet_types::{
 };
 
 use crate::machine::disk::DiskSpeed;
-use crate::machine::guest::{AfterSwapIn, Costs, GuestShape};
+use crate::machine::guest::{AfterSwapIn, Costs, GuestShape, SwapAhead};
 use crate::traces::{Format, FormatError, HostFormat};
 use crate::virtual_time::{Moment, Nanos};
 use crate::within;
@@ -41,6 +41,9 @@ pub struct Scenario {
     /// When it ends at the latest.
     #[serde(default = "a_day", deserialize_with = "within::some")]
     pub duration: Nanos,
+    /// What guests and the disk did until then is not counted.
+    #[serde(default)]
+    pub warm_up: Nanos,
     /// The memory that tenants share.
     pub host: Host,
     /// What stands between guests and the disk.
@@ -77,6 +80,9 @@ pub struct Host {
     pub changes: Vec<Change>,
     /// A trace of a host's free memory, which is followed instead.
     pub follow: Option<Follow>,
+    /// Processors that its guests share; as many as they want where it is not said.
+    #[serde(default, deserialize_with = "within::some_or_none")]
+    pub processors: Option<u16>,
     /// Whether the tier takes what is there, or throughout the least that will ever be.
     #[serde(default)]
     pub store: Sizing,
@@ -286,6 +292,9 @@ pub struct VmSpec {
     /// Pages that a fault brings in together.
     #[serde(default = "read_ahead")]
     pub read_ahead: u32,
+    /// How many of them a fault on swapped memory brings in.
+    #[serde(default)]
+    pub swap_ahead: SwapAhead,
     /// What becomes of a swapped page in the tier when it is read back.
     #[serde(default)]
     pub after_swap_in: AfterSwapIn,
@@ -400,6 +409,9 @@ impl Scenario {
         if self.policy.interval < Nanos::secs(1) {
             return Err((Fault::Interval, Some("interval".into())));
         }
+        if self.warm_up >= self.duration {
+            return Err((Fault::NeverWarm, Some("warm_up".into())));
+        }
         let count: usize = self.vms.iter().map(|vm| usize::from(vm.count)).sum();
         if count == 0 || count > VMS_MAX {
             return Err((Fault::VmCount(count), None));
@@ -457,6 +469,7 @@ impl Scenario {
         {
             return Err(Fault::Shares(spec.write_share + spec.delete_share));
         }
+        vm.workload.specs().try_for_each(check_arrivals)?;
         for trace in vm.workload.traces() {
             format_of(trace).map_err(Fault::Format)?;
         }
@@ -526,6 +539,7 @@ impl Scenario {
             memory_pages: Pages::of(spec.memory - spec.reserved).0 as usize,
             swap_pages: Pages::of(spec.swap).0.min(u64::from(u32::MAX / 2)) as u32,
             read_ahead: spec.read_ahead,
+            swap_ahead: spec.swap_ahead,
             after_swap_in: spec.after_swap_in,
             costs: self.costs,
         }
@@ -534,6 +548,16 @@ impl Scenario {
     /// When it ends at the latest.
     pub fn end(&self) -> Moment {
         Moment::START + self.duration
+    }
+}
+
+/// Requests that come by themselves wait for no think time.
+fn check_arrivals(workload: &WorkloadSpec) -> Result<(), Fault> {
+    match workload {
+        WorkloadSpec::Zipf(spec) if spec.arrivals.is_some() && spec.think > Nanos::default() => {
+            Err(Fault::ThinkingArrivals)
+        }
+        _ => Ok(()),
     }
 }
 

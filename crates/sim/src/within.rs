@@ -41,6 +41,15 @@ fn up_to<'de, D: Deserializer<'de>>(most: f64, from: D) -> Result<f64, D::Error>
     }
 }
 
+/// An amount that is not nothing, where one is given.
+pub(crate) fn some_or_none<'de, T, D>(from: D) -> Result<Option<T>, D::Error>
+where
+    T: Deserialize<'de> + Default + PartialEq,
+    D: Deserializer<'de>,
+{
+    some(from).map(Some)
+}
+
 /// An amount that is not nothing.
 pub(crate) fn some<'de, T, D>(from: D) -> Result<T, D::Error>
 where

@@ -6,6 +6,7 @@
 
 pub mod disk;
 pub mod guest;
+pub mod processors;
 pub mod recency;
 pub mod shadows;
 pub mod swap;

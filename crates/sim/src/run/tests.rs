@@ -48,6 +48,8 @@ fn a_seed_gives_the_same_bytes_and_another_gives_others() {
     };
     assert_eq!(bytes(1), bytes(1));
     assert_ne!(bytes(1), bytes(2));
+    let open = || serde_json::to_string(&outcome(&scenario(OPEN))).expect("it serialises");
+    assert_eq!(open(), open());
 }
 
 #[test]
@@ -76,6 +78,108 @@ fn a_machine_starts_when_the_others_reach_its_mark_and_not_before() {
     let second_run = &outcome.vms[0].stretches[2];
     assert_eq!(second_run.name, "run 2");
     assert_eq!(outcome.vms[1].stretches[0].from_secs, second_run.from_secs);
+}
+
+/// Records of a page each, all different in effect, that arrive at a disk of 8 ms; nothing keeps them.
+const OPEN: &str = r#"
+name = "open"
+seed = 5
+[host]
+memory = "2MiB"
+[tier]
+engine = "none"
+[costs]
+touch = 0
+fault = 0
+put = 0
+get = 0
+refusal = 0
+[disk]
+latency_us = 8000
+bandwidth = "1000GiB"
+[[vm]]
+name = "web"
+memory = "256KiB"
+read_ahead = 1
+[vm.workload.zipf]
+size = "100GiB"
+exponent = 0.0
+operations = 60000
+arrivals = "75/s"
+"#;
+
+#[test]
+fn requests_that_arrive_by_themselves_queue_as_theory_says() {
+    let response = |rate: &str| {
+        let outcome = outcome(&scenario(&OPEN.replace("75/s", rate)));
+        assert_eq!(outcome.vms[0].guest.requests, 60_000);
+        assert_eq!(outcome.disk.reads, 60_000);
+        outcome.vms[0].response_secs().expect("it made requests")
+    };
+    // Poisson arrivals at one server of constant service s (Pollaczek and Khinchine): s + rho s / (2 (1 - rho)).
+    for (rate, rho) in [("12.5/s", 0.1), ("75/s", 0.6), ("100/s", 0.8)] {
+        let expected = 0.008 * (1.0 + rho / (2.0 * (1.0 - rho)));
+        let found = response(rate);
+        assert!(
+            (found / expected - 1.0).abs() < 0.05,
+            "{rate}: {found} s, not {expected}"
+        );
+    }
+}
+
+#[test]
+fn what_happens_while_it_warms_up_is_not_counted() {
+    let all = outcome(&scenario(OPEN));
+    let until = outcome(&scenario(
+        &OPEN.replace("seed = 5", "seed = 5\nduration = \"100s\""),
+    ));
+    let after = outcome(&scenario(
+        &OPEN.replace("seed = 5", "seed = 5\nwarm_up = \"100s\""),
+    ));
+    let requests = |outcome: &Outcome| {
+        let guest = outcome.vms[0].guest;
+        (guest.requests, guest.request_nanos, outcome.disk.reads)
+    };
+    let (all, until, after) = (requests(&all), requests(&until), requests(&after));
+    assert!(until.0 > 7_000);
+    assert_eq!(after, (all.0 - until.0, all.1 - until.1, all.2 - until.2));
+}
+
+/// When the last virtual machine was done.
+fn ended_secs(outcome: &Outcome) -> f64 {
+    let ended = outcome.vms.iter().map(|vm| vm.stretches[0].to_secs);
+    ended
+        .map(|secs| secs.expect("it ended"))
+        .fold(0.0, f64::max)
+}
+
+#[test]
+fn a_run_ends_when_the_last_request_is_answered() {
+    let burst = OPEN.replace("75/s", "1000000/s").replace("60000", "100");
+    let outcome = outcome(&scenario(&burst));
+    // A hundred requests within 1 ms, each 8 ms of the disk, one after another.
+    let ended = ended_secs(&outcome);
+    assert!((ended - 0.8).abs() < 0.002, "{ended}");
+}
+
+#[test]
+fn processors_are_shared_by_who_has_something_to_do() {
+    let secs = |processors: &str| {
+        let text = format!(
+            "name = \"cpu\"\n[host]\nmemory = \"1MiB\"\n{processors}\n[[vm]]\nname = \"vm\"\ncount = 3\n\
+             memory = \"4MiB\"\n[vm.workload.usemem]\nstep = \"2MiB\"\nmost = \"2MiB\"\n\
+             passes_at_most = 10\nwork = \"1ms\""
+        );
+        ended_secs(&outcome(&scenario(&text)))
+    };
+    // 10,240 touches of three programs, 1 ms each, and next to nothing else.
+    let alone = secs("");
+    assert!((alone - 10.24).abs() < 0.02, "{alone}");
+    assert_eq!(secs("processors = 3"), alone);
+    for (processors, times) in [("processors = 2", 1.5), ("processors = 1", 3.0)] {
+        let shared = secs(processors);
+        assert!((shared / alone / times - 1.0).abs() < 0.01, "{shared}");
+    }
 }
 
 #[test]

@@ -28,6 +28,8 @@ pub(super) enum Fault {
     Policy(ChoiceError),
     #[error("a policy decides once a second at most; write interval = \"1s\" or more")]
     Interval,
+    #[error("it ends before it has warmed up; write a duration above warm_up")]
+    NeverWarm,
     #[error("it has {0} virtual machines; write 1 to {VMS_MAX} of them as [[vm]]")]
     VmCount(usize),
     #[error("a speed of {0} goes nowhere; write a number above 0")]
@@ -59,6 +61,8 @@ pub(super) enum Fault {
     Circle,
     #[error("write_share and delete_share make {0} together; write 1 at the most")]
     Shares(f64),
+    #[error("requests that arrive by themselves do not think between; leave out think or arrivals")]
+    ThinkingArrivals,
     #[error(transparent)]
     Format(FormatError),
 }

@@ -92,6 +92,40 @@ fn values_out_of_bounds_are_named_with_their_line() {
         );
         assert!(error.contains(expected), "{error}");
     }
+    for (from, to, line, expected) in [
+        (
+            "[host]",
+            "[host]\nprocessors = 0",
+            4,
+            "must be more than nothing",
+        ),
+        (
+            "memory = \"16MiB\"",
+            "memory = \"16MiB\"\nswap_ahead = \"adaptiv\"",
+            8,
+            "did you mean `adaptive`?",
+        ),
+        ("size =", "arrivals = \"145\"\nsize =", 9, "as in 145/s"),
+        (
+            "size =",
+            "arrival = \"145/s\"\nsize =",
+            9,
+            "did you mean `arrivals`?",
+        ),
+        (
+            "[host]",
+            "[host]\nprocesors = 2",
+            4,
+            "did you mean `processors`?",
+        ),
+    ] {
+        let error = said(&SMALL.replace(from, to));
+        let place = format!("s.toml, line {line}: ");
+        assert!(
+            error.starts_with(&place) && error.contains(expected),
+            "{error}"
+        );
+    }
     let slow = SMALL.replace("[[vm]]", "[disk]\nbandwidth = \"0\"\n[[vm]]");
     assert!(said(&slow).starts_with("s.toml, line 6: "));
 }
@@ -101,6 +135,12 @@ fn what_makes_no_sense_is_told_with_a_remedy() {
     for (from, to, line, expected) in [
         ("16MiB", "1KiB", 6, "needs at least"),
         ("name = \"a\"", "name = \"-\"", 6, "no name for a tenant"),
+        (
+            "[host]",
+            "warm_up = \"1d\"\n[host]",
+            3,
+            "ends before it has warmed up",
+        ),
         ("[host]", "[policy]\nname = \"gready\"\n[host]", 4, "greedy"),
         (
             "memory = \"16MiB\"",
@@ -143,6 +183,18 @@ fn what_makes_no_sense_is_told_with_a_remedy() {
             "[vm.workload.file-server]\nwrite_share = 0.7\ndelete_share = 0.4",
             6,
             "1 at the most",
+        ),
+        (
+            "size = \"64MiB\"",
+            "arrivals = \"5/s\"\nthink = \"1ms\"",
+            6,
+            "leave out think or arrivals",
+        ),
+        (
+            "[vm.workload.zipf]\nsize = \"64MiB\"",
+            "[[vm.workload.phases]]\nworkload = { zipf = { arrivals = \"5/s\", think = \"1ms\" } }",
+            6,
+            "leave out think or arrivals",
         ),
         (
             "[vm.workload.zipf]\nsize = \"64MiB\"",

@@ -50,6 +50,7 @@ pub struct Demand {
     law: Zipf,
     runs: Scattering,
     works: Option<Nanos>,
+    rests: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +82,7 @@ impl Demand {
             law: Zipf::of(1, 0.0),
             runs: Scattering::over(1),
             works: None,
+            rests: false,
         }
     }
 
@@ -148,7 +150,7 @@ impl Demand {
 
     fn end_run(&mut self) -> Step {
         self.at = At::Rest;
-        self.works = (self.run < self.running.runs).then_some(self.running.rest);
+        self.rests = self.run < self.running.runs;
         Step::End
     }
 
@@ -172,9 +174,12 @@ impl Demand {
 }
 
 impl Workload for Demand {
-    fn next(&mut self, _: Moment) -> Result<Step, TraceError> {
+    fn next(&mut self, now: Moment) -> Result<Step, TraceError> {
         if let Some(work) = self.works.take() {
             return Ok(Step::Compute(work));
+        }
+        if std::mem::take(&mut self.rests) {
+            return Ok(Step::Until(now + self.running.rest));
         }
         Ok(match self.at {
             At::Rest => self.begin_run(),

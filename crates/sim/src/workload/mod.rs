@@ -92,6 +92,11 @@ pub trait Workload {
     ///
     /// A trace that cannot be read on.
     fn next(&mut self, now: Moment) -> Result<Step, TraceError>;
+
+    /// Whether requests come at times of their own now: the next one does not wait until this one is done.
+    fn is_open(&self) -> bool {
+        false
+    }
 }
 
 /// Which memory a generator touches.
@@ -213,19 +218,22 @@ impl WorkloadSpec {
         })
     }
 
-    /// The traces that it names, phases included.
-    pub fn traces(&self) -> Vec<&replay::Spec> {
+    /// Itself, or those of its phases.
+    pub fn specs(&self) -> Box<dyn Iterator<Item = &WorkloadSpec> + '_> {
         match self {
-            WorkloadSpec::Trace(spec) => vec![spec],
             WorkloadSpec::Phases(phases) => {
-                let mut traces = Vec::new();
-                phases
-                    .iter()
-                    .for_each(|phase| traces.extend(phase.workload.traces()));
-                traces
+                Box::new(phases.iter().flat_map(|phase| phase.workload.specs()))
             }
-            _ => Vec::new(),
+            other => Box::new(std::iter::once(other)),
         }
+    }
+
+    /// The traces that it names, phases included.
+    pub fn traces(&self) -> impl Iterator<Item = &replay::Spec> {
+        self.specs().filter_map(|spec| match spec {
+            WorkloadSpec::Trace(spec) => Some(spec),
+            _ => None,
+        })
     }
 }
 

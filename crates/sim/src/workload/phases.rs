@@ -96,4 +96,9 @@ impl Workload for Phases {
             step => Ok(step),
         }
     }
+
+    fn is_open(&self) -> bool {
+        let current = self.current.as_ref();
+        current.is_some_and(|current| current.workload.is_open())
+    }
 }

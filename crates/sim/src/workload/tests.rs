@@ -29,9 +29,10 @@ fn built(toml: &str, seed: u64) -> Box<dyn Workload> {
         .expect("it opens")
 }
 
-const EVERY: [&str; 7] = [
+const EVERY: [&str; 8] = [
     "[workload.zipf]\nsize = \"1MiB\"\nthink = \"1ms\"",
     "[workload.scan]\nsize = \"1MiB\"",
+    "[workload.zipf]\nsize = \"1MiB\"\narrivals = \"9/m\"",
     "[workload.usemem]\nstep = \"1MiB\"\nmost = \"3MiB\"",
     "[workload.file-server]\nfiles = 20\nwrite_share = 0.1\ndelete_share = 0.1\nthreads = 3",
     "[workload.graph-analytics]\nscale = 0.001",
@@ -70,6 +71,29 @@ fn zipf_scatters_ranks_over_all_records() {
     assert_eq!(hottest, 0);
     // The second and third in rank are far from the first and from each other.
     assert!(seen[1] * 4 < *most && seen[2] * 4 < *most);
+}
+
+#[test]
+fn requests_that_arrive_come_at_times_of_their_own_and_are_the_same_requests() {
+    let toml = "[workload.zipf]\nsize = \"4MiB\"\noperations = 4000\narrivals = \"50/s\"";
+    let mut open = built(toml, 3);
+    assert!(open.is_open() && !built(EVERY[0], 3).is_open());
+    let mut now = Moment::START;
+    let mut requests = Vec::new();
+    loop {
+        match open.next(now).expect("no trace is read") {
+            Step::Until(arrival) => {
+                assert!(arrival >= now);
+                now = arrival;
+            }
+            Step::Done => break,
+            request => requests.push((now, request)),
+        }
+    }
+    assert_eq!(requests.len(), 4_000);
+    // Four thousand gaps of 20 ms, each off by as much in the deviation: 80 s, within four deviations of 1.26 s.
+    assert!((now.secs() - 80.0).abs() < 5.1, "{}", now.secs());
+    assert!(requests.windows(2).all(|pair| pair[0].0 <= pair[1].0));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use sublet_types::{Bytes, Pages};
 
 use super::{FileSpan, Kind, Step, Workload};
 use crate::chance::{Chance, Zipf};
+use crate::rate::Rate;
 use crate::traces::TraceError;
 use crate::virtual_time::{Moment, Nanos};
 use crate::within;
@@ -32,6 +33,8 @@ pub struct Spec {
     pub memory: Kind,
     /// Time between accesses.
     pub think: Nanos,
+    /// Accesses come this often, whether those before them are done or not.
+    pub arrivals: Option<Rate>,
 }
 
 impl Default for Spec {
@@ -44,6 +47,7 @@ impl Default for Spec {
             write_share: 0.0,
             memory: Kind::File,
             think: Nanos::default(),
+            arrivals: None,
         }
     }
 }
@@ -57,7 +61,7 @@ pub struct ZipfAccess {
     law: Zipf,
     chance: Chance,
     left: u64,
-    thinks: bool,
+    pauses: bool,
 }
 
 impl ZipfAccess {
@@ -71,8 +75,16 @@ impl ZipfAccess {
             law: Zipf::of(records, spec.exponent),
             chance,
             left: spec.operations,
-            thinks: false,
+            pauses: spec.arrivals.is_some(),
             spec: spec.clone(),
+        }
+    }
+
+    /// What passes before the next access, if anything does.
+    fn pause(&mut self, now: Moment) -> Step {
+        match self.spec.arrivals {
+            Some(arrivals) => Step::Until(now + arrivals.gap(&mut self.chance)),
+            None => Step::Compute(self.spec.think),
         }
     }
 
@@ -96,17 +108,20 @@ impl ZipfAccess {
 }
 
 impl Workload for ZipfAccess {
-    fn next(&mut self, _: Moment) -> Result<Step, TraceError> {
-        if self.thinks {
-            self.thinks = false;
-            return Ok(Step::Compute(self.spec.think));
+    fn next(&mut self, now: Moment) -> Result<Step, TraceError> {
+        if std::mem::take(&mut self.pauses) {
+            return Ok(self.pause(now));
         }
         if self.left == 0 {
             return Ok(Step::Done);
         }
         self.left -= 1;
-        self.thinks = self.spec.think > Nanos::default();
+        self.pauses = self.is_open() || self.spec.think > Nanos::default();
         Ok(self.access())
+    }
+
+    fn is_open(&self) -> bool {
+        self.spec.arrivals.is_some()
     }
 }
 

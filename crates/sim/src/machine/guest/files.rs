@@ -21,10 +21,7 @@ impl Guest {
             let page = FilePage::of(&span, index);
             let place = self.memory.file(page);
             match self.memory.touch(place, now) {
-                Some(usable_at) => {
-                    self.counts.memory_hits += 1;
-                    now = usable_at;
-                }
+                Some(touched) => now = self.found(touched, now),
                 None => now = self.read_window(span, index, now, around)?,
             }
         }
@@ -105,9 +102,8 @@ impl Guest {
             now += self.shape.costs.touch;
             let page = FilePage::of(&span, index);
             let place = self.memory.file(page);
-            if let Some(usable_at) = self.memory.touch(place, now) {
-                self.counts.memory_hits += 1;
-                now = usable_at;
+            if let Some(touched) = self.memory.touch(place, now) {
+                now = self.found(touched, now);
                 self.memory.soil(place);
                 continue;
             }
@@ -132,9 +128,8 @@ impl Guest {
         let mut now = now;
         if dirty {
             self.counts.disk_pages_written += 1;
-            now = around
-                .disk
-                .write(now, self.disk_place(object, u64::from(index)), 1);
+            let on_disk = self.disk_place(object, u64::from(index));
+            now = self.wait(now, around.disk.write(now, on_disk, 1));
             self.memory
                 .set_note(place, self.memory.note(place).wrapping_add(1));
         }

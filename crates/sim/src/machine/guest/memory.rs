@@ -82,6 +82,18 @@ const FROM_DISK: u32 = 2;
 /// Of a file.
 const OF_FILE: u32 = 4;
 
+/// Read ahead and not used yet.
+const AHEAD: u32 = 8;
+
+/// What a use of a page found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Touched {
+    /// When the page is there.
+    pub(super) usable_at: Moment,
+    /// Whether it was read ahead, and this is its first use.
+    pub(super) was_ahead: bool,
+}
+
 /// A page that has just left memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leaver {
@@ -246,11 +258,12 @@ impl Memory {
         self.page(place).node != NONE
     }
 
-    /// Uses a page, which becomes the hottest: from when on it can be used, at `now` at the earliest, if it is in
-    /// memory.
-    pub(super) fn touch(&mut self, place: Place, now: Moment) -> Option<Moment> {
+    /// Uses a page at `now`, if it is in memory: it becomes the hottest.
+    pub(super) fn touch(&mut self, place: Place, now: Moment) -> Option<Touched> {
         let number = self.page(place).node;
-        let node = self.nodes.get(number as usize)?;
+        let node = self.nodes.get_mut(number as usize)?;
+        let was_ahead = node.marks & AHEAD != 0;
+        node.marks &= !AHEAD;
         let usable_at = match node.marks & FROM_DISK {
             0 => now,
             _ => now.max(self.ready_at[number as usize]),
@@ -259,14 +272,26 @@ impl Memory {
             self.unlink(number);
             self.link_hottest(number);
         }
-        Some(usable_at)
+        Some(Touched {
+            usable_at,
+            was_ahead,
+        })
+    }
+
+    /// Marks a page in memory as read ahead.
+    pub(super) fn mark_ahead(&mut self, place: Place) {
+        self.mark(place, AHEAD);
     }
 
     /// Marks a page in memory as written.
     pub(super) fn soil(&mut self, place: Place) {
+        self.mark(place, DIRTY);
+    }
+
+    fn mark(&mut self, place: Place, mark: u32) {
         let number = self.page(place).node;
         if let Some(node) = self.nodes.get_mut(number as usize) {
-            node.marks |= DIRTY;
+            node.marks |= mark;
         }
     }
 
@@ -380,8 +405,8 @@ mod tests {
         File(u64, u32),
     }
 
-    /// A page in the model: name, whether it is dirty, when it is usable.
-    type Entry = (Name, bool, Moment);
+    /// A page in the model: name, whether it is dirty, when it is usable, whether it was read ahead.
+    type Entry = (Name, bool, Moment, bool);
 
     /// Pages of which many share a leaf, and some are far from all others.
     fn any_name(chance: &mut Chance) -> Name {
@@ -442,13 +467,21 @@ mod tests {
                         Name::Anonymous(_) => memory.insert_anonymous(place, ready_at),
                         Name::File(..) => memory.insert_file(place, ready_at),
                     }
-                    model.push((name, false, ready_at));
+                    let is_ahead = chance.happens(0.5);
+                    if is_ahead {
+                        memory.mark_ahead(place);
+                    }
+                    model.push((name, false, ready_at, is_ahead));
                 }
                 (0 | 1, Some(found)) => {
                     let now = Moment(chance.below(40_000));
-                    let entry = model.remove(found);
-                    assert_eq!(memory.touch(place, now), Some(now.max(entry.2)));
-                    model.push(entry);
+                    let (name, dirty, ready_at, was_ahead) = model.remove(found);
+                    let touched = Touched {
+                        usable_at: now.max(ready_at),
+                        was_ahead,
+                    };
+                    assert_eq!(memory.touch(place, now), Some(touched));
+                    model.push((name, dirty, ready_at, false));
                 }
                 (2, found) => {
                     memory.soil(place);
@@ -463,7 +496,8 @@ mod tests {
                 }
                 _ => {
                     let coldest = (!model.is_empty()).then(|| model.remove(0));
-                    let expected = coldest.map(|(name, dirty, _)| leaver(&mut memory, name, dirty));
+                    let expected =
+                        coldest.map(|(name, dirty, ..)| leaver(&mut memory, name, dirty));
                     assert_eq!(memory.pop_coldest(), expected);
                 }
             }

@@ -2,6 +2,7 @@
 
 mod files;
 mod memory;
+mod swap_ahead;
 mod swapping;
 
 use serde::Deserialize;
@@ -13,7 +14,9 @@ use super::tier::{Get, Pool, Stamp, Tier, TierPage};
 use crate::table::Table;
 use crate::virtual_time::{Moment, Nanos};
 use crate::workload::{FileSpan, Step};
-use memory::{Leaver, Memory, Place};
+use memory::{Leaver, Memory, Place, Touched};
+use swap_ahead::Ahead;
+pub use swap_ahead::SwapAhead;
 
 /// How a guest is made.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +29,8 @@ pub struct GuestShape {
     pub swap_pages: u32,
     /// Pages that one fault brings in where they lie together; a power of two.
     pub read_ahead: u32,
+    /// How many of them a fault on swapped memory brings in.
+    pub swap_ahead: SwapAhead,
     /// What becomes of a swapped page in the tier when it is read back.
     pub after_swap_in: AfterSwapIn,
     /// What things cost.
@@ -135,9 +140,12 @@ pub struct Guest {
     memory: Memory,
     swap: SwapSpace,
     swap_outs: u32,
+    swap_ahead: Ahead,
     /// The page that was read last of each file that is being read, as Linux keeps it for an open file.
     read_at: Table<u64, u32>,
     scratch: Scratch,
+    /// Time that it waited for the disk.
+    waited: Nanos,
     /// What it did.
     pub counts: GuestCounts,
 }
@@ -176,8 +184,10 @@ impl Guest {
             memory: Memory::default(),
             swap: SwapSpace::of(shape.swap_pages),
             swap_outs: 0,
+            swap_ahead: Ahead::of(shape.swap_ahead, shape.read_ahead),
             read_at: Table::default(),
             scratch: Scratch::default(),
+            waited: Nanos::default(),
             counts: GuestCounts::default(),
         }
     }
@@ -185,6 +195,26 @@ impl Guest {
     /// Pages in its memory.
     pub fn resident_pages(&self) -> usize {
         self.memory.len()
+    }
+
+    /// Time that it has waited for the disk so far, while its processor was another's.
+    pub fn waited(&self) -> Nanos {
+        self.waited
+    }
+
+    /// Waits until `until`, where that is later than `now`; returns when it goes on.
+    fn wait(&mut self, now: Moment, until: Moment) -> Moment {
+        self.waited += until.since(now);
+        now.max(until)
+    }
+
+    /// Waits for a page in memory to be there, and counts that it was.
+    fn found(&mut self, touched: Touched, now: Moment) -> Moment {
+        self.counts.memory_hits += 1;
+        if touched.was_ahead {
+            self.swap_ahead.hit();
+        }
+        self.wait(now, touched.usable_at)
     }
 
     /// Does one step of a workload; returns when it is done.
@@ -201,7 +231,7 @@ impl Guest {
         self.counts.steps += 1;
         match *step {
             Step::Compute(span) => Ok(now + span),
-            Step::Until(moment) => Ok(now.max(moment)),
+            Step::Until(moment) => Ok(self.wait(now, moment)),
             Step::Touch { page, write } => self.touch(page, write, now, around),
             Step::Release { from, count } => Ok(self.release(from, count, now, around)),
             Step::Read(span) => self.request(span, now, around, Guest::read),
@@ -326,7 +356,7 @@ impl Guest {
             insert(&mut self.memory, page.place, *ready_at);
         }
         self.scratch = scratch;
-        Ok(now.max(asked_ready.unwrap_or(now)))
+        Ok(self.wait(now, asked_ready.unwrap_or(now)))
     }
 }
 

@@ -23,10 +23,7 @@ impl Guest {
         let place = self.memory.anonymous(page);
         let slot = self.slot_of(place);
         let ready = match (self.memory.touch(place, now), slot) {
-            (Some(usable_at), _) => {
-                self.counts.memory_hits += 1;
-                usable_at
-            }
+            (Some(touched), _) => self.found(touched, now),
             (None, Some(slot)) => self.swap_in(slot, now, around)?,
             (None, None) => self.first_touch(place, now, around)?,
         };
@@ -59,7 +56,7 @@ impl Guest {
         let mut window = std::mem::take(&mut self.scratch.window);
         slots.clear();
         slots.push((asked, self.swap.slot(asked)));
-        let others = self.swap.around(asked, self.shape.read_ahead);
+        let others = self.swap.around(asked, self.swap_ahead.window(asked));
         slots.extend(others.filter(|(number, _)| *number != asked));
         let present = self.present(&slots);
         let mut now = now + self.shape.costs.fault;
@@ -70,6 +67,9 @@ impl Guest {
             now = done;
         }
         let done = self.bring_in(&window, Memory::insert_anonymous, now, around);
+        for ahead in window.iter().skip(1) {
+            self.memory.mark_ahead(ahead.place);
+        }
         self.scratch.slots = slots;
         self.scratch.window = window;
         done
@@ -132,7 +132,7 @@ impl Guest {
             false => {
                 self.counts.disk_pages_written += 1;
                 let place = self.disk_place(SWAP_REGION, u64::from(number));
-                now = around.disk.write(now, place, 1);
+                now = self.wait(now, around.disk.write(now, place, 1));
             }
         }
         Ok(now)

@@ -15,11 +15,16 @@ const COSTS: Costs = Costs {
 };
 
 fn guest(memory_pages: usize, read_ahead: u32) -> Guest {
+    guest_of(memory_pages, read_ahead, SwapAhead::Fixed)
+}
+
+fn guest_of(memory_pages: usize, read_ahead: u32, swap_ahead: SwapAhead) -> Guest {
     Guest::of(GuestShape {
         tenant: TenantId(0),
         memory_pages,
         swap_pages: 4096,
         read_ahead,
+        swap_ahead,
         after_swap_in: AfterSwapIn::Keep,
         costs: COSTS,
     })
@@ -115,6 +120,53 @@ fn without_a_tier_a_window_is_one_read_of_the_disk() {
     );
     assert!((1_008_000..1_200_000).contains(&took), "{took}");
     assert_eq!(bench.guest.counts.disk_pages_written, 24);
+}
+
+/// The slots that each touch brings in from the disk; pages 0 to 63 are swapped out, in this order.
+fn windows_of(touches: &[u64]) -> Vec<u64> {
+    let guest = guest_of(64, 8, SwapAhead::Adaptive);
+    let mut bench = Bench::of(guest, NoTier::of(1));
+    (0..128).for_each(|page| {
+        bench.touch(page, true);
+    });
+    let mut read = bench.disk.counts.pages_read;
+    let windows = touches.iter().map(|page| {
+        bench.touch(*page, false);
+        let before = std::mem::replace(&mut read, bench.disk.counts.pages_read);
+        read - before
+    });
+    windows.collect()
+}
+
+#[test]
+fn swap_read_ahead_follows_what_it_is_used_for() {
+    // Nothing of what is read ahead is used: 8 at first, then half each time.
+    assert_eq!(windows_of(&[0, 16, 32, 48, 60]), [8, 4, 2, 1, 1]);
+    // Slot 60 reads itself; 61 is its neighbour, and the window of two begins at 60, which is in memory; so does that
+    // of 62, which brings 63 in, whose use is a hit: that pays for four, of which none is left but the one asked for.
+    assert_eq!(
+        windows_of(&[0, 16, 32, 48, 60, 61, 62, 63, 40]),
+        [8, 4, 2, 1, 1, 1, 2, 0, 4]
+    );
+    // All that is read ahead is used: windows stay whole.
+    let all: Vec<u64> = (0..24).collect();
+    let whole = (0..24).map(|page| match page % 8 {
+        0 => 8,
+        _ => 0,
+    });
+    assert_eq!(windows_of(&all), whole.collect::<Vec<u64>>());
+}
+
+#[test]
+fn who_waits_for_the_disk_is_known_to() {
+    let mut bench = Bench::of(guest(100, 8), NoTier::of(1));
+    let took = bench.read(0, 8, 8);
+    // A fault, eight touches and as many misses of the tier are work; the request's 1 ms and 8 µs are not.
+    assert_eq!(bench.guest.waited(), Nanos(1_008_000));
+    assert_eq!(took - bench.guest.waited().0, 8 + 10 + 8 * 10_000);
+    let until = bench.now + Nanos(77);
+    bench.step(Step::Until(until));
+    assert_eq!(bench.guest.waited(), Nanos(1_008_077));
 }
 
 #[test]
@@ -234,6 +286,7 @@ fn whatever_it_does_the_judges_find_nothing_wrong() {
             );
             let mut guest = guest(32, 8);
             guest.shape.after_swap_in = after_swap_in;
+            guest.swap_ahead = Ahead::of(SwapAhead::Adaptive, 8);
             let mut bench = Bench::of(guest, judged);
             let mut chance = Chance::seeded(tier_pages);
             for n in 0..20_000 {

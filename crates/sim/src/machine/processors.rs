@@ -1,0 +1,62 @@
+//! The host's processors: a guest that has something to do waits until one is idle.
+//!
+//! First come, first served, for the length of one step: some 100 µs of a program, or a fault with what it gets and
+//! puts. Who waits for the disk leaves its processor to others.
+
+use crate::virtual_time::{Moment, Nanos};
+
+/// Processors that all guests share.
+#[derive(Clone, Debug)]
+pub struct Processors {
+    /// When each is idle again; none of them where nobody ever waits for one.
+    idle_at: Vec<Moment>,
+}
+
+impl Processors {
+    /// So many, or as many as are ever wanted.
+    pub fn of(count: Option<u16>) -> Processors {
+        Processors {
+            idle_at: vec![Moment::START; count.map_or(0, usize::from)],
+        }
+    }
+
+    /// When who wants one at `now` has one.
+    pub fn idle_from(&self, now: Moment) -> Moment {
+        let first = self.idle_at.iter().min();
+        first.map_or(now, |idle_at| now.max(*idle_at))
+    }
+
+    /// Has the one that is idle first work from `start` on.
+    pub fn work(&mut self, start: Moment, span: Nanos) {
+        if let Some(idle_at) = self.idle_at.iter_mut().min() {
+            *idle_at = start.max(*idle_at) + span;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn done(processors: &mut Processors, now: u64, span: u64) -> u64 {
+        let start = processors.idle_from(Moment(now));
+        processors.work(start, Nanos(span));
+        (start + Nanos(span)).0
+    }
+
+    #[test]
+    fn two_serve_three_one_after_another() {
+        let mut two = Processors::of(Some(2));
+        assert_eq!(done(&mut two, 0, 100), 100);
+        assert_eq!(done(&mut two, 10, 30), 40);
+        assert_eq!(done(&mut two, 20, 50), 90);
+        assert_eq!(done(&mut two, 30, 50), 140);
+        assert_eq!(done(&mut two, 500, 7), 507);
+    }
+
+    #[test]
+    fn without_a_number_nobody_waits() {
+        let mut many = Processors::of(None);
+        assert_eq!([0, 0, 0].map(|now| done(&mut many, now, 5)), [5, 5, 5]);
+    }
+}
