@@ -8,6 +8,7 @@ use super::large::{CHUNKS_PER_BLOCK, chunk_fields};
 use super::record::{Fields, Record, Role};
 use super::segments::Segments;
 use super::slot::{Place, Slot};
+use super::space_time::Stamp;
 use super::table::{Cell, Held, Table};
 use super::{Items, Moment};
 use crate::api::{Absence, Item, NewCas, NewItem, Reading, Refused};
@@ -107,7 +108,7 @@ impl Items {
         let value = old
             .as_ref()
             .filter(|_| absence.is_none())
-            .and_then(|(_, record)| self.value(record, moment, Reading::Peek));
+            .and_then(|(_, record)| self.value(tenant, record, moment, Reading::Peek));
         let current = match (&old, value) {
             (Some((cell, record)), Some(value)) => Some(self.item(cell.slot, record, value, &tell)),
             _ => None,
@@ -151,7 +152,7 @@ impl<'a> Entry<'a> {
     /// Counts a use of the item that is there, as a read would.
     pub fn note_use(&mut self) {
         if let Some((cell, _)) = &mut self.old {
-            cell.slot = self.items.note_use(*cell, self.moment);
+            cell.slot = self.items.note_use(self.tenant, *cell, self.moment);
         }
     }
 
@@ -363,7 +364,7 @@ impl<'a> Entry<'a> {
                 // A hot key stays hot when it is written; whether it was read since is another matter, unless
                 // it is the same value again.
                 let fetched = cas == NewCas::Keep && cell.slot.fetched();
-                let slot = slot.with_hits(cell.slot.hits()).with_fetched(fetched);
+                let slot = slot.with_stamp(cell.slot.stamp()).with_fetched(fetched);
                 self.held.replace(cell, slot);
                 self.items.unlink_chunks(&record);
                 self.items.arena.block(slot.place().block).gain(lives);
@@ -407,14 +408,15 @@ impl Items {
         Slot::new(hash, place)
     }
 
-    /// Enters a new slot into the index, and says whether the index should grow. Where it cannot, the
-    /// least used item of the chain gives way.
+    /// Enters a new slot into the index, and says whether the index should grow. Where it cannot, an
+    /// item of the chain gives way that was never hit, if there is one.
     fn link(&self, held: &mut Held<'_>, hash: u64, slot: Slot, lives: Lives, now: Second) -> bool {
         self.arena.block(slot.place().block).gain(lives);
         if let Ok(grows) = held.insert(&self.arena, hash, slot, self, || self.index_block(now)) {
             return grows;
         }
-        let coldest = held.neighbours(hash).min_by_key(|cell| cell.slot.hits());
+        let is_unhit = |cell: &Cell<'_>| cell.slot.stamp() == Stamp::NEVER;
+        let coldest = held.neighbours(hash).max_by_key(is_unhit);
         let Some(cell) = coldest else {
             return false;
         };

@@ -1,15 +1,14 @@
-//! Eviction: the hand goes round the ring of full segments, copies what is hot out of the one it points
-//! at, and gives the block up.
+//! Eviction: what is hot is copied out of the oldest full segment, and its block is given up.
 //!
 //! ```text
-//!   oldest ─► [S][S][S][T]│[S][S][S][S] ◄─ newest
-//!                         ▲ hand          T: what survived the segments before the hand
+//!   oldest ─► [S][S][S][S][S][S][S] ◄─ newest: filled by new items, or by survivors
+//!              │                 ▲
+//!              └──── survivors ──┘
 //! ```
 //!
-//! Segcache's merge with SIEVE's hand: survivors keep their place behind the hand, new segments join in
-//! front of it. What survives is decided by hits since the hand last came by, against a bar that moves so
-//! that at most a part of what is worked through is kept: so every segment worked through frees most of
-//! a block. The work is done in small steps by whoever needs room: no thread of its own, no pause.
+//! Segcache's order: survivors join the newest, so that every item is looked at once a turnover. Who survives is
+//! decided by age since the last hit times size, against a bar that moves so that at most half of what is
+//! worked through is kept. The work is done in small steps by whoever needs room: no thread of its own, no pause.
 
 use std::sync::atomic::Ordering;
 
@@ -17,18 +16,12 @@ use sublet_types::Second;
 
 use super::Items;
 use super::record::{Fields, Record};
-use super::segments::Ring;
+use super::segments::{Ring, Segments};
 use super::slot::{Place, Slot};
+use super::space_time::Level;
 use super::table::Held;
 use crate::arena::{BlockId, Claimant, PinSlot};
 use crate::tenants::Tenant;
-
-/// At most one byte in so many that the hand passes is kept: freeing a block then costs the work of
-/// 1 + 1/(n−1) blocks.
-const KEPT_ONE_IN: u64 = 3;
-
-/// Bytes after which what the hand saw counts half, in blocks.
-const WINDOW_BLOCKS: u64 = 8;
 
 /// Segments looked at to find a dead one, or one that is mostly dead, at the most.
 const CANDIDATES_MAX: usize = 512;
@@ -40,12 +33,12 @@ const RECYCLED_BELOW: u32 = 4;
 /// Which items survive their segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bar {
-    /// Those hit as often as the moving bar demands.
+    /// Those with as little space-time as the moving bar demands.
     Moving,
     /// All live ones: the segment is mostly dead, and only the dead go.
     Live,
-    /// Those hit at least so often.
-    Hits(u32),
+    /// Those with less space-time.
+    Below(Level),
 }
 
 /// A segment that is being worked through.
@@ -60,50 +53,6 @@ pub(super) struct Source {
 impl Source {
     pub(super) fn new(block: BlockId, bar: Bar) -> Source {
         Source { block, at: 0, bar }
-    }
-}
-
-/// How much of what the hand lately saw was kept.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Window {
-    seen: u64,
-    kept: u64,
-    /// Hits that an item needs to survive.
-    bar: u32,
-}
-
-impl Default for Window {
-    fn default() -> Window {
-        Window {
-            seen: 0,
-            kept: 0,
-            bar: 1,
-        }
-    }
-}
-
-impl Window {
-    /// Whether an item of `len` bytes with so many hits survives. An item that was never hit does not.
-    fn keeps(&mut self, hits: u32, len: u64) -> bool {
-        self.seen += len;
-        let within = self.kept * KEPT_ONE_IN <= self.seen;
-        let keeps = hits > self.bar || (hits == self.bar && within);
-        self.kept += if keeps { len } else { 0 };
-        keeps
-    }
-
-    /// Moves the bar, and lets the past fade.
-    fn turn(&mut self, block_bytes: u64) {
-        let share = self.kept * KEPT_ONE_IN;
-        if share > self.seen {
-            self.bar += 1;
-        } else if share * 2 < self.seen && self.bar > 1 {
-            self.bar -= 1;
-        }
-        if self.seen > WINDOW_BLOCKS * block_bytes {
-            self.seen /= 2;
-            self.kept /= 2;
-        }
     }
 }
 
@@ -134,8 +83,8 @@ enum Reach {
     Stuck,
 }
 
-/// One tenant's segments at work under the hand.
-pub(super) struct Hand<'a> {
+/// Somebody at work on one tenant's segments.
+pub(super) struct Evictor<'a> {
     items: &'a Items,
     tenant: &'a Tenant,
     pub(super) ring: &'a mut Ring,
@@ -145,15 +94,15 @@ pub(super) struct Hand<'a> {
     pub(super) done: Yield,
 }
 
-impl<'a> Hand<'a> {
+impl<'a> Evictor<'a> {
     pub(super) fn new(
         items: &'a Items,
         tenant: &'a Tenant,
         ring: &'a mut Ring,
         me: &'a PinSlot,
         now: Second,
-    ) -> Hand<'a> {
-        Hand {
+    ) -> Evictor<'a> {
+        Evictor {
             items,
             tenant,
             ring,
@@ -233,24 +182,17 @@ impl<'a> Hand<'a> {
         if let Some(sparse) = self.sparsest(most) {
             return Some(Source::new(sparse, Bar::Live));
         }
-        if !self.items.evicts || self.ring.blocks.is_empty() {
+        if !self.items.evicts {
             return None;
         }
-        self.ring.hand %= self.ring.blocks.len();
-        let block = self.ring.blocks[self.ring.hand];
+        let block = *self.ring.blocks.front()?;
         let complete = self.items.arena.is_complete(block, self.me);
         self.done.waits |= !complete;
         complete.then(|| Source::new(block, Bar::Moving))
     }
 
     fn candidates(&self) -> impl Iterator<Item = BlockId> {
-        let from = self.ring.hand.min(self.ring.blocks.len());
-        let round = self
-            .ring
-            .blocks
-            .range(from..)
-            .chain(self.ring.blocks.range(..from));
-        round.take(CANDIDATES_MAX).copied()
+        self.ring.blocks.iter().take(CANDIDATES_MAX).copied()
     }
 
     /// Drops the segments of which everything was flushed or has expired, in constant time for each.
@@ -345,8 +287,8 @@ impl<'a> Hand<'a> {
         };
         let len = record.len() as u64;
         let dead = self.is_flushed(place.block) || record.fields.expiry.is_past(self.now);
-        if !dead && self.keeps(bar, cell.slot.hits(), len) {
-            if self.carry(&held, hash, place, record, bar) {
+        if !dead && self.keeps(bar, cell.slot, len) {
+            if self.carry(&held, hash, place, record) {
                 self.done.bytes_kept += len;
                 return true;
             }
@@ -367,24 +309,18 @@ impl<'a> Hand<'a> {
         true
     }
 
-    fn keeps(&mut self, bar: Bar, hits: u32, len: u64) -> bool {
+    fn keeps(&mut self, bar: Bar, slot: Slot, len: u64) -> bool {
+        let now = self.tenant.segments.clock().now();
         match bar {
-            Bar::Moving => self.ring.window.keeps(hits, len),
+            Bar::Moving => self.ring.window.keeps(slot.stamp(), now, len),
             Bar::Live => true,
-            Bar::Hits(least) => hits >= least,
+            Bar::Below(bar) => slot.stamp().level(now, len) < bar,
         }
     }
 
     /// Copies a record into the survivors' segment and lets its slot name the copy. Says whether there
     /// was room.
-    fn carry(
-        &mut self,
-        held: &Held<'_>,
-        hash: u64,
-        place: Place,
-        record: &Record<'_>,
-        bar: Bar,
-    ) -> bool {
+    fn carry(&mut self, held: &Held<'_>, hash: u64, place: Place, record: &Record<'_>) -> bool {
         let items = self.items;
         // A reader may mark the slot while the record is copied; then it is copied once more, since the
         // copy may lack a cas unique that was just told.
@@ -393,15 +329,15 @@ impl<'a> Hand<'a> {
             if cell.slot.told() && fields.cas.is_none() {
                 fields.cas = Some(items.implied_cas(place));
             }
+            // Before the clock goes on by a segment that the copy opens.
+            let stamp = cell
+                .slot
+                .stamp()
+                .carried(self.tenant.segments.clock().now());
             let Some(copy) = self.copy(place.block, hash, &fields, record.value) else {
                 return false;
             };
-            let hits = if bar == Bar::Live {
-                cell.slot.hits()
-            } else {
-                cell.slot.hits() / 2
-            };
-            let moved = copy.with_hits(hits).with_fetched(cell.slot.fetched());
+            let moved = copy.with_stamp(stamp).with_fetched(cell.slot.fetched());
             let moved = if cell.slot.told() {
                 moved.with_told()
             } else {
@@ -440,7 +376,7 @@ impl<'a> Hand<'a> {
                 self.ring.settle_target(arena);
                 let opened = arena.block(source).opened();
                 let target = arena.take(Claimant::Tenant(self.tenant.id), 0, opened)?;
-                self.tenant.gained_block();
+                Segments::note_opened(self.tenant);
                 arena.block(target).class.store(class, Ordering::Relaxed);
                 self.ring.target = Some(target);
                 arena.claim(target, len)?

@@ -1,7 +1,7 @@
 //! The items engine: variable-size values in append-only segments of one block each.
 //!
 //! Segcache (Yang, Yue, Vinayak, NSDI '21) is the model: segments by time to live, a hash index of 8-byte
-//! slots, eviction by merging segments so that what is hot survives. Blocks, tenants and lock-free reads
+//! slots, eviction segment by segment, the oldest first, so that what is hot survives. Blocks, tenants and lock-free reads
 //! are ours. A record never changes once it is published, so a reader needs no lock: it finds a slot,
 //! sees that the block's generation holds, and copies under its pin.
 
@@ -11,11 +11,14 @@ mod entry;
 mod followed;
 mod large;
 mod merge;
+#[cfg(test)]
+mod oracle;
 mod record;
 mod room;
 mod segments;
 mod shrink;
 mod slot;
+mod space_time;
 mod sweep;
 mod table;
 mod tally;
@@ -35,20 +38,17 @@ pub(crate) use deferred::Deferred;
 pub use entry::Entry;
 pub(crate) use followed::Followed;
 pub use followed::ItemUse;
-use merge::Hand;
+use merge::Evictor;
 use record::{HEAD_BYTES, Head, Record, Role};
 pub(crate) use room::Room;
 pub(crate) use segments::Segments;
 pub(crate) use shrink::{Loss, Shrink};
-use slot::{HITS_MAX, Place, Slot};
+use slot::{Place, Slot};
 use sweep::Sweeper;
 use table::{Cell, Judge, Table};
 pub(crate) use tally::Tally;
 
 pub(crate) use slot::BLOCKS_MAX;
-
-/// Hits up to here are counted one by one, further ones ever more rarely: a slot has six bits for them.
-const HITS_EXACT: u32 = 8;
 
 /// Buckets that the crawl looks at in a second: few, since an idle daemon is to use no CPU.
 const CRAWLED_AT_ONCE: u64 = 4096;
@@ -157,7 +157,7 @@ impl Items {
                 self.forget(tenant, hash, key, cell.slot, absence);
                 return Lookup::Miss(absence);
             }
-            match self.value(&record, moment, reading) {
+            match self.value(tenant, &record, moment, reading) {
                 Some(value) => break (cell, record, value),
                 None if missed == Some(cell.slot.place()) => {
                     self.forget(tenant, hash, key, cell.slot, Absence::Unknown);
@@ -170,7 +170,7 @@ impl Items {
         let cas = || self.tell(tenant.id, hash, cell, &record);
         let answer = visit(&self.item(cell.slot, &record, value, &cas));
         if reading == Reading::Use {
-            self.note_use(cell, moment);
+            self.note_use(tenant, cell, moment);
         }
         Lookup::Hit(answer)
     }
@@ -314,20 +314,18 @@ impl Items {
         self.arena.block(place.block).sequence() << 21 | u64::from(place.at)
     }
 
-    /// Counts a use, for eviction; returns the slot as it is then.
-    fn note_use(&self, mut cell: Cell<'_>, moment: Moment) -> Slot {
+    /// Notes a use, for eviction; returns the slot as it is then.
+    fn note_use(&self, tenant: &Tenant, mut cell: Cell<'_>, moment: Moment) -> Slot {
         self.arena
             .block(cell.slot.place().block)
             .hit(moment.now, moment.luck);
+        let stamp = tenant.segments.clock().now();
         loop {
             let slot = cell.slot;
-            let hits = slot.hits();
-            let counts = hits < HITS_EXACT
-                || (hits < HITS_MAX && moment.luck.is_multiple_of(u64::from(hits)));
-            if !counts && slot.fetched() {
+            let used = slot.with_stamp(stamp).with_fetched(true);
+            if used == slot {
                 return slot;
             }
-            let used = slot.with_hits(hits + u32::from(counts)).with_fetched(true);
             match cell.exchange(used) {
                 // Somebody else used it, or was told its cas unique: perhaps this very reader.
                 Err(changed) if changed.has_same_place(slot) => cell.slot = changed,
@@ -366,7 +364,7 @@ impl Items {
                 return;
             }
             let moment = Moment { now, luck: 0 };
-            let Some(value) = self.value(&record, moment, Reading::Peek) else {
+            let Some(value) = self.value(tenant, &record, moment, Reading::Peek) else {
                 return;
             };
             let cas = || record.fields.cas.unwrap_or_else(|| self.implied_cas(place));
@@ -432,7 +430,7 @@ impl Items {
     pub(crate) fn drop_expired(&self, me: &PinSlot, then: Second) {
         for tenant in self.tenants.iter() {
             if let Some(mut ring) = tenant.segments.try_ring() {
-                Hand::new(self, tenant, &mut ring, me, then).drop_dead();
+                Evictor::new(self, tenant, &mut ring, me, then).drop_dead();
             }
         }
     }

@@ -3,17 +3,17 @@
 use sublet_types::Second;
 
 use super::Items;
-use super::merge::{Hand, Yield};
+use super::merge::{Evictor, Yield};
 use super::segments::Ring;
 use crate::arena::PinSlot;
 use crate::floors::Capacity;
 use crate::tenants::Tenant;
 
-/// Bytes that the hand passes for each byte written ahead of need. At most a third of them is kept, so this
-/// frees more than was written.
-const WORK_FOR_EACH_BYTE: u64 = 2;
+/// Bytes worked through for each byte written ahead of need. At most half of them is kept, so this frees more
+/// than was written.
+const WORK_FOR_EACH_BYTE: u64 = 3;
 
-/// Bytes that the hand passes in any case.
+/// Bytes worked through in any case.
 const WORK_MIN: u64 = 256;
 
 /// What an attempt at making room came to.
@@ -173,7 +173,7 @@ impl Items {
             return;
         };
         let budget = WORK_MIN + WORK_FOR_EACH_BYTE * written;
-        let more = Hand::new(self, tenant, &mut ring, me, now).recycle(budget);
+        let more = Evictor::new(self, tenant, &mut ring, me, now).recycle(budget);
         tenant.segments.set_recycles(more);
     }
 
@@ -186,11 +186,11 @@ impl Items {
         budget: u64,
         blocks: u32,
     ) -> Yield {
-        let mut hand = Hand::new(self, need.giver, ring, me, now);
-        hand.evict(budget, blocks);
+        let mut evictor = Evictor::new(self, need.giver, ring, me, now);
+        evictor.evict(budget, blocks);
         if need.giver.id == need.of.id {
-            need.of.tally.displaced.add(hand.done.items_lost);
+            need.of.tally.displaced.add(evictor.done.items_lost);
         }
-        hand.done
+        evictor.done
     }
 }

@@ -3,10 +3,12 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
 use sublet_types::{Bytes, Expiry, Second};
 
-use super::merge::{Source, Window};
+use super::merge::Source;
+use super::space_time::{Clock, Window};
 use crate::arena::{Arena, BlockId, Claim, Claimant};
 use crate::tenants::Tenant;
 
@@ -27,6 +29,8 @@ pub(crate) struct Segments {
     /// Full segments that the ring has not taken in yet.
     arrivals: Mutex<Vec<BlockId>>,
     ring: Mutex<Ring>,
+    /// Read at every hit: away from what writers change.
+    clock: CachePadded<Clock>,
     /// A sparse segment may be there to be recycled: one was opened since the last look, or one is worked at.
     recycles: AtomicBool,
     /// Items that expire lie beside others that do not.
@@ -37,11 +41,10 @@ pub(crate) struct Segments {
     flushed_at: AtomicU32,
 }
 
-/// Full segments in the order of their age, and the hand that goes round them.
+/// Full segments in the order of their age.
 #[derive(Default)]
 pub(crate) struct Ring {
     pub(super) blocks: VecDeque<BlockId>,
-    pub(super) hand: usize,
     /// The segment that survivors are copied into.
     pub(super) target: Option<BlockId>,
     /// The segment that is being worked through.
@@ -102,7 +105,7 @@ impl Segments {
             return None;
         }
         let block = arena.take(Claimant::Tenant(tenant.id), arena.reserve(), now)?;
-        tenant.gained_block();
+        Segments::note_opened(tenant);
         arena
             .block(block)
             .class
@@ -110,6 +113,18 @@ impl Segments {
         *open = Some(block);
         segments.recycles.store(true, Ordering::Relaxed);
         arena.claim(block, len)
+    }
+
+    /// Counts a segment that was opened.
+    pub(super) fn note_opened(tenant: &Tenant) {
+        tenant.gained_block();
+        let held = tenant.held().saturating_sub(tenant.held_by_pages());
+        tenant.segments.clock.note_opened(held);
+    }
+
+    /// The clock by which its items age.
+    pub(super) fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// Whether it is time to look for a segment to recycle, or to go on with one.
@@ -185,13 +200,11 @@ impl Segments {
 }
 
 impl Ring {
-    /// Puts the survivors' segment into the ring, just behind the hand.
+    /// Puts the survivors' segment into the ring, as the newest.
     pub(super) fn settle_target(&mut self, arena: &Arena) {
         if let Some(target) = self.target.take() {
             arena.close(target);
-            let at = self.hand.min(self.blocks.len());
-            self.blocks.insert(at, target);
-            self.hand = at + 1;
+            self.blocks.push_back(target);
         }
     }
 
@@ -199,9 +212,6 @@ impl Ring {
     pub(super) fn remove(&mut self, block: BlockId) {
         if let Some(at) = self.blocks.iter().position(|other| *other == block) {
             self.blocks.remove(at);
-            if at < self.hand {
-                self.hand -= 1;
-            }
         }
         self.forget_source(|source| source == block);
     }
@@ -212,9 +222,6 @@ impl Ring {
             return self.remove(*block);
         }
         let blocks: HashSet<BlockId> = blocks.iter().copied().collect();
-        let hand = self.hand.min(self.blocks.len());
-        let before = self.blocks.range(..hand);
-        self.hand = before.filter(|block| !blocks.contains(block)).count();
         self.blocks.retain(|block| !blocks.contains(block));
         self.forget_source(|source| blocks.contains(&source));
     }

@@ -7,18 +7,21 @@ use parking_lot::MutexGuard;
 use sublet_types::{ReleaseMode, Second};
 
 use super::Items;
-use super::merge::{Bar, Hand};
+use super::merge::{Bar, Evictor};
 use super::segments::Ring;
-use super::slot::HITS_MAX;
+use super::space_time::{Level, Spread};
 use crate::arena::{BlockId, PinSlot};
 use crate::tenants::Tenant;
 
-/// Segments looked into to learn how hits are spread, for each so many that are to go.
+/// Segments looked into to learn how space-time is spread, for each so many that are to go.
 const SAMPLE_ONE_IN: usize = 4;
 
 /// Segments looked into, at the least and at the most.
 const SAMPLE_MIN: usize = 4;
 const SAMPLE_MAX: usize = 32;
+
+/// Levels by which the bar is lowered where the sample let too much stay.
+const BAR_STEP: u8 = 2;
 
 /// A release chooses among so many of the coldest segments for each that is to go. So it copies at most twice
 /// what it gives back: a host that is short cannot wait for all that is held to be looked through.
@@ -79,13 +82,13 @@ impl Shrink<'_> {
         loss
     }
 
-    fn hand<'a>(&'a self, tenant: &'a Tenant, ring: &'a mut Ring) -> Hand<'a> {
-        Hand::new(self.items, tenant, ring, self.me, self.now)
+    fn evictor<'a>(&'a self, tenant: &'a Tenant, ring: &'a mut Ring) -> Evictor<'a> {
+        Evictor::new(self.items, tenant, ring, self.me, self.now)
     }
 
     fn drop_dead(&self, tenant: &Tenant, ring: &mut Ring) {
-        let mut hand = self.hand(tenant, ring);
-        while hand.drop_dead() > 0 {}
+        let mut evictor = self.evictor(tenant, ring);
+        while evictor.drop_dead() > 0 {}
     }
 
     fn heat(&self, block: BlockId) -> u32 {
@@ -139,12 +142,12 @@ impl Shrink<'_> {
             .filter(|block| gone.insert(*block))
             .take(wanted)
             .collect();
-        let (items, bytes) = self.hand(tenant, ring).drop_all(&leaving);
+        let (items, bytes) = self.evictor(tenant, ring).drop_all(&leaving);
         loss.items += items;
         loss.bytes += bytes;
     }
 
-    /// Expired first, then the least hit of the coldest segments: what is hit more often than what must go is
+    /// Expired first, then what has most space-time of the coldest segments: what has less than what must go is
     /// copied together. Others get at the ring between two segments.
     fn ordered(
         &self,
@@ -156,7 +159,7 @@ impl Shrink<'_> {
         let until = tenant.held().saturating_sub(blocks);
         self.drop_dead(tenant, ring);
         let mut bar = None;
-        while tenant.held() > until && bar.is_none_or(|bar| bar <= HITS_MAX + 1) {
+        while tenant.held() > until {
             let left = tenant.held().saturating_sub(until) as usize;
             let coldest = self.coldest(ring, left);
             let at = bar.unwrap_or_else(|| self.bar(tenant, &coldest, left));
@@ -169,7 +172,10 @@ impl Shrink<'_> {
                 MutexGuard::bump(ring);
             }
             ring.settle_target(&self.items.arena);
-            bar = Some(at + 1);
+            bar = match at.lowered(BAR_STEP) {
+                None if at == Level::LEAST => break,
+                lower => Some(lower.unwrap_or(Level::LEAST)),
+            };
         }
     }
 
@@ -186,58 +192,50 @@ impl Shrink<'_> {
     }
 
     /// Works one segment out, if it is still there and complete.
-    fn empty(&self, tenant: &Tenant, ring: &mut Ring, block: BlockId, bar: u32, loss: &mut Loss) {
+    fn empty(&self, tenant: &Tenant, ring: &mut Ring, block: BlockId, bar: Level, loss: &mut Loss) {
         let complete = self.items.arena.is_complete(block, self.me);
         if !complete || !ring.blocks.contains(&block) {
             return;
         }
-        let mut hand = self.hand(tenant, ring);
-        hand.empty(block, Bar::Hits(bar));
-        loss.items += hand.done.items_lost;
-        loss.bytes += hand.done.bytes_lost;
-        loss.bytes_kept += hand.done.bytes_kept;
+        let mut evictor = self.evictor(tenant, ring);
+        evictor.empty(block, Bar::Below(bar));
+        loss.items += evictor.done.items_lost;
+        loss.bytes += evictor.done.bytes_lost;
+        loss.bytes_kept += evictor.done.bytes_kept;
     }
 
-    /// The hits from which items of `coldest` may stay if `blocks` of them are to go, by a sample.
-    fn bar(&self, tenant: &Tenant, coldest: &[BlockId], blocks: usize) -> u32 {
+    /// The level below which items of `coldest` may stay if `blocks` of them are to go, by a sample.
+    fn bar(&self, tenant: &Tenant, coldest: &[BlockId], blocks: usize) -> Level {
         let wanted = (blocks / SAMPLE_ONE_IN).clamp(SAMPLE_MIN, SAMPLE_MAX);
         let stride = coldest.len().div_ceil(wanted).max(1);
-        let mut spread = [0u64; HITS_MAX as usize + 1];
+        let mut spread = Spread::default();
         let mut looked = 0;
         let complete = |block: &&BlockId| self.items.arena.is_complete(**block, self.me);
         for block in coldest.iter().step_by(stride).filter(complete) {
-            self.count_hits(tenant, *block, &mut spread);
+            self.count_levels(tenant, *block, &mut spread);
             looked += 1;
         }
         let room = looked as u64 * self.items.arena.block_bytes() as u64;
         let stays = coldest.len().saturating_sub(blocks) as u64;
-        let mut keepable = room * stays / coldest.len().max(1) as u64;
-        for hits in (0..=HITS_MAX).rev() {
-            match keepable.checked_sub(spread[hits as usize]) {
-                Some(left) => keepable = left,
-                None => return hits + 1,
-            }
-        }
-        0
+        spread.bar(room * stays / coldest.len().max(1) as u64)
     }
 
-    fn count_hits(
-        &self,
-        tenant: &Tenant,
-        block: BlockId,
-        spread: &mut [u64; HITS_MAX as usize + 1],
-    ) {
+    fn count_levels(&self, tenant: &Tenant, block: BlockId, spread: &mut Spread) {
+        let now = tenant.segments.clock().now();
         let mut at = 0;
         while let Some((record, next)) = self.items.walk(block, at) {
             let here = next - record.len() as u32;
             let named = |slot: super::Slot| {
                 let place = slot.place();
-                (place.block == block && place.at == here).then_some(slot.hits())
+                (place.block == block && place.at == here).then_some(slot.stamp())
             };
             let hash = self.items.hash_of_record(tenant.id, &record);
             let table = self.items.table_of(record.fields.role);
-            if let Some((_, hits)) = table.and_then(|table| table.find(hash, named)) {
-                spread[hits as usize] += record.len() as u64;
+            let expired = record.fields.expiry.is_past(self.now);
+            let found = table.filter(|_| !expired);
+            if let Some((_, stamp)) = found.and_then(|table| table.find(hash, named)) {
+                let len = record.len() as u64;
+                spread.add(stamp.level(now, len), len);
             }
             at = next;
         }

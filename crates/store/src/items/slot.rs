@@ -3,30 +3,29 @@
 //! ```text
 //!  63       52 51     50      49   44 43      41 40     21 20      0
 //! ┌───────────┬──────┬───────┬───────┬──────────┬─────────┬─────────┐
-//! │ tag       │ told │ fetched│ hits │generation│ block   │ offset  │   offset ≠ 0: an item
+//! │ tag       │ told │ fetched│ stamp│generation│ block   │ offset  │   offset ≠ 0: an item
 //! └───────────┴──────┴───────┴───────┴──────────┴─────────┴─────────┘
 //! │ 1 │ 0 …   │ spill unit, bits 52..21           …        │ 0       │   a link to more slots
 //! ```
 //!
 //! The empty slot is zero.
 
+use super::space_time::Stamp;
 use crate::arena::{BlockId, GENERATION_BITS};
 
 const OFFSET_BITS: u32 = 21;
 const BLOCK_BITS: u32 = 20;
 const GENERATION_SHIFT: u32 = OFFSET_BITS + BLOCK_BITS;
-const HITS_SHIFT: u32 = GENERATION_SHIFT + GENERATION_BITS;
-const HITS_BITS: u32 = 6;
-const FETCHED: u64 = 1 << (HITS_SHIFT + HITS_BITS);
+const STAMP_SHIFT: u32 = GENERATION_SHIFT + GENERATION_BITS;
+const STAMP_BITS: u32 = 6;
+const STAMP_MASK: u64 = (1 << STAMP_BITS) - 1;
+const FETCHED: u64 = 1 << (STAMP_SHIFT + STAMP_BITS);
 const TOLD: u64 = FETCHED << 1;
 const TAG_SHIFT: u32 = 52;
-const PLACE_MASK: u64 = (1 << HITS_SHIFT) - 1;
+const PLACE_MASK: u64 = (1 << STAMP_SHIFT) - 1;
 
 /// Blocks that a slot can name: 2 TiB of 2 MiB blocks.
 pub(crate) const BLOCKS_MAX: usize = 1 << BLOCK_BITS;
-
-/// The most hits that a slot counts.
-pub(crate) const HITS_MAX: u32 = (1 << HITS_BITS) - 1;
 
 /// Where a record begins, with the generation that its block must still have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,13 +110,14 @@ impl Slot {
         self.0 & PLACE_MASK == other.0 & PLACE_MASK
     }
 
-    pub(crate) fn hits(self) -> u32 {
-        (self.0 >> HITS_SHIFT) as u32 & HITS_MAX
+    /// When its item was last hit.
+    pub(crate) fn stamp(self) -> Stamp {
+        Stamp::of_bits(self.0 >> STAMP_SHIFT & STAMP_MASK)
     }
 
-    pub(crate) fn with_hits(self, hits: u32) -> Slot {
-        let cleared = self.0 & !(u64::from(HITS_MAX) << HITS_SHIFT);
-        Slot(cleared | u64::from(hits.min(HITS_MAX)) << HITS_SHIFT)
+    pub(crate) fn with_stamp(self, stamp: Stamp) -> Slot {
+        let cleared = self.0 & !(STAMP_MASK << STAMP_SHIFT);
+        Slot(cleared | stamp.bits() << STAMP_SHIFT)
     }
 
     /// Whether a read counted as a use.
@@ -152,17 +152,18 @@ mod tests {
         #[test]
         fn every_field_comes_back(
             hash in any::<u64>(), block in 0u32..BLOCKS_MAX as u32, at in 1u32..1 << OFFSET_BITS,
-            generation in any::<u32>(), hits in 0..=HITS_MAX, fetched in any::<bool>(),
+            generation in any::<u32>(), stamp in 0..=STAMP_MASK, fetched in any::<bool>(),
         ) {
             let place = Place::new(BlockId(block), at, generation);
-            let slot = Slot::new(hash, place).with_hits(hits).with_fetched(fetched);
+            let stamp = Stamp::of_bits(stamp);
+            let slot = Slot::new(hash, place).with_stamp(stamp).with_fetched(fetched);
             prop_assert!(slot.is_item() && slot.as_link().is_none());
             prop_assert_eq!(slot.place(), place);
             prop_assert!(slot.place().is_of(generation) && !slot.place().is_of(generation + 1));
-            prop_assert_eq!((slot.hits(), slot.fetched(), slot.told()), (hits, fetched, false));
+            prop_assert_eq!((slot.stamp(), slot.fetched(), slot.told()), (stamp, fetched, false));
             prop_assert_eq!(slot.tag(), Slot::tag_of(hash));
             let told = slot.with_told();
-            prop_assert!(told.told() && told.has_same_place(slot) && told.hits() == hits);
+            prop_assert!(told.told() && told.has_same_place(slot) && told.stamp() == stamp);
         }
 
         #[test]

@@ -16,9 +16,9 @@ use crate::store::{Store, Worker};
 use crate::tenants::TENANTS_MAX;
 
 /// Blocks of tests: small, so that much happens in little memory.
-const BLOCK: usize = 64 << 10;
+pub(crate) const BLOCK: usize = 64 << 10;
 
-fn store(blocks: usize, evicts: bool) -> (Arc<Store>, Arc<Levers>) {
+pub(crate) fn store(blocks: usize, evicts: bool) -> (Arc<Store>, Arc<Levers>) {
     let (heap, levers) = Heap::new(blocks * BLOCK, BLOCK);
     let settings = StoreSettings {
         capacity: Bytes((blocks * BLOCK) as u64),
@@ -32,7 +32,7 @@ fn store(blocks: usize, evicts: bool) -> (Arc<Store>, Arc<Levers>) {
     (store, levers)
 }
 
-fn tenant(store: &Store, name: &str, weight: u32) -> TenantId {
+pub(crate) fn tenant(store: &Store, name: &str, weight: u32) -> TenantId {
     let settings = TenantSettings {
         name: name.parse().expect("a name"),
         weight: Weight(weight),
@@ -419,6 +419,57 @@ fn release_gives_memory_back_and_ordered_keeps_the_hot() {
         }
         while worker.upkeep(NOW) {}
     }
+}
+
+/// Of four kinds side by side the expired ones go; when they are gone, those that are large and were never hit.
+#[test]
+fn an_ordered_release_takes_the_expired_and_then_what_has_most_space_time() {
+    const EACH: u32 = 2_800;
+    let (store, _) = store(256, true);
+    let ann = tenant(&store, "ann", 100);
+    let worker = store.worker().expect("a worker");
+    let kinds = [
+        ("expired", 2_000),
+        ("hit", 500),
+        ("large", 2_000),
+        ("small", 500),
+    ];
+    let key = |kind: &str, n: u32| format!("{kind} {n}").into_bytes();
+    for n in 0..EACH {
+        for (kind, len) in kinds {
+            let expiry = match kind {
+                "expired" => Expiry::At(Second(NOW.0 + 5)),
+                _ => Expiry::Never,
+            };
+            put_until(&worker, ann, &key(kind, n), &vec![7; len], expiry, NOW).expect("room");
+        }
+    }
+    (0..EACH).for_each(|n| assert!(get(&worker, ann, &key("hit", n), NOW).is_some()));
+    let later = Second(NOW.0 + 10);
+    let kept_after_release = |blocks: usize| {
+        let amount = Bytes((blocks * BLOCK) as u64);
+        store.set_limit(store.figures().held - amount);
+        let release = Release {
+            amount,
+            mode: sublet_types::ReleaseMode::Ordered,
+            tenant: None,
+        };
+        assert_eq!(worker.release(release, later).bytes, amount);
+        kinds.map(|(kind, _)| {
+            let there = |n: &u32| {
+                let peek = worker.read(ann, &key(kind, *n), later, Reading::Peek, |_| ());
+                peek == Lookup::Hit(())
+            };
+            (0..EACH).filter(there).count() as u32
+        })
+    };
+    let [_, others @ ..] = kept_after_release(64);
+    assert_eq!(others, [EACH; 3]);
+    let [expired, hit, large, small] = kept_after_release(64);
+    assert!(
+        expired == 0 && hit == EACH && small == EACH && large < EACH,
+        "{large} large ones"
+    );
 }
 
 #[test]

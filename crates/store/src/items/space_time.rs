@@ -1,0 +1,207 @@
+//! Space-time: how long an item has gone without a hit, times its size. Who has least of it survives eviction.
+//!
+//! A tenant's clock ticks eight times a *turnover*, in which it opens as many segments as it holds. A slot keeps the tick
+//! of the last hit in six bits, which wrap: eviction comes by each item about once a turnover, and calls one that was
+//! not hit for long *never hit* before its tick comes round again.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Ticks of a turnover.
+const TURNOVER_TICKS: u64 = 8;
+
+/// Parts of a tick that the clock counts, as bits.
+const PART_BITS: u32 = 16;
+
+/// Ticks after which stamps repeat.
+const STAMPS: u64 = 63;
+
+/// An item that was not hit for so many ticks counts as never hit: in the turnover before eviction next comes by, and in
+/// two more, its stamp does not come round.
+const OLD_TICKS: u64 = 39;
+
+/// The age of an item that was never hit, in ticks: 16 turnovers. Not without end, so that a small one may outlast a large
+/// one that was hit.
+const NEVER_TICKS: u64 = 128;
+
+/// At most one byte in so many that is worked through is kept: freeing a block then costs copying another.
+const KEPT_ONE_IN: u64 = 2;
+
+/// Bytes after which what was seen counts half, in blocks.
+const WINDOW_BLOCKS: u64 = 32;
+
+/// Levels of each doubling.
+const STEPS_BITS: u32 = 2;
+
+/// Levels that there are: the most space-time is below 2^30.
+const LEVELS: usize = 30 << STEPS_BITS;
+
+/// The tick at which an item was last hit, modulo what a slot can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp(u8);
+
+impl Stamp {
+    pub(crate) const NEVER: Stamp = Stamp(0);
+
+    /// The stamp of the low six bits of a word.
+    pub(super) fn of_bits(bits: u64) -> Stamp {
+        Stamp(bits as u8 & STAMPS as u8)
+    }
+
+    pub(super) fn bits(self) -> u64 {
+        u64::from(self.0)
+    }
+
+    fn age(self, now: Stamp) -> u64 {
+        match self {
+            Stamp::NEVER => NEVER_TICKS,
+            Stamp(hit) => (u64::from(now.0) + STAMPS - u64::from(hit)) % STAMPS,
+        }
+    }
+
+    /// What a survivor keeps of it.
+    pub(super) fn carried(self, now: Stamp) -> Stamp {
+        match self.age(now) < OLD_TICKS {
+            true => self,
+            false => Stamp::NEVER,
+        }
+    }
+
+    /// How much space-time an item of `len` bytes that was last hit then has taken.
+    pub(super) fn level(self, now: Stamp, len: u64) -> Level {
+        let space_time = ((self.age(now) + 1) * len).max(1);
+        let doublings = space_time.ilog2();
+        let steps = (space_time << STEPS_BITS >> doublings) & ((1 << STEPS_BITS) - 1);
+        let level = (doublings << STEPS_BITS) + steps as u32;
+        Level(level as u8).min(Level::MOST)
+    }
+}
+
+/// Space-time, roughly: four levels for each doubling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Level(u8);
+
+impl Level {
+    /// None is lower.
+    pub(super) const LEAST: Level = Level(0);
+
+    /// None is higher.
+    const MOST: Level = Level(LEVELS as u8 - 1);
+
+    /// The level so many lower, if there is one.
+    pub(super) fn lowered(self, by: u8) -> Option<Level> {
+        self.0.checked_sub(by).map(Level)
+    }
+}
+
+/// A tenant's clock.
+#[derive(Debug, Default)]
+pub(super) struct Clock(AtomicU64);
+
+impl Clock {
+    /// The stamp of a hit at this moment; never [`Stamp::NEVER`].
+    pub(super) fn now(&self) -> Stamp {
+        let ticks = self.0.load(Ordering::Relaxed) >> PART_BITS;
+        Stamp((1 + ticks % STAMPS) as u8)
+    }
+
+    /// Hears that a segment was opened, so that there are `held` of them.
+    pub(super) fn note_opened(&self, held: u32) {
+        let parts = (TURNOVER_TICKS << PART_BITS) / u64::from(held.max(1));
+        self.0.fetch_add(parts, Ordering::Relaxed);
+    }
+}
+
+/// Bytes on each level.
+#[derive(Clone, Debug)]
+pub(super) struct Spread([u64; LEVELS]);
+
+impl Default for Spread {
+    fn default() -> Spread {
+        Spread([0; LEVELS])
+    }
+}
+
+impl Spread {
+    pub(super) fn add(&mut self, level: Level, len: u64) {
+        self.0[usize::from(level.0)] += len;
+    }
+
+    /// The level below which all fits into `bytes`.
+    pub(super) fn bar(&self, bytes: u64) -> Level {
+        let mut left = bytes;
+        let fits = |on_level: &&u64| match left.checked_sub(**on_level) {
+            Some(less) => {
+                left = less;
+                true
+            }
+            None => false,
+        };
+        let fitting = self.0.iter().take_while(fits).count();
+        Level(fitting as u8).min(Level::MOST)
+    }
+
+    fn fade(&mut self) {
+        self.0.iter_mut().for_each(|bytes| *bytes /= 2);
+    }
+}
+
+/// What eviction lately saw, and the bar by which at most half of it is kept.
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    spread: Spread,
+    seen: u64,
+    kept: u64,
+    /// Bytes of items that were hit, less those of others that were kept: where nothing is hit, nothing is worth a copy.
+    hit: u64,
+    bar: Level,
+}
+
+impl Default for Window {
+    /// Before a segment was seen, all that was hit survives.
+    fn default() -> Window {
+        Window {
+            spread: Spread::default(),
+            seen: 0,
+            kept: 0,
+            hit: 0,
+            bar: Level::MOST,
+        }
+    }
+}
+
+impl Window {
+    /// Whether an item of `len` bytes survives that was last hit at `hit`. On the bar itself some do.
+    pub(super) fn keeps(&mut self, hit: Stamp, now: Stamp, len: u64) -> bool {
+        let level = hit.level(now, len);
+        self.spread.add(level, len);
+        self.seen += len;
+        let fits = (self.kept + len) * KEPT_ONE_IN <= self.seen;
+        let is_below = level < self.bar || (level == self.bar && fits);
+        let keeps = match hit {
+            Stamp::NEVER => is_below && self.spend_hit(len),
+            _ => {
+                self.hit += len;
+                is_below
+            }
+        };
+        self.kept += if keeps { len } else { 0 };
+        keeps
+    }
+
+    fn spend_hit(&mut self, len: u64) -> bool {
+        let left = self.hit.checked_sub(len);
+        self.hit = left.unwrap_or(self.hit);
+        left.is_some()
+    }
+
+    /// Moves the bar, and lets the past fade.
+    pub(super) fn turn(&mut self, block_bytes: u64) {
+        self.bar = self.spread.bar(self.seen / KEPT_ONE_IN);
+        if self.seen > WINDOW_BLOCKS * block_bytes {
+            self.seen /= 2;
+            self.kept /= 2;
+            self.hit /= 2;
+            self.spread.fade();
+        }
+    }
+}
