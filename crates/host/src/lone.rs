@@ -8,7 +8,7 @@ use sublet_frontends::memcached::serve::Premises;
 use sublet_frontends::tenancy::{Clock, Ledger};
 use sublet_store::{Release, Store, StoreSettings, TenantError};
 use sublet_types::{
-    Bytes, ReleaseMode, TenantId, TenantName, TenantNameError, TenantSettings, Weight,
+    BLOCK_BYTES, Bytes, ReleaseMode, TenantId, TenantName, TenantNameError, TenantSettings, Weight,
 };
 
 /// How such a store is made.
@@ -45,17 +45,22 @@ pub struct Lone {
 }
 
 impl Lone {
-    /// Makes one; it can grow up to what the host has.
+    /// Makes one; it can grow up to what the host has, or [`GROWS_MAX`] times its first limit.
     pub fn open(settings: LoneSettings) -> Result<Lone, LoneError> {
-        let capacity = settings.limit.max(host_memory());
-        let store = Store::new(StoreSettings {
-            capacity,
-            limit: settings.limit,
-            item_max: settings.item_max,
-            seed: RandomState::new().hash_one(std::process::id()),
-            evicts: settings.evicts,
-            pages: sublet_store::PageSettings::default(),
-        })?;
+        let block = block_of(settings.limit);
+        let grown = Bytes(settings.limit.0.saturating_mul(GROWS_MAX));
+        let capacity = settings.limit.max(host_memory().min(grown));
+        let store = Store::in_blocks(
+            block,
+            StoreSettings {
+                capacity,
+                limit: settings.limit,
+                item_max: settings.item_max,
+                seed: RandomState::new().hash_one(std::process::id()),
+                evicts: settings.evicts,
+                pages: sublet_store::PageSettings::default(),
+            },
+        )?;
         let name: TenantName = "default".parse()?;
         let tenant = store.add_tenant(TenantSettings {
             name,
@@ -118,8 +123,44 @@ impl Lone {
     }
 }
 
+/// Blocks that a store's first limit is cut into, if it can be: what is open, spare or half empty is then a small part.
+const BLOCKS_WANTED: u64 = 128;
+
+/// The smallest block: a larger item than a quarter of it is cut into chunks.
+const BLOCK_MIN: u64 = 128 << 10;
+
+/// How many times its first limit a store may ever hold, at the most: something is resident for each block that it may get
+/// (about 80 bytes).
+const GROWS_MAX: u64 = 256;
+
+/// The size of blocks: a power of two.
+fn block_of(limit: Bytes) -> Bytes {
+    let wanted = (limit.0 / BLOCKS_WANTED).clamp(BLOCK_MIN, BLOCK_BYTES);
+    Bytes(1 << wanted.ilog2())
+}
+
 /// All the memory of this machine.
 fn host_memory() -> Bytes {
     let system = rustix::system::sysinfo();
     Bytes((system.totalram as u64).saturating_mul(u64::from(system.mem_unit)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_store_has_small_blocks() {
+        let cases = [
+            (1, 128),
+            (16, 128),
+            (64, 512),
+            (100, 512),
+            (256, 2048),
+            (1 << 20, 2048),
+        ];
+        for (mib, kib) in cases {
+            assert_eq!(block_of(Bytes::mib(mib)), Bytes::kib(kib), "{mib} MiB");
+        }
+    }
 }

@@ -32,11 +32,20 @@ impl Store {
     ///
     /// The kernel refuses the address space (strict overcommit) or the first block.
     pub fn new(settings: StoreSettings) -> std::io::Result<Arc<Store>> {
-        let block = BLOCK_BYTES as usize;
-        let blocks =
-            (settings.capacity.blocks() as usize).clamp(ARENA_MIN.blocks() as usize, BLOCKS_MAX);
-        let memory = Mapped::reserve(blocks * block, block)?;
-        Store::over(Box::new(memory), block, settings)
+        Store::in_blocks(Bytes(BLOCK_BYTES), settings)
+    }
+
+    /// The same in blocks of another size: a power of two from 64 KiB to 2 MiB. Small blocks suit a small store.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Store::new`].
+    pub fn in_blocks(block: Bytes, settings: StoreSettings) -> std::io::Result<Arc<Store>> {
+        let block_bytes = block.0 as usize;
+        let least = ARENA_MIN.0 as usize / block_bytes;
+        let blocks = (settings.capacity.0 as usize / block_bytes).clamp(least, BLOCKS_MAX);
+        let memory = Mapped::reserve(blocks * block_bytes, BLOCK_BYTES as usize)?;
+        Store::over(Box::new(memory), block_bytes, settings)
             .ok_or_else(|| std::io::ErrorKind::OutOfMemory.into())
     }
 

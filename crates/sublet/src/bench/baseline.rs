@@ -1,39 +1,17 @@
-//! What textbook evictions would miss with no byte spent on anything but keys and values.
+//! What a textbook's LRU would miss with no byte spent on anything but keys and values.
 
 use std::collections::{HashMap, VecDeque};
 
-/// Whom to evict first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Eviction {
-    /// Who was stored first.
-    Fifo,
-    /// Who was used least recently.
-    Lru,
-}
-
-/// Misses of `requests` where items of `bytes_of(key)` bytes share `memory` bytes.
-pub(super) fn misses(
-    eviction: Eviction,
-    memory: u64,
-    requests: &[u32],
-    bytes_of: impl Fn(u32) -> u64,
-) -> u64 {
+/// Misses of `requests` where items of `bytes_of(key)` bytes share `memory` bytes, and who was used least recently goes.
+pub(super) fn lru_misses(memory: u64, requests: &[u32], bytes_of: impl Fn(u32) -> u64) -> u64 {
     let mut shelf = Shelf::default();
     let mut misses = 0;
     for (turn, &key) in requests.iter().enumerate() {
-        match shelf.turns.get_mut(&key) {
-            Some(_) if eviction == Eviction::Fifo => {}
-            Some(last) => {
-                *last = turn;
-                shelf.queue.push_back((key, turn));
-            }
-            None => {
-                misses += 1;
-                shelf.turns.insert(key, turn);
-                shelf.queue.push_back((key, turn));
-                shelf.used += bytes_of(key);
-                shelf.shrink_to(memory, &bytes_of);
-            }
+        shelf.queue.push_back((key, turn));
+        if shelf.turns.insert(key, turn).is_none() {
+            misses += 1;
+            shelf.used += bytes_of(key);
+            shelf.shrink_to(memory, &bytes_of);
         }
     }
     misses
@@ -67,11 +45,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lru_keeps_what_was_used_and_fifo_does_not() {
+    fn what_was_used_last_stays() {
         let requests = [1, 2, 1, 3, 1, 2];
         let one = |_| 1;
-        assert_eq!(misses(Eviction::Lru, 2, &requests, one), 4);
-        assert_eq!(misses(Eviction::Fifo, 2, &requests, one), 5);
-        assert_eq!(misses(Eviction::Fifo, 3, &requests, one), 3);
+        assert_eq!(lru_misses(2, &requests, one), 4);
+        assert_eq!(lru_misses(3, &requests, one), 3);
+        assert_eq!(lru_misses(4, &requests, u64::from), 4);
+        assert_eq!(lru_misses(3, &requests, u64::from), 5);
     }
 }

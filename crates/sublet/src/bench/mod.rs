@@ -66,7 +66,7 @@ enum Bench {
     Memory(memory::Args),
     /// One client, one request at a time (Mortar's figure 7)
     Latency(latency::Args),
-    /// Misses on public traces at equal memory
+    /// Misses on public and made traces at equal memory
     Traces(traces::Args),
     /// How fast memory is given back, and how soon the hit rate recovers (Mortar's figure 14)
     Release(release::Args),

@@ -91,6 +91,11 @@ impl Pair {
         &self.ours
     }
 
+    /// The peer.
+    pub(super) fn peer(&self) -> &Subject {
+        &self.peer
+    }
+
     /// Where they listen: ours, then the peer.
     pub(super) fn addresses(&self) -> [SocketAddr; 2] {
         [self.ours.address(), self.peer.address()]

@@ -64,6 +64,29 @@ impl<'a> Replay<'a> {
         Ok(replayed)
     }
 
+    /// The keys that a server holds.
+    pub(super) fn held(&self, address: SocketAddr) -> Result<Vec<u32>, LoadError> {
+        let mut line = Line::open(address)?;
+        let mut out = Vec::new();
+        let mut held = Vec::new();
+        let keys: Vec<u32> = (0..self.value_bytes.len() as u32).collect();
+        for batch in keys.chunks(BATCH) {
+            out.clear();
+            for &key in batch {
+                out.extend_from_slice(b"mg ");
+                self.put_key(key, &mut out);
+                out.extend_from_slice(b"\r\n");
+            }
+            line.socket.write_all(&out)?;
+            for &key in batch {
+                let is_held = line.peek(HELD.len())? == HELD;
+                line.expect(if is_held { HELD } else { ABSENT })?;
+                held.extend(is_held.then_some(key));
+            }
+        }
+        Ok(held)
+    }
+
     fn put_key(&self, key: u32, out: &mut Vec<u8>) {
         // Writing to a Vec cannot fail.
         let _ = write!(out, "{key:0width$}", width = self.key_bytes);
@@ -121,6 +144,8 @@ impl<'a> Replay<'a> {
     }
 }
 
+const HELD: &[u8] = b"HD\r\n";
+const ABSENT: &[u8] = b"EN\r\n";
 const STORED: &[u8] = b"STORED\r\n";
 /// memcached's, where it finds no memory to read a value into.
 const NO_BUFFER: &[u8] = b"SERVER_ERROR Out of memory during read\r\n";
