@@ -8,7 +8,7 @@ use super::chance::Chance;
 use super::load::LoadError;
 use super::stream::shown;
 
-/// Gets that are under way at once.
+/// Gets that are under way at once, at the most: none for a key that is under way already.
 const BATCH: usize = 64;
 
 /// A server that answers nothing for this long is taken for broken.
@@ -48,7 +48,7 @@ impl<'a> Replay<'a> {
         let mut out = Vec::new();
         let mut missed = Vec::new();
         let mut replayed = Replayed::default();
-        for batch in requests.chunks(BATCH) {
+        for batch in batches(requests) {
             out.clear();
             batch.iter().for_each(|key| self.put_get(*key, &mut out));
             line.socket.write_all(&out)?;
@@ -144,6 +144,18 @@ impl<'a> Replay<'a> {
     }
 }
 
+/// `requests` in pieces in which no key comes twice: who asks for it again finds what was stored for the first.
+fn batches(mut requests: &[u32]) -> impl Iterator<Item = &[u32]> {
+    std::iter::from_fn(move || {
+        let most = requests.len().min(BATCH);
+        let repeats = |at: &usize| requests[..*at].contains(&requests[*at]);
+        let len = (0..most).find(repeats).unwrap_or(most);
+        let (batch, rest) = requests.split_at(len);
+        requests = rest;
+        (len > 0).then_some(batch)
+    })
+}
+
 const HELD: &[u8] = b"HD\r\n";
 const ABSENT: &[u8] = b"EN\r\n";
 const STORED: &[u8] = b"STORED\r\n";
@@ -211,5 +223,19 @@ impl Line {
         }
         self.skip(expected.len());
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_has_no_key_twice() {
+        let parts: Vec<&[u32]> = batches(&[1, 2, 1, 1, 3]).collect();
+        assert_eq!(parts, [&[1, 2][..], &[1], &[1, 3]]);
+        let many: Vec<u32> = (0..100).collect();
+        let lens: Vec<usize> = batches(&many).map(<[u32]>::len).collect();
+        assert_eq!(lens, [64, 36]);
     }
 }
