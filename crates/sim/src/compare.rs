@@ -6,7 +6,9 @@ use sublet_types::{Bytes, EvictionKind, Pages, Shrinking, Weight};
 
 use crate::machine::disk::DiskSpeed;
 use crate::machine::guest::{AfterSwapIn, Costs, SwapAhead};
-use crate::scenario::{Engine, Host, PolicySpec, Scenario, Sizing, Start, TierSpec, VmSpec};
+use crate::scenario::{
+    Engine, Host, PolicySpec, Scenario, Shards, Sizing, Start, TierSpec, VmSpec,
+};
 use crate::table::Table;
 use crate::traces::{Access, EXTENT_PAGES, Space, TraceError};
 use crate::virtual_time::Nanos;
@@ -19,6 +21,8 @@ pub struct Variants {
     pub policies: Vec<PolicySpec>,
     /// Evictions.
     pub evictions: Vec<EvictionKind>,
+    /// Into how many shards a machine's pages are divided.
+    pub shards: Vec<Shards>,
     /// What becomes of who is over its target.
     pub shrinks: Vec<Shrinking>,
     /// How the tier is sized.
@@ -40,6 +44,9 @@ impl Variants {
         });
         variants = each(variants, &self.evictions, |scenario, eviction| {
             scenario.tier.eviction = *eviction;
+        });
+        variants = each(variants, &self.shards, |scenario, shards| {
+            scenario.tier.shards = *shards;
         });
         variants = each(variants, &self.shrinks, |scenario, shrink| {
             scenario.tier.shrink = *shrink;

@@ -7,7 +7,7 @@ use crate::judges::Court;
 use crate::machine::disk::DiskCounts;
 use crate::machine::guest::GuestCounts;
 use crate::machine::tier::{Census, TenantCount};
-use crate::scenario::{Engine, Scenario, Sizing};
+use crate::scenario::{Engine, Scenario, Shards, Sizing};
 use crate::virtual_time::{Moment, Nanos};
 
 /// What a run without a tier is labelled.
@@ -280,6 +280,9 @@ impl Scenario {
         let mut label = self.policy.label();
         if self.tier.eviction != EvictionKind::default() {
             label.push_str(&format!(", {}", self.tier.eviction));
+        }
+        if self.tier.shards != Shards::default() {
+            label.push_str(&format!(", {} shards", self.tier.shards.0));
         }
         if self.tier.shrink == Shrinking::Never {
             label.push_str(", never shrinks");

@@ -123,6 +123,7 @@ impl Experiment {
             policies: self.policies.iter().filter_map(parsed).collect(),
             evictions: self.evictions.to_vec(),
             shrinks: shrinks.to_vec(),
+            shards: Vec::new(),
             sizings: self.sizings.to_vec(),
             without_tier: self.without_tier,
         };

@@ -181,6 +181,7 @@ fn store_tier(
         total,
         most: Pages::of(host.most()),
         eviction: scenario.tier.eviction,
+        shards: scenario.tier.shards.0,
         shrinking: scenario.tier.shrink,
         files: PoolFlags::default(),
         windows: Windows::default(),

@@ -169,8 +169,21 @@ pub struct TierSpec {
     pub engine: Engine,
     /// The order in which ephemeral pages leave; plain tables know least recently used only.
     pub eviction: EvictionKind,
+    /// Into how many shards a machine's pages are divided.
+    pub shards: Shards,
     /// What becomes of who holds more than its target.
     pub shrink: Shrinking,
+}
+
+/// How many shards a tenant of the store has: the daemon's have 128.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct Shards(pub usize);
+
+/// One: a simulation is one thread, and the eviction's order is then the tenant's.
+impl Default for Shards {
+    fn default() -> Shards {
+        Shards(1)
+    }
 }
 
 /// A tier's making.

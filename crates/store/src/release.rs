@@ -196,6 +196,7 @@ impl Worker {
             }
             self.evacuate(now);
             self.return_surplus();
+            self.pinned(|| self.store().pages.fit_all());
         }
         more |= self.clear_floors(now);
         self.keep_limits(now) || more

@@ -127,11 +127,13 @@ pub enum EvictionKind {
     XS3h,
     /// Whole files, the least useful first (Synergy).
     File,
+    /// By how often pages came back, and age; which counts for more is learned.
+    AdaptiveMq,
 }
 
 impl EvictionKind {
     /// Each, with its name and what it does.
-    pub const ALL: [(EvictionKind, &str, &str); 8] = [
+    pub const ALL: [(EvictionKind, &str, &str); 9] = [
         (
             EvictionKind::XS3h,
             "x-s3h",
@@ -164,6 +166,11 @@ impl EvictionKind {
             "file",
             "whole files, least useful first (Synergy)",
         ),
+        (
+            EvictionKind::AdaptiveMq,
+            "adaptive-mq",
+            "by age and how often pages came back; how much that counts is learned",
+        ),
     ];
 
     /// Its name.
@@ -182,7 +189,7 @@ impl fmt::Display for EvictionKind {
 /// Why the name of an eviction was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no eviction is called {0:?}: there are x-s3h, s3fifo, lru, fifo, clock, sieve, lrfu and file"
+    "no eviction is called {0:?}: there are x-s3h, s3fifo, lru, fifo, clock, sieve, lrfu, file and adaptive-mq"
 )]
 pub struct EvictionKindError(pub String);
 

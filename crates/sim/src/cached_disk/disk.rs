@@ -223,6 +223,7 @@ fn tier(
         total: pages,
         most: pages,
         eviction: setup.eviction,
+        shards: 1,
         shrinking: Shrinking::Active,
         files: PoolFlags {
             keeping,

@@ -40,9 +40,6 @@ fn nobodys(blocks: u64) -> u64 {
     }
 }
 
-/// Shards of a tenant: one thread needs one, and the eviction's order is then the tenant's.
-const SHARDS: usize = 1;
-
 /// Rounds of chores or of release in a second at most.
 const ROUNDS_MAX: u32 = 10_000;
 
@@ -55,6 +52,8 @@ pub struct StoreShape {
     pub most: Pages,
     /// The order in which ephemeral pages leave.
     pub eviction: EvictionKind,
+    /// Parts of a tenant, each with a lock and an order of its own: one thread needs one.
+    pub shards: usize,
     /// What becomes of who holds more than its target.
     pub shrinking: Shrinking,
     /// What the pools of file pages promise.
@@ -129,7 +128,7 @@ impl StoreTier {
             evicts: true,
             pages: PageSettings {
                 page_bytes: PAGE as usize,
-                shards: SHARDS,
+                shards: shape.shards,
             },
         };
         let store = Store::over(Box::new(memory), BLOCK as usize, settings)
@@ -381,6 +380,7 @@ mod tests {
             total: Pages(pages),
             most: Pages(pages),
             eviction,
+            shards: 1,
             shrinking: Shrinking::Active,
             files: PoolFlags::default(),
             windows: Windows::default(),

@@ -6,17 +6,27 @@
 //! takes the page away, so that no resident page is ever seen to be used: what can be known of a page's
 //! worth is then known of its past only, from [`ghost`]s.
 
+mod adaptive_mq;
 mod clock;
 mod fifo;
 mod file;
 mod ghost;
+mod history;
 mod lrfu;
 mod lru;
+mod order;
 mod s3fifo;
+mod shadows;
 mod sieve;
+mod weights;
 mod x_s3h;
 
+use std::sync::Arc;
+
 pub(crate) use ghost::Ghosts;
+pub use order::Next;
+use order::Order;
+pub(crate) use order::{Clock, Turn};
 use sublet_types::{EvictionKind, Second};
 
 use crate::arena::Line;
@@ -65,6 +75,9 @@ pub(crate) trait Eviction: Send {
         self.forget(page);
     }
 
+    /// A page was asked for that is not there, and would have left.
+    fn miss(&mut self, _hash: u64) {}
+
     /// A page was flushed.
     fn forget(&mut self, page: Page<'_>);
 
@@ -100,6 +113,14 @@ pub(crate) trait Eviction: Send {
         None
     }
 
+    /// Takes over what its tenant's shards have in common, after that changed.
+    fn renew(&mut self) {}
+
+    /// Which shard of the tenant should give a page for a new one here; `None` where this eviction cannot tell.
+    fn whose_turn(&mut self) -> Option<Turn> {
+        None
+    }
+
     /// Who will probably be the next victim, where that is known without a search.
     fn next_victim(&self) -> Option<FrameId> {
         None
@@ -111,17 +132,55 @@ pub(crate) trait Eviction: Send {
     }
 }
 
-/// An eviction of that kind for one shard.
-pub(crate) fn new(kind: EvictionKind) -> Box<dyn Eviction> {
-    match kind {
-        EvictionKind::Fifo => Box::new(fifo::Fifo::new()),
-        EvictionKind::Lru => Box::new(lru::Lru::new()),
-        EvictionKind::Lrfu => Box::new(lrfu::Lrfu::new()),
-        EvictionKind::Clock => Box::new(clock::Clock::new()),
-        EvictionKind::Sieve => Box::new(sieve::Sieve::new()),
-        EvictionKind::S3Fifo => Box::new(s3fifo::S3Fifo::new()),
-        EvictionKind::XS3h => Box::new(x_s3h::XS3h::new()),
-        EvictionKind::File => Box::new(file::ByFile::new()),
+/// The evictions of one tenant's shards: of one kind, with what they have in common.
+#[derive(Debug)]
+pub(crate) struct Family {
+    kind: EvictionKind,
+    order: Option<Arc<Order>>,
+}
+
+impl Family {
+    /// Evictions of a kind for so many shards.
+    pub(crate) fn new(kind: EvictionKind, shards: usize, clock: &Arc<Clock>) -> Family {
+        let order = || Arc::new(Order::new(shards, Arc::clone(clock)));
+        Family {
+            kind,
+            order: (kind == EvictionKind::AdaptiveMq).then(order),
+        }
+    }
+
+    pub(crate) fn kind(&self) -> EvictionKind {
+        self.kind
+    }
+
+    /// A new one for a shard.
+    pub(crate) fn eviction(&self, shard: usize) -> Box<dyn Eviction> {
+        match (&self.order, self.kind) {
+            (Some(order), _) => Box::new(adaptive_mq::AdaptiveMq::new(shard, Arc::clone(order))),
+            (None, EvictionKind::Fifo) => Box::new(fifo::Fifo::new()),
+            (None, EvictionKind::Lru) => Box::new(lru::Lru::new()),
+            (None, EvictionKind::Lrfu) => Box::new(lrfu::Lrfu::new()),
+            (None, EvictionKind::Clock) => Box::new(clock::Clock::new()),
+            (None, EvictionKind::Sieve) => Box::new(sieve::Sieve::new()),
+            (None, EvictionKind::S3Fifo) => Box::new(s3fifo::S3Fifo::new()),
+            (None, EvictionKind::File) => Box::new(file::ByFile::new()),
+            (None, EvictionKind::XS3h | EvictionKind::AdaptiveMq) => Box::new(x_s3h::XS3h::new()),
+        }
+    }
+
+    /// Has what the shards have in common suit a tenant of so many pages. Whoever says so has each shard's renewed.
+    pub(crate) fn fit(&self, pages: u64) {
+        self.order.iter().for_each(|order| order.fit(pages));
+    }
+
+    /// The tenant's page that goes next, where its evictions tell ages.
+    pub(crate) fn next(&self) -> Option<Next> {
+        self.order.as_ref()?.next()
+    }
+
+    /// Bytes of what its shards have in common.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.order.as_ref().map_or(0, |order| order.bytes())
     }
 }
 

@@ -12,6 +12,7 @@ use super::key::Seed;
 use super::rich::Rich;
 use super::shard::Shard;
 use crate::arena::{Block, BlockId, PageKind};
+use crate::eviction::{Clock, Family, Next};
 use crate::notes::Order;
 
 /// Shards of a tenant, at the most: frames keep the number of theirs in a byte.
@@ -22,6 +23,24 @@ const BATCH_MAX: u32 = 16;
 
 /// A shard takes at most one in so many of its share of the tenant's frames at once.
 const BATCH_ONE_IN: u32 = 8;
+
+/// What grows is made one in so many larger than it has to be.
+const GROWTH_ONE_IN: u32 = 16;
+
+/// Frames for which what is remembered is made larger at once: some milliseconds. That of more is when there is time.
+const GROWN_AT_ONCE: u32 = 1 << 15;
+
+/// Frames of a shard that are few.
+const SMALL: u32 = 512;
+
+/// When shards are fitted to what their tenant has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fitting {
+    /// It has a block more: only if that is more than was reckoned with, and soon done.
+    Grown,
+    /// There is time.
+    Exact,
+}
 
 /// A tenant's pages.
 pub(crate) struct Holdings {
@@ -38,7 +57,9 @@ pub(crate) struct Holdings {
     /// The shard that gave the last one to another.
     pub(super) giver: AtomicUsize,
     frozen: AtomicBool,
-    eviction: Mutex<EvictionKind>,
+    eviction: Mutex<Family>,
+    /// Frames for ephemeral pages that its shards were fitted for.
+    fitted: AtomicU32,
 }
 
 /// A block whose frames are being handed out.
@@ -49,15 +70,18 @@ struct Open {
 }
 
 impl Holdings {
-    pub(super) fn new(shards: usize, seed: Seed, eviction: EvictionKind) -> Holdings {
+    pub(super) fn new(shards: usize, seed: Seed, clock: &Arc<Clock>) -> Holdings {
         let rich = Arc::<Rich>::default();
         let order = Arc::<Order>::default();
+        let shards = shards.min(SHARDS_MAX);
+        let family = Family::new(EvictionKind::default(), shards, clock);
         let shard = |n| {
             let (rich, order) = (Arc::clone(&rich), Arc::clone(&order));
+            let eviction = family.eviction(n);
             Mutex::new(Shard::new(n as u8, seed, eviction, rich, order))
         };
         Holdings {
-            shards: (0..shards.min(SHARDS_MAX)).map(shard).collect(),
+            shards: (0..shards).map(shard).collect(),
             open: [Mutex::new(None), Mutex::new(None)],
             is_open: [AtomicBool::new(false), AtomicBool::new(false)],
             opening: [Mutex::new(()), Mutex::new(())],
@@ -65,7 +89,8 @@ impl Holdings {
             displaced: AtomicU64::new(0),
             giver: AtomicUsize::new(0),
             frozen: AtomicBool::new(false),
-            eviction: Mutex::new(eviction),
+            eviction: Mutex::new(family),
+            fitted: AtomicU32::new(0),
         }
     }
 
@@ -187,18 +212,64 @@ impl Holdings {
 
     /// Which eviction its shards have.
     pub(crate) fn eviction(&self) -> EvictionKind {
-        *self.eviction.lock()
+        self.eviction.lock().kind()
     }
 
     /// Gives every shard another eviction; the pages come into it as if they were put now, the oldest first.
-    pub(super) fn set_eviction(&self, kind: EvictionKind, frames: &Frames, now: Second) {
+    pub(super) fn set_eviction(
+        &self,
+        kind: EvictionKind,
+        clock: &Arc<Clock>,
+        frames: &Frames,
+        now: Second,
+    ) {
         let mut eviction = self.eviction.lock();
-        if *eviction != kind {
-            *eviction = kind;
-            self.shards
-                .iter()
-                .for_each(|shard| shard.lock().set_eviction(kind, frames, now));
+        if eviction.kind() == kind {
+            return;
         }
+        *eviction = Family::new(kind, self.shards.len(), clock);
+        eviction.fit(self.fitted.load(Ordering::Relaxed).into());
+        for (number, shard) in self.shards.iter().enumerate() {
+            let eviction = eviction.eviction(number);
+            shard.lock().set_eviction(eviction, frames, now);
+        }
+    }
+
+    /// Has what shards remember suit the frames that the tenant has, where it has more than that was made for, or in any
+    /// case. The caller holds no shard.
+    pub(super) fn fit(&self, per_block: u32, fitting: Fitting) {
+        let frames = self.blocks(PageKind::Ephemeral) * per_block;
+        let fitted = self.fitted.load(Ordering::Relaxed);
+        let (wanted, is_due) = match fitting {
+            Fitting::Grown => (
+                frames + frames / GROWTH_ONE_IN,
+                frames > fitted && frames <= GROWN_AT_ONCE,
+            ),
+            Fitting::Exact => (frames, frames != fitted),
+        };
+        if !is_due {
+            return;
+        }
+        let eviction = self.eviction.lock();
+        self.fitted.store(wanted, Ordering::Relaxed);
+        eviction.fit(wanted.into());
+        let shards = self.shards.iter();
+        shards.for_each(|shard| shard.lock().eviction.renew());
+    }
+
+    /// Whether shards have so few frames that none may lie idle in one of them.
+    pub(super) fn are_shards_small(&self) -> bool {
+        self.fitted.load(Ordering::Relaxed) / (self.shards.len() as u32) < SMALL
+    }
+
+    /// The page that goes next, where the tenant's eviction tells ages.
+    pub(crate) fn next_to_go(&self) -> Option<Next> {
+        self.eviction.lock().next()
+    }
+
+    /// Bytes of what its shards' evictions have in common.
+    pub(super) fn order_bytes(&self) -> u64 {
+        self.eviction.lock().bytes()
     }
 
     /// Refuses new pages from now on, or takes them again.

@@ -37,6 +37,7 @@ use sublet_types::{EvictionKind, Pages as PageCount, Second};
 
 use crate::api::{PageFigures, PageSettings, StoreSettings};
 use crate::arena::{Arena, BlockId, Claimant, PageKind};
+use crate::eviction::Clock;
 use crate::tenants::{Tenant, Tenants};
 pub(crate) use desk::{Desk, Displacing, FoundPages, Lack, Terms, Tried};
 #[cfg(test)]
@@ -44,7 +45,7 @@ pub(crate) use evict::WINDOW_PAGES;
 pub(crate) use frame::{FrameId, Frames, HITS_MAX, Queue, QueueId};
 pub(crate) use group::{PageVerb, Places};
 pub(crate) use holdings::Holdings;
-use holdings::SHARDS_MAX;
+use holdings::{Fitting, SHARDS_MAX};
 pub(crate) use key::{Seed, Seeded};
 pub(crate) use pools::{Pools, Space};
 pub use removal::Removal;
@@ -71,6 +72,8 @@ pub(crate) struct Pages {
     sweeping: Mutex<()>,
     /// Blocks that were emptied by moving pages, since the start.
     evacuated: AtomicU32,
+    /// Counts puts, for ages.
+    clock: Arc<Clock>,
 }
 
 impl Pages {
@@ -94,6 +97,7 @@ impl Pages {
             unswept: Mutex::default(),
             sweeping: Mutex::default(),
             evacuated: AtomicU32::new(0),
+            clock: Arc::default(),
         })
     }
 
@@ -106,7 +110,7 @@ impl Pages {
     pub(crate) fn holdings<'a>(&self, tenant: &'a Tenant) -> &'a Holdings {
         tenant
             .pages
-            .get_or_init(|| Holdings::new(self.settings.shards, self.seed, EvictionKind::default()))
+            .get_or_init(|| Holdings::new(self.settings.shards, self.seed, &self.clock))
     }
 
     /// The bytes of a frame, for whoever holds its shard's lock and is pinned.
@@ -166,19 +170,22 @@ impl Pages {
         self.sweep(block);
         self.frames.note_block(block);
         holdings.open(kind, block, self.arena.block(block));
+        holdings.fit(self.frames.per_block(), Fitting::Grown);
         true
     }
 
     /// Gives a tenant's ephemeral pages another eviction.
     pub(crate) fn set_eviction(&self, tenant: &Tenant, kind: EvictionKind, now: Second) {
-        self.holdings(tenant).set_eviction(kind, &self.frames, now);
+        self.holdings(tenant)
+            .set_eviction(kind, &self.clock, &self.frames, now);
     }
 
     /// Sets what was set of a tenant before it went as for one that was never there.
     pub(crate) fn begin_anew(&self, tenant: &Tenant) {
         if let Some(holdings) = tenant.pages.get() {
             holdings.freeze(false);
-            holdings.set_eviction(EvictionKind::default(), &self.frames, Second::default());
+            let (kind, now) = (EvictionKind::default(), Second::default());
+            holdings.set_eviction(kind, &self.clock, &self.frames, now);
             let shards = holdings.shards().iter();
             shards.for_each(|shard| shard.lock().tally = PageTally::default());
         }
@@ -206,6 +213,12 @@ impl Pages {
             }
         }
         pages
+    }
+
+    /// Has what is remembered of tenants' pages suit the memory that they have.
+    pub(crate) fn fit_all(&self) {
+        let holdings = self.tenants.iter().filter_map(|tenant| tenant.pages.get());
+        holdings.for_each(|holdings| holdings.fit(self.frames.per_block(), Fitting::Exact));
     }
 
     /// What a tenant's pages are, now.
@@ -237,6 +250,7 @@ impl Pages {
             ..PageOverhead::default()
         };
         for holdings in self.tenants.iter().filter_map(|tenant| tenant.pages.get()) {
+            overhead.ghosts += holdings.order_bytes();
             for shard in holdings.shards() {
                 let shard = shard.lock();
                 overhead.directory += shard.directory.bytes() + shard.disk.bytes();

@@ -20,7 +20,7 @@ use super::spare::{Asked, Siblings, Spare};
 use super::{Aside, Pages};
 use crate::api::{Get, Put, PutRefused};
 use crate::arena::{Blank, Block, PageKind};
-use crate::eviction::Page;
+use crate::eviction::{Page, Turn};
 use crate::tenants::Tenant;
 
 /// Where a frame for a new page came from.
@@ -308,11 +308,13 @@ impl Opened<'_> {
     }
 
     /// A free frame of a shard that has some to spare, for an ephemeral page; of any that has one, where the tenant's floor takes
-    /// all that it holds.
+    /// all that it holds, or its shards have few.
     fn spared_frame(&mut self, siblings: Siblings, patience: &mut Patience) -> Option<Found> {
         let kind = PageKind::Ephemeral;
         let (pages, owner) = (self.pages, self.owner);
-        let stock = match owner.is_within_floor(pages.arena.block_bytes()) {
+        let is_scant =
+            owner.is_within_floor(pages.arena.block_bytes()) || self.holdings.are_shards_small();
+        let stock = match is_scant {
             true => Stock::Some,
             false => Stock::Spare,
         };
@@ -336,12 +338,21 @@ impl Opened<'_> {
     /// than others did.
     fn displaced_frame(&mut self, siblings: Siblings, patience: &mut Patience) -> Option<Found> {
         let per_block = self.pages.frames.per_block();
-        if self.holdings.is_overdrawn(&mut self.shard, per_block) {
+        let turn = self.shard.eviction.whose_turn();
+        let is_others = match turn {
+            Some(turn) => turn != Turn::Own,
+            None => self.holdings.is_overdrawn(&mut self.shard, per_block),
+        };
+        if is_others {
             match siblings {
                 Siblings::LeftAlone => return Some(Found::Elsewhere),
                 Siblings::Exhausted => {}
                 Siblings::Asked => {
-                    if let Some(spare) = self.owed_frame(patience) {
+                    let spare = match turn {
+                        Some(Turn::Of(shard)) => self.frame_of(shard, patience),
+                        _ => self.owed_frame(patience),
+                    };
+                    if let Some(spare) = spare {
                         return Some(spare.into());
                     }
                 }
@@ -420,6 +431,7 @@ impl Opened<'_> {
         let pages = self.pages;
         let (object, key) = (self.object, self.key);
         let Some(Whereabouts::Here(frame)) = self.shard.remove(&pages.frames, object, key) else {
+            self.shard.eviction.miss(hash);
             return Get::Miss;
         };
         let page = page(pages, frame, hash, self.now);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sublet_types::{EvictionKind, Second};
+use sublet_types::Second;
 
 use super::directory::{Directory, Keys, Standing, Whereabouts};
 use super::disk::DiskPages;
@@ -11,7 +11,7 @@ use super::frame::{FrameId, Frames, Queue, QueueId};
 use super::key::{Key, Seed};
 use super::rich::{Rich, Stock};
 use crate::arena::PageKind;
-use crate::eviction::{self, Eviction, Page};
+use crate::eviction::{Eviction, Page};
 use crate::notes::{Note, Order};
 
 /// Sampled uses that wait to be drained, at the most.
@@ -115,14 +115,14 @@ impl Shard {
     pub(super) fn new(
         number: u8,
         seed: Seed,
-        eviction: EvictionKind,
+        eviction: Box<dyn Eviction>,
         rich: Arc<Rich>,
         order: Arc<Order>,
     ) -> Shard {
         Shard {
             number,
             directory: Directory::new(seed),
-            eviction: eviction::new(eviction),
+            eviction,
             free: [Queue::new(QueueId::FREE), Queue::new(QueueId::FREE)],
             rich,
             told: [Told::default(); 2],
@@ -137,8 +137,13 @@ impl Shard {
     }
 
     /// Has another eviction from now on.
-    pub(super) fn set_eviction(&mut self, kind: EvictionKind, frames: &Frames, now: Second) {
-        let mut before = std::mem::replace(&mut self.eviction, eviction::new(kind));
+    pub(super) fn set_eviction(
+        &mut self,
+        eviction: Box<dyn Eviction>,
+        frames: &Frames,
+        now: Second,
+    ) {
+        let mut before = std::mem::replace(&mut self.eviction, eviction);
         while let Some(frame) = before.victim(frames, now) {
             let hash = frames.hash(frame);
             self.eviction.admit(Page {

@@ -168,6 +168,20 @@ impl Opened<'_> {
         None
     }
 
+    /// A frame of one other shard, if nobody holds it.
+    pub(super) fn frame_of(&mut self, shard: usize, patience: &mut Patience) -> Option<Spare> {
+        let (pages, own) = (self.pages, self.shard.number());
+        if shard == usize::from(own) {
+            return None;
+        }
+        let mut sibling = self.holdings.shards()[shard].try_lock()?;
+        let kind = PageKind::Ephemeral;
+        let spare = pages.spare(self.owner, &mut sibling, kind, self.now, patience)?;
+        let (Spare::Free(frame) | Spare::Displaced(frame)) = spare;
+        pages.frames.get(frame).set_shard(own);
+        Some(spare)
+    }
+
     /// A frame of another shard of the tenant, which becomes this one's. Locks only who is not locked.
     pub(super) fn siblings_frame(
         &mut self,

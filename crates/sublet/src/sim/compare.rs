@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use sublet_sim::compare::Variants;
 use sublet_sim::report::Report;
-use sublet_sim::scenario::PolicySpec;
+use sublet_sim::scenario::{PolicySpec, Shards};
 use sublet_types::{EvictionKind, Shrinking};
 
 use super::progress::Progress;
@@ -27,7 +27,11 @@ pub(super) struct Args {
     /// What becomes of who holds more than its target
     #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = scenario::shrinking)]
     shrink: Vec<Shrinking>,
-    /// Replay this trace instead of a scenario; may be given several times
+    /// Into how many shards a machine's pages are divided; the daemon's are 128
+    #[arg(long, value_delimiter = ',', value_name = "N", value_parser = shards)]
+    shards: Vec<Shards>,
+    /// Replay this trace instead of a scenario; may be given several times. A made one is made:NAME, or made:NAME:FOLDER with
+    /// the folder of CacheLib's popularities
     #[arg(long = "trace", value_name = "FILE")]
     pub(super) traces: Vec<PathBuf>,
     /// The traces' format; their names tell it where it is not given
@@ -48,15 +52,16 @@ pub(super) struct Args {
         conflicts_with = "scenario"
     )]
     pub(super) client: Vec<Percent>,
-    /// The tier, in percent of a trace's footprint
+    /// The tier, in percent of a trace's footprint; each is tried
     #[arg(
         long,
+        value_delimiter = ',',
         default_value = "10",
         value_name = "PERCENT",
         requires = "traces",
         conflicts_with = "scenario"
     )]
-    pub(super) tier: Percent,
+    pub(super) tier: Vec<Percent>,
     /// Also run it without any tier, last
     #[arg(long)]
     without_tier: bool,
@@ -83,6 +88,19 @@ impl FromStr for Percent {
     }
 }
 
+/// The most shards that a tenant has.
+const SHARDS_MAX: usize = 256;
+
+/// A number of shards that no tenant has.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0:?} is no number of shards; write one from 1 to {SHARDS_MAX}")]
+struct NoShards(String);
+
+fn shards(text: &str) -> Result<Shards, NoShards> {
+    let number = text.parse().ok().filter(|n| (1..=SHARDS_MAX).contains(n));
+    number.map(Shards).ok_or_else(|| NoShards(text.to_owned()))
+}
+
 impl Percent {
     /// As a share of one.
     pub(super) fn share(self) -> f64 {
@@ -95,6 +113,7 @@ impl Args {
         Variants {
             policies: self.policies.clone(),
             evictions: self.evictions.clone(),
+            shards: self.shards.clone(),
             shrinks: self.shrink.clone(),
             sizings: Vec::new(),
             without_tier: self.without_tier,

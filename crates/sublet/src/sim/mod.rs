@@ -3,6 +3,7 @@
 mod compare;
 mod disk;
 mod list;
+mod made;
 mod mortar;
 mod play;
 mod progress;

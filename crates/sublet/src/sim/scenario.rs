@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use sublet_sim::scenario::{Scenario, Shipped};
 use sublet_types::Shrinking;
 
-use super::SimError;
+use super::{SimError, made};
 
 /// A scenario, and the folder in which the files that it names lie.
 pub(super) struct Found {
@@ -41,7 +41,10 @@ fn shipped(name: &str) -> Result<Found, SimError> {
 /// Opens files beside a scenario; a full path stands for itself.
 pub(super) fn files_beside(folder: &Path) -> impl FnMut(&str) -> io::Result<Box<dyn Read>> {
     let folder = folder.to_owned();
-    move |name| Ok(Box::new(File::open(folder.join(name))?))
+    move |name| match made::is_made(name) {
+        true => made::bytes(name),
+        false => Ok(Box::new(File::open(folder.join(name))?)),
+    }
 }
 
 /// A way of shrinking that is none.

@@ -1,7 +1,7 @@
 //! `sublet sim compare --trace`: each trace with each size of the client, every variant side by side.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 use sublet_sim::compare::{Shares, footprint, of_trace};
@@ -14,7 +14,7 @@ use sublet_types::Pages;
 
 use super::compare::Args;
 use super::progress::Progress;
-use super::{How, SimError};
+use super::{How, SimError, made};
 use crate::exit::Exit;
 
 /// Replays them all.
@@ -23,13 +23,19 @@ pub(super) fn run(args: &Args, how: &How) -> Result<Exit, SimError> {
     let mut reports = Vec::new();
     let mut misses = Misses::default();
     for file in &args.traces {
-        let trace = spec::Trace::of_file(&file.to_string_lossy(), args.format.clone());
+        let name = file.to_string_lossy();
+        let format = match made::is_made(&name) {
+            true => Some(made::FORMAT.to_owned()),
+            false => args.format.clone(),
+        };
+        let trace = spec::Trace::of_file(&name, format);
         progress.say(format!("{}: its footprint", file.display()));
         let pages = footprint_of(&trace)?;
-        for client in &args.client {
+        let tiers = |client| args.tier.iter().map(move |tier| (client, tier));
+        for (client, tier) in args.client.iter().flat_map(tiers) {
             let shares = Shares {
                 guest: client.share(),
-                tier: args.tier.share(),
+                tier: tier.share(),
             };
             let scenario = of_trace(&trace, pages, shares);
             let runs = how.play(args.variants().of(&scenario), Path::new(""), &progress)?;
@@ -56,12 +62,15 @@ fn footprint_of(trace: &spec::Trace) -> Result<Pages, SimError> {
     }
 }
 
-/// A trace's file; a folder opens, too, and is none.
-pub(super) fn opened(file: &str) -> io::Result<File> {
+/// A trace's bytes; a folder opens, too, and is none.
+pub(super) fn opened(file: &str) -> io::Result<Box<dyn Read>> {
+    if made::is_made(file) {
+        return made::bytes(file);
+    }
     let bytes = File::open(file)?;
     match bytes.metadata()?.is_dir() {
         true => Err(io::ErrorKind::IsADirectory.into()),
-        false => Ok(bytes),
+        false => Ok(Box::new(bytes)),
     }
 }
 

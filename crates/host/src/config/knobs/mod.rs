@@ -436,7 +436,7 @@ pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
     Knob {
         room: "tenants.NAME",
         name: "eviction",
-        unit: "x-s3h, s3fifo, lru, fifo, clock, sieve, lrfu or file",
+        unit: "x-s3h, s3fifo, lru, fifo, clock, sieve, lrfu, file or adaptive-mq",
         default: Some("\"x-s3h\""),
         sample: "\"file\"",
         why: "fewest misses on public block traces (docs/simulator.md); file suits readers of whole files",

@@ -1,0 +1,35 @@
+//! What uses are worth: by how much each level of uses makes a page's age count for less, by setting.
+
+use super::history::USES_MAX;
+
+/// Levels: newcomers, and pages that came back once, two or three, four to seven, and more times.
+pub(super) const LEVELS: usize = 5;
+
+/// Settings that a tenant's shadows try.
+pub(super) const SETTINGS: usize = 8;
+
+/// The setting that a tenant begins with: newcomers are trusted, uses count a little.
+pub(super) const START: usize = 1;
+
+/// What a unit of age counts for, by setting and level, in 1,024ths. The first setting is plain age.
+pub(super) const RANKS: [[u32; LEVELS]; SETTINGS] = [
+    [1024, 1024, 1024, 1024, 1024],
+    [1024, 1024, 683, 455, 303],
+    [2048, 1024, 1024, 1024, 1024],
+    [2048, 1024, 683, 455, 303],
+    [4096, 1024, 683, 455, 303],
+    [10_240, 1024, 683, 455, 303],
+    [10_240, 1024, 410, 164, 66],
+    [34_133, 1024, 410, 164, 66],
+];
+
+/// The level of a page that came back so often.
+pub(super) fn level_of(uses: u8) -> usize {
+    debug_assert!(uses <= USES_MAX);
+    (u8::BITS - uses.leading_zeros()) as usize
+}
+
+/// How near a page is to leaving.
+pub(super) fn rank(age: u32, level: usize, ranks: &[u32; LEVELS]) -> u64 {
+    (u64::from(age) + 1) * u64::from(ranks[level])
+}

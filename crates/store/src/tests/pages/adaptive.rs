@@ -1,0 +1,486 @@
+//! `adaptive-mq` beside a plain model of its rule, step by step: who is there, after every put, get and flush.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::Path;
+
+use proptest::prelude::*;
+use sublet_types::EvictionKind;
+
+use super::*;
+
+/// Each level's weight by setting: what newcomers' is, and by how much a level's is more than that of the one before.
+const SETTINGS: [(f64, f64); 8] = [
+    (1.0, 1.0),
+    (1.0, 1.5),
+    (0.5, 1.0),
+    (0.5, 1.5),
+    (0.25, 1.5),
+    (0.1, 1.5),
+    (0.1, 2.5),
+    (0.03, 2.5),
+];
+
+const LEVELS: usize = 5;
+
+fn rank(setting: usize, level: usize, age: u64) -> u64 {
+    let (newcomer, step) = SETTINGS[setting];
+    let weight = match level {
+        0 => newcomer,
+        level => step.powi(level as i32 - 1),
+    };
+    (age + 1) * (1024.0 / weight).round() as u64
+}
+
+fn level(uses: u64) -> usize {
+    [1, 2, 4, 8].iter().filter(|least| uses >= **least).count()
+}
+
+/// A page by its hash.
+type Hash = u64;
+
+/// A page that is there, or that is known.
+#[derive(Clone, Debug)]
+struct Known {
+    hash: Hash,
+    uses: u64,
+    put_at: u64,
+    there: [bool; SETTINGS.len()],
+}
+
+/// The oldest page of each level goes by rank; pages are in the order of their puts.
+fn first_to_go<'a>(
+    pages: impl Iterator<Item = (usize, &'a Known)>,
+    setting: usize,
+    now: u64,
+) -> Option<usize> {
+    let mut oldest = [None; LEVELS];
+    for (at, page) in pages {
+        let oldest = &mut oldest[level(page.uses)];
+        *oldest = oldest.or(Some((at, now - page.put_at)));
+    }
+    let ranked = (0..LEVELS).rev().filter_map(|level| {
+        let (at, age) = oldest[level]?;
+        Some((rank(setting, level, age), at))
+    });
+    ranked.max_by_key(|(rank, _)| *rank).map(|(_, at)| at)
+}
+
+/// What the settings would have had of a sample.
+#[derive(Debug)]
+struct Sample {
+    one_in: u64,
+    room: usize,
+    known: Vec<Known>,
+    puts: u64,
+    gets: usize,
+    hits: [f64; SETTINGS.len()],
+    scores: [f64; SETTINGS.len()],
+    gains: [f64; SETTINGS.len()],
+    ruling: usize,
+}
+
+impl Sample {
+    fn take(&mut self, hash: Hash) -> [bool; SETTINGS.len()] {
+        let known = self.known.iter_mut().find(|page| page.hash == hash);
+        known.map_or_else(Default::default, |page| std::mem::take(&mut page.there))
+    }
+
+    fn get(&mut self, hash: Hash) {
+        let there = self.take(hash);
+        for (hits, there) in self.hits.iter_mut().zip(there) {
+            *hits += f64::from(u8::from(there));
+        }
+        self.gets += 1;
+        if self.gets >= self.room / 2 {
+            self.judge();
+        }
+    }
+
+    fn judge(&mut self) {
+        let fade = 0.925_874_712;
+        for n in 0..SETTINGS.len() {
+            let gain = (self.hits[n] - self.hits[0]) / self.gets as f64;
+            self.gains[n] = self.gains[n] * fade + gain.clamp(-0.04, 0.02);
+            self.scores[n] = self.scores[n] * fade + self.hits[n];
+        }
+        (self.gets, self.hits) = (0, Default::default());
+        let (gains, ruling) = (self.gains, self.ruling);
+        let may = |n: usize| n == 0 || gains[n] >= 0.06 || (n == ruling && gains[n] >= 0.0);
+        let mut best = 0;
+        for n in (0..SETTINGS.len()).filter(|n| may(*n)) {
+            if self.scores[n] >= self.scores[best] {
+                best = n;
+            }
+        }
+        if self.scores[best] > self.scores[ruling] || !may(ruling) {
+            self.ruling = best;
+        }
+    }
+
+    fn put(&mut self, hash: Hash) {
+        self.puts += 1;
+        let before = self.known.iter().position(|page| page.hash == hash);
+        let before = before.map(|at| self.known.remove(at));
+        let held = before
+            .as_ref()
+            .map_or_else(Default::default, |page| page.there);
+        for setting in (0..SETTINGS.len()).filter(|n| !held[*n]) {
+            while self.known.iter().filter(|page| page.there[setting]).count() >= self.room {
+                let there = self.known.iter().enumerate();
+                let there = there.filter(|(_, page)| page.there[setting]);
+                let at = first_to_go(there, setting, self.puts).expect("it is full");
+                self.known[at].there[setting] = false;
+            }
+        }
+        self.known.push(Known {
+            hash,
+            uses: before.map_or(0, |page| (page.uses + 1).min(15)),
+            put_at: self.puts,
+            there: [true; SETTINGS.len()],
+        });
+        if self.known.len() > 3 * self.room {
+            let mut oldest: [Option<usize>; LEVELS] = [None; LEVELS];
+            for (at, page) in self.known.iter().enumerate() {
+                oldest[level(page.uses)].get_or_insert(at);
+            }
+            let oldest: Vec<usize> = oldest.into_iter().flatten().collect();
+            let nowhere = oldest
+                .iter()
+                .filter(|at| self.known[**at].there == [false; 8]);
+            let gone = nowhere.min().or(oldest.iter().min());
+            self.known.remove(*gone.expect("some are known"));
+        }
+    }
+}
+
+/// Names and uses of pages that were evicted, and of those that were taken, the newest first.
+type Lines = [VecDeque<(u64, u64)>; 2];
+
+/// The rule, for one shard of so many pages.
+#[derive(Debug)]
+struct Plain {
+    room: usize,
+    rows: u64,
+    here: Vec<Known>,
+    history: HashMap<(u64, u64), Lines>,
+    puts: u64,
+    sample: Sample,
+}
+
+impl Plain {
+    fn new(room: usize) -> Plain {
+        let sampled = (room as u64 / 32).clamp(1, 512);
+        let one_in = (room as u64 / sampled).next_power_of_two();
+        Plain {
+            room,
+            rows: room as u64 / 204,
+            here: Vec::new(),
+            history: HashMap::new(),
+            puts: 0,
+            sample: Sample {
+                one_in,
+                room: room / one_in as usize,
+                known: Vec::new(),
+                puts: 0,
+                gets: 0,
+                hits: Default::default(),
+                scores: Default::default(),
+                gains: Default::default(),
+                ruling: 1,
+            },
+        }
+    }
+
+    /// Where a page is remembered, and its name there: 28 bits of its hash, of which the highest choose the row.
+    fn place(&self, hash: Hash) -> ((u64, u64), u64) {
+        let name = (hash >> 36).max(1);
+        (((name * self.rows) >> 28, (hash >> 32) & 15), name)
+    }
+
+    fn bury(&mut self, page: &Known, left: usize) {
+        let (place, name) = self.place(page.hash);
+        let line = &mut self.history.entry(place).or_default()[left];
+        line.push_front((name, page.uses));
+        line.truncate(16);
+    }
+
+    fn recall(&mut self, hash: Hash) -> Option<u64> {
+        let (place, name) = self.place(hash);
+        let lines = self.history.get_mut(&place)?;
+        lines.iter_mut().find_map(|line| {
+            let at = line.iter().position(|(known, _)| *known == name)?;
+            line.remove(at).map(|(_, uses)| uses)
+        })
+    }
+
+    fn is_sampled(&self, hash: Hash) -> bool {
+        hash.is_multiple_of(self.sample.one_in)
+    }
+
+    fn put(&mut self, hash: Hash) {
+        if self.here.len() == self.room {
+            let now = self.puts / 16;
+            let here = self.here.iter().enumerate();
+            let at = first_to_go(here, self.sample.ruling, now).expect("it is full");
+            let gone = self.here.remove(at);
+            self.bury(&gone, 0);
+        }
+        self.puts += 1;
+        let uses = self.recall(hash).map_or(0, |uses| (uses + 1).min(15));
+        self.here.push(Known {
+            hash,
+            uses,
+            put_at: self.puts / 16,
+            there: [false; 8],
+        });
+        if self.is_sampled(hash) {
+            self.sample.put(hash);
+        }
+    }
+
+    fn leave(&mut self, hash: Hash) -> bool {
+        let at = self.here.iter().position(|page| page.hash == hash);
+        let gone = at.map(|at| self.here.remove(at));
+        gone.iter().for_each(|page| self.bury(page, 1));
+        gone.is_some()
+    }
+
+    fn get(&mut self, hash: Hash) -> bool {
+        let hit = self.leave(hash);
+        if self.is_sampled(hash) {
+            self.sample.get(hash);
+        }
+        hit
+    }
+
+    fn flush(&mut self, hash: Hash) {
+        if self.leave(hash) && self.is_sampled(hash) {
+            self.sample.take(hash);
+        }
+    }
+}
+
+/// Blocks of the tenant's pages.
+const BLOCKS: usize = 40;
+
+/// Pages of an object.
+const OBJECT: u64 = 512;
+
+/// The store and the model, which are told the same.
+struct Court {
+    client: Client,
+    plain: Plain,
+}
+
+impl Court {
+    fn new() -> Court {
+        let room = BLOCKS * 16;
+        let (store, _) = store(BLOCKS + 20, 1);
+        let ann = tenant(&store, "ann", 100);
+        let client = Client::new(&store, ann, EPHEMERAL);
+        store.set_target(ann, Some(Bytes((BLOCKS * BLOCK) as u64)));
+        (0..room as u32).for_each(|index| assert!(client.put(9999, index, 1).is_stored()));
+        assert!(client.flush_object(9999));
+        store.pages.fit_all();
+        for kind in [EvictionKind::Lru, EvictionKind::AdaptiveMq] {
+            store.set_eviction(ann, kind, NOW);
+        }
+        Court {
+            client,
+            plain: Plain::new(room),
+        }
+    }
+
+    fn hash(&self, page: u64) -> Hash {
+        let seed = self.client.worker.store().pages.seed;
+        let object = seed.object(self.client.pool.slot, ObjectId(page / OBJECT));
+        seed.page_of(object, PageIndex((page % OBJECT) as u32))
+    }
+
+    fn put(&mut self, page: u64) {
+        let hash = self.hash(page);
+        let (object, index) = (page / OBJECT, (page % OBJECT) as u32);
+        if self.plain.here.iter().all(|here| here.hash != hash) {
+            assert!(self.client.put(object, index, page).is_stored());
+            self.plain.put(hash);
+        }
+    }
+
+    fn get(&mut self, page: u64) {
+        let hash = self.hash(page);
+        let got = self.client.get(page / OBJECT, (page % OBJECT) as u32);
+        assert_eq!(got.is_some(), self.plain.get(hash), "page {page}");
+    }
+
+    fn flush(&mut self, page: u64) {
+        let hash = self.hash(page);
+        let found = self.client.flush(page / OBJECT, (page % OBJECT) as u32);
+        assert!(found, "its pool is there");
+        self.plain.flush(hash);
+    }
+
+    /// All that the model has is there; and as many pages as that are there.
+    fn compare(&self, pages: impl Iterator<Item = u64>) {
+        let is_here = |page: &u64| {
+            let key = self.client.key(page / OBJECT, (page % OBJECT) as u32);
+            self.client.worker.has_page(self.client.tenant, key, NOW)
+        };
+        let mut here: Vec<Hash> = pages.filter(is_here).map(|page| self.hash(page)).collect();
+        let mut plain: Vec<Hash> = self.plain.here.iter().map(|page| page.hash).collect();
+        here.sort_unstable();
+        plain.sort_unstable();
+        assert!(here == plain, "others after {} puts", self.plain.puts);
+    }
+}
+
+/// A client with memory of its own, that puts what it has no room for.
+fn replay(court: &mut Court, room: usize, pages: impl Iterator<Item = (u64, bool)>) {
+    let mut own: VecDeque<u64> = VecDeque::new();
+    let mut seen = std::collections::BTreeSet::new();
+    for (step, (page, is_write)) in pages.enumerate() {
+        seen.insert(page);
+        if let Some(at) = own.iter().position(|own| *own == page) {
+            own.remove(at);
+        } else {
+            match is_write {
+                true => court.flush(page),
+                false => court.get(page),
+            }
+            if own.len() == room
+                && let Some(gone) = own.pop_front()
+            {
+                court.put(gone);
+            }
+        }
+        own.push_back(page);
+        if step % 500 == 0 {
+            court.compare(seen.iter().copied());
+        }
+    }
+    court.compare(seen.iter().copied());
+}
+
+/// Requests whose popular pages move on now and then, with scans and writes among them.
+fn made(seed: u64, steps: u64) -> impl Iterator<Item = (u64, bool)> {
+    let mut luck = seed | 1 << 40;
+    (0..steps).map(move |step| {
+        luck ^= luck << 13;
+        luck ^= luck >> 7;
+        luck ^= luck << 17;
+        let (a, b) = (luck >> 20 & 0xffff, luck >> 40 & 0xffff);
+        let popular = (a * b * (luck >> 4 & 0xffff)) >> 37;
+        let page = match step / 900 % 4 {
+            3 => 4000 + step % 1300,
+            phase => popular % 1600 + phase * seed % 3 * 200,
+        };
+        (page, luck.is_multiple_of(29))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_stores_order_is_the_rules(seed in any::<u32>()) {
+        let mut court = Court::new();
+        replay(&mut court, 40, made(seed.into(), 8000));
+        prop_assert!(court.plain.sample.scores.iter().any(|score| *score > 0.0));
+    }
+}
+
+/// A recorded trace of a machine's disk, whose records are 32 bytes: the first sixth of it, in pages of 256 KiB, so that
+/// they come again.
+#[test]
+fn on_a_recorded_trace_the_stores_order_is_the_rules() {
+    let file = "../../../shared/traces/cloudPhysicsIO.vscsi";
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    let Ok(bytes) = std::fs::read(&file) else {
+        eprintln!("skipped: there is no {}", file.display());
+        return;
+    };
+    let records = bytes.chunks_exact(32).take(20_000);
+    let requests = records.map(|record| {
+        let block = record[16..24]
+            .iter()
+            .rev()
+            .fold(0, |number, byte| number << 8 | u64::from(*byte));
+        (block / 512, record[12] == 0x2a)
+    });
+    let mut court = Court::new();
+    replay(&mut court, 40, requests);
+    assert!(court.plain.puts > 4000, "{}", court.plain.puts);
+}
+
+/// History and shadows together take no more than the ghosts of `x-s3h` do: 12 bytes a page.
+#[test]
+fn what_is_remembered_takes_at_most_twelve_bytes_a_page() {
+    for blocks in [8, 20, 64, 130] {
+        let (store, _) = store_of(blocks + 4, 128, 512);
+        let ann = tenant(&store, "ann", 100);
+        store.set_eviction(ann, EvictionKind::AdaptiveMq, NOW);
+        let client = Client::new(&store, ann, EPHEMERAL);
+        let pages = blocks as u32 * 128;
+        store.set_target(ann, Some(Bytes((blocks * BLOCK) as u64)));
+        for index in 0..2 * pages {
+            let key = client.key(u64::from(index / 100), index % 100);
+            client.worker.put_page(ann, key, NOW, |page| page.fill(1));
+        }
+        store.pages.fit_all();
+        let ghosts = store.pages.overhead().ghosts;
+        assert!(
+            ghosts > 10 * u64::from(pages),
+            "{ghosts} bytes of {pages} pages"
+        );
+        assert!(
+            ghosts <= 12 * u64::from(pages),
+            "{ghosts} bytes of {pages} pages"
+        );
+    }
+}
+
+/// Who goes next is told with its age and as a newcomer or not, in as many shards as there are, by evictions that know.
+#[test]
+fn the_next_to_go_is_told() {
+    let (store, _) = store(24, 8);
+    let ann = tenant(&store, "ann", 100);
+    let client = Client::new(&store, ann, EPHEMERAL);
+    store.set_eviction(ann, EvictionKind::AdaptiveMq, NOW);
+    assert_eq!(store.next_page(ann), None);
+    for index in 0..200 {
+        assert!(client.put(index % 13, index as u32, 1).is_stored());
+    }
+    let next = store.next_page(ann).expect("some are there");
+    assert!(next.is_newcomer && next.rank >= 1024, "{next:?}");
+    for index in 0..200 {
+        assert!(client.get(index % 13, index as u32).is_some());
+        assert!(client.put(index % 13, index as u32, 1).is_stored());
+    }
+    let next = store.next_page(ann).expect("some are there");
+    assert!(!next.is_newcomer, "it came back: {next:?}");
+    store.set_eviction(ann, EvictionKind::Lru, NOW);
+    assert_eq!(store.next_page(ann), None);
+}
+
+/// However its pages are divided into shards, a tenant loses the oldest of those that nobody came back for, and none of its
+/// frames lies idle.
+#[test]
+fn in_many_shards_pages_leave_as_from_one_line() {
+    let (store, _) = store_of(20, 128, 512);
+    let ann = tenant(&store, "ann", 100);
+    store.set_eviction(ann, EvictionKind::AdaptiveMq, NOW);
+    let client = Client::new(&store, ann, EPHEMERAL);
+    let pages = 16 * 128;
+    store.set_target(ann, Some(Bytes(16 * BLOCK as u64)));
+    let key = |index: u32| client.key(u64::from(index / 512), index % 512);
+    for index in 0..4 * pages {
+        let put = client
+            .worker
+            .put_page(ann, key(index), NOW, |page| page.fill(1));
+        assert!(put.is_stored());
+    }
+    assert_eq!(client.figures().used.0, u64::from(pages));
+    let newest = 4 * pages - pages * 3 / 4..4 * pages;
+    let has = |index: &u32| client.worker.has_page(ann, key(*index), NOW);
+    let missing = newest.filter(|index| !has(index)).count();
+    assert!(missing < pages as usize / 50, "{missing} are gone");
+}
