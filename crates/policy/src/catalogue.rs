@@ -13,6 +13,7 @@ pub use self::page::reference;
 use crate::decide::Policy;
 use crate::greedy::Greedy;
 use crate::mrc::Mrc;
+use crate::pooled::Pooled;
 use crate::reconf_static::ReconfStatic;
 use crate::smart_alloc::SmartAlloc;
 use crate::static_alloc::StaticAlloc;
@@ -149,11 +150,41 @@ const FLOOR: Knob = Knob {
 const GAIN: Knob = Knob {
     name: "gain",
     unit: Unit::Percent,
-    default: 1.0,
+    default: 3.0,
     least: 0.0,
     most: 100.0,
-    why: "the curves are no more exact than that, and memory that moves loses what was in it",
+    why: "with 1 % twice as much memory moved for as many misses; the curves are no more exact than that, and memory that moves loses what was in it",
     help: "Targets stay as they are unless others bring more than this many more hits",
+};
+
+const COOL: Knob = Knob {
+    name: "cool",
+    unit: Unit::Seconds,
+    default: 60.0,
+    least: 0.0,
+    most: 86_400.0,
+    why: "the half-life of a curve: by then half of what it tells is new",
+    help: "A tenant that just gave does not get back for so long, and one that just got does not give, unless floors ask for it",
+};
+
+const FLAT: Knob = Knob {
+    name: "flat",
+    unit: Unit::Percent,
+    default: 10.0,
+    least: 0.0,
+    most: 100.0,
+    why: "a scan or a loop that does not fit brings next to nothing; nobody else was seen below a fifth",
+    help: "A tenant whose hits a page above its floor are less than this much of the average keeps its floor and no more",
+};
+
+const KEPT: Knob = Knob {
+    name: "kept",
+    unit: Unit::Percent,
+    default: 80.0,
+    least: 0.0,
+    most: 100.0,
+    why: "with less, a tenant whose pages come back late falls behind `mrc`; with all of it nothing goes by age",
+    help: "So much of all memory is kept by those to whom their curves promise most hits of it; the rest goes by age",
 };
 
 const IDLE: Knob = Knob {
@@ -167,7 +198,7 @@ const IDLE: Knob = Knob {
 };
 
 /// All policies, the simplest first.
-pub static CATALOGUE: [Entry; 8] = [
+pub static CATALOGUE: [Entry; 9] = [
     Entry {
         name: "greedy",
         summary: "no targets: whoever puts first takes what is free",
@@ -227,11 +258,26 @@ pub static CATALOGUE: [Entry; 8] = [
         name: "mrc",
         summary: "memory goes where measured miss-ratio curves promise most hits; half of each share is safe",
         paper: "Sublet's own, after SHARDS (FAST '15) and UCP (MICRO '06)",
-        knobs: &[FLOOR, GAIN, IDLE],
+        knobs: &[FLOOR, GAIN, COOL, IDLE],
         make: |choice| {
             Box::new(Mrc::new(
                 choice.value(&FLOOR),
                 choice.value(&GAIN),
+                choice.value(&COOL) as u32,
+                choice.value(&IDLE) as u32,
+            ))
+        },
+    },
+    Entry {
+        name: "pooled",
+        summary: "all memory is one pool: the oldest goes first, whoever's it is; half of each share is safe, and who gains nothing from more has no more",
+        paper: "Sublet's own, after one queue for all (global LRU) and MQ's levels (USENIX ATC '01)",
+        knobs: &[FLOOR, FLAT, KEPT, IDLE],
+        make: |choice| {
+            Box::new(Pooled::new(
+                choice.value(&FLOOR),
+                choice.value(&FLAT),
+                choice.value(&KEPT),
                 choice.value(&IDLE) as u32,
             ))
         },

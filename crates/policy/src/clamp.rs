@@ -19,12 +19,15 @@ pub(crate) fn settle(snapshot: &Snapshot, proposals: Vec<Proposal>) -> Decision 
     let within = bounded(snapshot, &asked);
     let together = within.iter().flatten().copied().sum();
     let fitted = fit(snapshot, &asked);
+    let guards: Vec<Option<Pages>> = proposals.iter().map(|proposal| proposal.guard).collect();
+    let guards = fit(snapshot, &guards);
     let mut decision = Decision::default();
     for (n, (tenant, proposal)) in snapshot.tenants.iter().zip(&proposals).enumerate() {
         decision.targets.tenants.push(Target {
             id: tenant.id,
             pages: fitted[n],
             wanted: proposal.wanted,
+            guard: guards[n],
         });
         decision.explanations.push(Explanation {
             id: tenant.id,

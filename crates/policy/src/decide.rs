@@ -26,6 +26,8 @@ pub struct Proposal {
     pub pages: Option<Pages>,
     /// What it would ask of other nodes.
     pub wanted: Pages,
+    /// What it would have the tenant keep in any case, with all tenants' memory one pool; `None` where weights are to decide.
+    pub guard: Option<Pages>,
     /// Why.
     pub reason: Reason,
 }
@@ -36,6 +38,7 @@ impl Proposal {
         Proposal {
             pages: Some(Pages(pages)),
             wanted: Pages(0),
+            guard: None,
             reason,
         }
     }
@@ -45,6 +48,7 @@ impl Proposal {
         Proposal {
             pages: None,
             wanted: Pages(0),
+            guard: None,
             reason,
         }
     }

@@ -109,6 +109,16 @@ pub enum Reason {
         /// For how long; `None` for ever.
         secs: Option<u32>,
     },
+    /// All memory is one pool, in which it keeps so much whatever happens (`pooled`).
+    Pooled {
+        /// What it keeps.
+        guard: Pages,
+    },
+    /// More memory brings it hardly any hits: it has what it keeps in any case, and displaces its own (`pooled`).
+    Flat {
+        /// Its hits for each page above that, in percent of all tenants' hits for each page.
+        hits_percent: f64,
+    },
     /// A better division would not be worth moving memory (`mrc`).
     Steady {
         /// How many more hits it would bring, in percent.
@@ -155,7 +165,7 @@ pub enum LossCause {
         /// How much left all tenants.
         by: Pages,
     },
-    /// Others put, nothing was free, and it had most above its weighted share.
+    /// Others put, nothing was free, and it was first to give way: it had most above its weighted share, or the oldest under `pooled`.
     GaveWay {
         /// What the others hold more.
         gained: Pages,
@@ -244,12 +254,28 @@ impl fmt::Display for LossCause {
             }
             LossCause::GaveWay { gained } => write!(
                 f,
-                "others put and hold {} more; nothing was free, and it had most above its weighted share",
+                "others put and hold {} more; nothing was free, and it was first to give way (by weight, or by age where \
+                 the policy is `pooled`)",
                 gained.bytes()
             ),
             LossCause::LetGo => write!(f, "it flushed or deleted what it had, or that expired"),
         }
     }
+}
+
+fn pooled(f: &mut fmt::Formatter<'_>, guard: Pages) -> fmt::Result {
+    write!(
+        f,
+        "what was put first goes first, whoever's it is, but {} of it stay",
+        guard.bytes()
+    )
+}
+
+fn flat(f: &mut fmt::Formatter<'_>, hits_percent: f64) -> fmt::Result {
+    write!(
+        f,
+        "a page more brings it {hits_percent:.0} % of what a page brings on average, so it has no more than it keeps"
+    )
 }
 
 impl fmt::Display for Reason {
@@ -315,6 +341,8 @@ impl fmt::Display for Reason {
             }
             Reason::Idle { secs: Some(secs) } => write!(f, "it neither put nor got for {secs} s"),
             Reason::Idle { secs: None } => write!(f, "it never put nor got"),
+            Reason::Pooled { guard } => pooled(f, *guard),
+            Reason::Flat { hits_percent } => flat(f, *hits_percent),
             Reason::Steady { gain_percent } => write!(
                 f,
                 "the best division would bring {gain_percent:.1} % more hits, too few to move memory"

@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+mod active;
 mod apportion;
 pub mod catalogue;
 mod clamp;
@@ -24,12 +25,14 @@ pub mod greedy;
 pub mod headroom;
 pub mod moved;
 pub mod mrc;
+pub mod pooled;
 pub mod reconf_static;
 #[cfg(test)]
 mod scene;
 pub mod smart_alloc;
 pub mod static_alloc;
 pub mod two_level;
+pub mod undone;
 pub mod utility;
 pub mod weights;
 pub mod what_if;

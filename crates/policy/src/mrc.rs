@@ -14,16 +14,16 @@
 //! None of Sublet's ancestors does this. The curve is SHARDS' (Waldspurger and others, FAST '15), the division UCP's
 //! (Qureshi and Patt, MICRO '06), the half share a guard as in Memshare (Cidon and others, ATC '17).
 
-use std::collections::BTreeMap;
+use sublet_types::{Pages, Snapshot, TenantSnapshot};
 
-use sublet_types::{Pages, Second, Snapshot, TenantId, TenantSnapshot};
-
-use crate::apportion::{Part, apportion};
+use crate::active::Active;
+use crate::apportion::apportion;
 use crate::clamp;
 use crate::decide::{Policy, Proposal};
 use crate::explain::Reason;
 use crate::smart_alloc::percent_of;
 
+mod cooling;
 mod fenwick;
 mod histogram;
 mod lookahead;
@@ -38,92 +38,62 @@ pub(crate) use shadow::rank;
 pub use shadow::{Access, ENTRIES_MAX, SAMPLE_ONE_IN, Shadow, is_sampled};
 pub use weighed::{ItemAccess, WeighedShadow};
 
-pub(crate) use lookahead::Ladder;
-use lookahead::Seat;
+pub(crate) use lookahead::{Ladder, Seat, divide};
+
+use cooling::Cooling;
 
 /// The policy that divides by curves.
 #[derive(Clone, Debug)]
 pub struct Mrc {
     floor_percent: f64,
     gain_percent: f64,
-    idle_secs: u32,
-    active_at: BTreeMap<TenantId, Second>,
+    active: Active,
+    cooling: Cooling,
 }
 
 impl Mrc {
     /// A floor of `floor_percent` of the weighted share for each tenant that put or got in the last `idle_secs`
-    /// seconds; another division only where it brings `gain_percent` more hits.
-    pub fn new(floor_percent: f64, gain_percent: f64, idle_secs: u32) -> Mrc {
+    /// seconds; another division only where it brings `gain_percent` more hits, and nobody gives and gets within
+    /// `cool_secs`.
+    pub fn new(floor_percent: f64, gain_percent: f64, cool_secs: u32, idle_secs: u32) -> Mrc {
         Mrc {
             floor_percent,
             gain_percent,
-            idle_secs,
-            active_at: BTreeMap::new(),
+            active: Active::within(idle_secs),
+            cooling: Cooling::of(cool_secs),
         }
-    }
-
-    /// Remembers when each tenant last put or got. What it did before it was first seen is not known: one that has put
-    /// at all counts as active then.
-    fn notice(&mut self, snapshot: &Snapshot) {
-        let seen = |tenant: &TenantSnapshot| {
-            let is_active = tenant.puts > 0 || tenant.gets > 0;
-            let before = self.active_at.get(&tenant.id).copied();
-            let at = match before {
-                Some(before) if !is_active => before,
-                None if !is_active && tenant.puts_ever == 0 => return None,
-                _ => snapshot.at,
-            };
-            Some((tenant.id, at))
-        };
-        self.active_at = snapshot.tenants.iter().filter_map(seen).collect();
-    }
-
-    /// For how many seconds a tenant neither put nor got; `None` where it never did.
-    fn idle_for(&self, tenant: &TenantSnapshot, now: Second) -> Option<u32> {
-        let at = self.active_at.get(&tenant.id)?;
-        Some(now.0.saturating_sub(at.0))
-    }
-
-    fn is_active(&self, tenant: &TenantSnapshot, now: Second) -> bool {
-        self.idle_for(tenant, now)
-            .is_some_and(|secs| secs <= self.idle_secs)
     }
 
     /// Where each tenant begins, how far it may go, and what it gains on the way.
     fn seats(&self, snapshot: &Snapshot) -> Vec<Seat> {
-        let claim = |tenant: &TenantSnapshot| {
-            let is_active = self.is_active(tenant, snapshot.at);
-            let weight = if is_active { tenant.weight.0 } else { 0 };
-            Part {
-                id: tenant.id,
-                weight: u64::from(weight),
-            }
-        };
-        let claims: Vec<Part> = snapshot.tenants.iter().map(claim).collect();
+        let claims = self.active.claims(snapshot);
         let shares = apportion(snapshot.total.0, &claims);
         let seat = |(n, tenant): (usize, &TenantSnapshot)| {
             let most = clamp::ceiling(tenant).0;
-            let guarded = match tenant.curve {
-                Some(_) => percent_of(self.floor_percent, shares[n]),
-                None => shares[n],
+            let guarded = match is_measured(tenant, shares[n]) {
+                true => percent_of(self.floor_percent, shares[n]),
+                false => shares[n],
             };
             Seat {
                 claim: claims[n],
+                is_measured: is_measured(tenant, shares[n]),
                 start: guarded.max(clamp::floor(tenant).0).min(most),
                 most,
                 ladder: tenant.curve.as_ref().map(Ladder::of).unwrap_or_default(),
             }
         };
-        snapshot.tenants.iter().enumerate().map(seat).collect()
+        let mut seats: Vec<Seat> = snapshot.tenants.iter().enumerate().map(seat).collect();
+        self.cooling.bind(snapshot, &mut seats);
+        seats
     }
 
     fn reason(&self, snapshot: &Snapshot, n: usize, seat: &Seat, pages: u64) -> Reason {
         let tenant = &snapshot.tenants[n];
-        if !self.is_active(tenant, snapshot.at) {
-            let secs = self.idle_for(tenant, snapshot.at);
+        if !self.active.is_active(tenant, snapshot.at) {
+            let secs = self.active.idle_for(tenant, snapshot.at);
             return Reason::Idle { secs };
         }
-        if tenant.curve.is_none() {
+        if !seat.is_measured {
             return Reason::Unmeasured;
         }
         let before = tenant.target.unwrap_or(tenant.held);
@@ -136,7 +106,7 @@ impl Mrc {
 
 impl Policy for Mrc {
     fn propose(&mut self, snapshot: &Snapshot) -> Vec<Proposal> {
-        self.notice(snapshot);
+        self.active.notice(snapshot);
         let seats = self.seats(snapshot);
         let divided = lookahead::divide(snapshot.total.0, &seats);
         if let Some(targets) = targets_that_hold(snapshot, &seats, &divided) {
@@ -149,8 +119,16 @@ impl Policy for Mrc {
         let propose = |(n, pages): (usize, u64)| {
             Proposal::of(pages, self.reason(snapshot, n, &seats[n], pages))
         };
-        divided.into_iter().enumerate().map(propose).collect()
+        let proposals: Vec<Proposal> = divided.into_iter().enumerate().map(propose).collect();
+        self.cooling.note(snapshot, &proposals);
+        proposals
     }
+}
+
+/// Whether a tenant's curve tells what its share would bring: not before it has put as much as that. Until then every page
+/// looks as if nobody would ask for it again.
+pub(crate) fn is_measured(tenant: &TenantSnapshot, share: u64) -> bool {
+    tenant.curve.is_some() && tenant.puts_ever >= share
 }
 
 /// The targets of now, if they could stay: each within its bounds, and together as much as a new division would give.

@@ -275,6 +275,10 @@ impl Tier for Judged<'_> {
         self.happened(now, &Happening::Target(tenant, target));
     }
 
+    fn set_guard(&mut self, tenant: TenantId, guard: Option<Pages>) {
+        self.tier.set_guard(tenant, guard);
+    }
+
     fn resize(&mut self, total: Pages, now: Moment) {
         self.tier.resize(total, now);
         self.happened(now, &Happening::Resized(total));

@@ -18,6 +18,7 @@ pub mod rate;
 pub mod report;
 pub mod run;
 pub mod scenario;
+pub mod sharing;
 pub mod table;
 pub mod traces;
 pub mod virtual_time;

@@ -570,7 +570,14 @@ impl Simulation<'_> {
         self.grant(&mut snapshot);
         let decision = self.policy.decide(&snapshot);
         let pairs = snapshot.tenants.iter().zip(&decision.targets.tenants);
-        for (before, Target { id, pages, .. }) in pairs {
+        for (
+            before,
+            Target {
+                id, pages, guard, ..
+            },
+        ) in pairs
+        {
+            self.tier.set_guard(*id, *guard);
             if before.target != *pages {
                 self.tier.set_target(*id, *pages, self.now);
             }

@@ -177,6 +177,8 @@ impl Host {
         for target in &decision.targets.tenants {
             let bytes = target.pages.map(|pages| pages.bytes());
             self.store.set_target(target.id, bytes);
+            let guard = target.guard.map(|pages| pages.bytes());
+            self.store.set_guard(target.id, guard);
         }
         for _ in 0..1000 {
             if !self.worker.upkeep(self.now) {

@@ -388,6 +388,10 @@ pub struct TenantFigures {
     pub target: Option<Bytes>,
     /// Its pages.
     pub pages: PageFigures,
+    /// What it gave for others' puts, since the start.
+    pub gave: Bytes,
+    /// What it got from others for its own puts, since the start.
+    pub got: Bytes,
     /// Mortar's fairness f = (held ÷ limit) ÷ (weight ÷ sum of weights).
     pub fairness: f64,
 }

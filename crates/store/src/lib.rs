@@ -10,12 +10,14 @@ mod arena;
 pub mod disk;
 mod eviction;
 mod floors;
+mod giving;
 mod items;
 mod notes;
 mod pages;
 mod paging;
 mod release;
 mod store;
+mod tails;
 mod tenants;
 #[cfg(test)]
 mod tests;

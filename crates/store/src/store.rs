@@ -194,6 +194,8 @@ impl Store {
             reclaimed: tenant.tally.reclaimed.get(),
             expired_unfetched: tenant.tally.expired_unfetched.get(),
             target: tenant.target(),
+            gave: self.bytes_of(tenant.moved().0),
+            got: self.bytes_of(tenant.moved().1),
             pages: self.pages.figures(tenant),
             fairness: self
                 .items
@@ -203,7 +205,11 @@ impl Store {
     }
 
     pub(crate) fn bytes(&self, blocks: u32) -> Bytes {
-        Bytes(u64::from(blocks) * self.items.arena.block_bytes() as u64)
+        self.bytes_of(blocks.into())
+    }
+
+    fn bytes_of(&self, blocks: u64) -> Bytes {
+        Bytes(blocks * self.items.arena.block_bytes() as u64)
     }
 
     pub(crate) fn blocks(&self, bytes: Bytes) -> u32 {

@@ -9,9 +9,9 @@ use sublet_types::{Bytes, TenantId, TenantName, TenantSettings, Weight};
 
 use crate::api::TenantError;
 use crate::arena::PageKind;
-use crate::floors::Capacity;
 use crate::items::{Audience, Deferred, Followed, Segments, Tally};
 use crate::pages::Holdings;
+use crate::tails::Tails;
 
 /// Who has fewer blocks of pages than this, 64 MiB, has most of them in the processor's caches: there to look ahead, or to
 /// write past them, costs more than it brings.
@@ -52,6 +52,13 @@ pub(crate) struct Tenant {
     pub(crate) deferred: Deferred,
     /// What happened to a sample of its items.
     pub(crate) followed: Followed,
+    /// How old what goes next is.
+    pub(crate) tails: Tails,
+    /// Blocks that it gave for others' puts, and got for its own from others, since the start.
+    gave: AtomicU64,
+    got: AtomicU64,
+    /// What it keeps in any case where all memory is one pool, in bytes; `u64::MAX` where it is none.
+    guard: AtomicU64,
 }
 
 impl Tenants {
@@ -133,23 +140,6 @@ impl Tenants {
     pub(crate) fn fairness(&self, tenant: &Tenant, capacity_blocks: u32) -> f64 {
         let share = f64::from(tenant.weight().0) / self.weights().max(1) as f64;
         f64::from(tenant.held()) / f64::from(capacity_blocks.max(1)) / share
-    }
-
-    /// Who gives way when `putter` needs a block: the tenant with the largest fairness, if it is ahead of the putter by
-    /// more than a block; else the putter itself. Who has nothing or is below its floor gets its block from whoever has
-    /// most. Nobody is brought below its floor for another, and nobody is asked for what persistent pages are in.
-    pub(crate) fn gives_way<'a>(&'a self, putter: &'a Tenant, room: Capacity) -> &'a Tenant {
-        let floors = self.floors(room);
-        let by_weight = |a: &&Tenant, b: &&Tenant| a.per_weight(0).total_cmp(&b.per_weight(0));
-        let others = self.iter().filter(|tenant| tenant.id != putter.id);
-        let ahead = others
-            .filter(|tenant| floors.may_give(tenant))
-            .max_by(by_weight);
-        match ahead {
-            Some(tenant) if putter.held() == 0 || floors.is_below(putter) => tenant,
-            Some(tenant) if tenant.per_weight(0) > putter.per_weight(1) => tenant,
-            _ => putter,
-        }
     }
 
     /// Who gives how many of so many blocks back to the host: again and again the tenant with the largest fairness
@@ -240,12 +230,16 @@ impl Tenant {
             audience: Audience::default(),
             deferred: Deferred::default(),
             followed: Followed::default(),
+            tails: Tails::default(),
+            gave: AtomicU64::new(0),
+            got: AtomicU64::new(0),
+            guard: AtomicU64::new(u64::MAX),
         };
         tenant.grant(&settings);
         tenant
     }
 
-    fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         self.is_gone.load(Ordering::Acquire)
     }
 
@@ -261,6 +255,8 @@ impl Tenant {
     fn come_back(&self, settings: &TenantSettings) -> TenantId {
         self.name.write().clone_from(&settings.name);
         self.tally.reset();
+        self.tails.reset();
+        self.set_guard(None);
         self.grant(settings);
         self.set_target(None);
         self.is_gone.store(false, Ordering::Release);
@@ -343,10 +339,12 @@ impl Tenant {
         f64::from(self.held() + more) / f64::from(self.weight().0)
     }
 
-    /// Blocks that its floor takes: rounded up, for what is less than a block is none; never more than its ceiling.
+    /// Blocks that its floor takes: rounded up, for what is less than a block is none; never more than its ceiling. Where all
+    /// memory is one pool what it keeps of that is a floor, too.
     pub(crate) fn floor_blocks(&self, block_bytes: usize) -> u32 {
         let floor = self.floor().map_or(0, |floor| floor.0);
         let blocks = u32::try_from(floor.div_ceil(block_bytes as u64)).unwrap_or(u32::MAX);
+        let blocks = blocks.max(self.guard_blocks(block_bytes).unwrap_or(0));
         blocks.min(self.blocks_under_ceiling(block_bytes))
     }
 
@@ -384,6 +382,38 @@ impl Tenant {
     pub(crate) fn set_target(&self, target: Option<Bytes>) {
         let bytes = target.map_or(u64::MAX, |target| target.0);
         self.target.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Takes over what it keeps where all memory is one pool; `None` where weights decide.
+    pub(crate) fn set_guard(&self, guard: Option<Bytes>) {
+        let bytes = guard.map_or(u64::MAX, |guard| guard.0);
+        self.guard.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Hears that it gave blocks for a put of `putter`: no move, if that is itself.
+    pub(crate) fn gave_to(&self, putter: &Tenant, blocks: u32) {
+        if putter.id != self.id {
+            self.gave.fetch_add(blocks.into(), Ordering::Relaxed);
+            putter.got.fetch_add(blocks.into(), Ordering::Relaxed);
+        }
+    }
+
+    /// Blocks that it gave for others' puts, and that it got from others for its own, since the start.
+    pub(crate) fn moved(&self) -> (u64, u64) {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        (load(&self.gave), load(&self.got))
+    }
+
+    /// Whether its memory is a part of one pool.
+    pub(crate) fn is_pooled(&self) -> bool {
+        self.guard.load(Ordering::Relaxed) != u64::MAX
+    }
+
+    /// Blocks that it keeps where all memory is one pool.
+    fn guard_blocks(&self, block_bytes: usize) -> Option<u32> {
+        let guard = self.guard.load(Ordering::Relaxed);
+        let keeps = self.is_pooled() && !self.is_gone();
+        keeps.then(|| blocks_in(guard, block_bytes))
     }
 
     /// Blocks that its ceiling allows it: one, always.
@@ -441,6 +471,7 @@ fn check(settings: &TenantSettings) -> Result<(), TenantError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::floors::Capacity;
 
     fn settings(name: &str, weight: u32) -> TenantSettings {
         TenantSettings {

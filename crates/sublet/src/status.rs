@@ -190,10 +190,17 @@ fn rule(rule: &RuleStatus) -> (&'static str, String) {
     };
     let unassigned = some(rule.unassigned, "assigned to nobody");
     let wanted = some(rule.wanted, "wanted from other nodes");
+    let moved = match rule.moved {
+        Bytes::ZERO => String::new(),
+        moved => format!(
+            "; {moved} went from one tenant to another, {} of it back within 10 minutes",
+            rule.moves_undone
+        ),
+    };
     let short = some(rule.floors_short, "less than all floors together");
     (
         "policy",
-        format!("{}{unassigned}{wanted}{short}", rule.policy),
+        format!("{}{unassigned}{wanted}{short}{moved}", rule.policy),
     )
 }
 

@@ -89,6 +89,9 @@ pub struct Target {
     pub pages: Option<Pages>,
     /// What it would ask of other nodes (vMCA's first level).
     pub wanted: Pages,
+    /// What it keeps in any case where all tenants' memory is one pool, of which the oldest goes first, whoever's it is; `None`
+    /// where weights decide who gives way.
+    pub guard: Option<Pages>,
 }
 
 /// What becomes of who holds more than its target.

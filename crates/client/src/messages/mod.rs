@@ -164,6 +164,12 @@ pub struct RuleStatus {
     /// By how much the tenants' floors are more together than tenants may hold; 0 where every floor holds.
     #[serde(default)]
     pub floors_short: Bytes,
+    /// What went from one tenant to another since the start.
+    #[serde(default)]
+    pub moved: Bytes,
+    /// Of that, what came back within ten minutes.
+    #[serde(default)]
+    pub moves_undone: Bytes,
 }
 
 /// One tenant.

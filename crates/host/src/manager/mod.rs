@@ -4,6 +4,7 @@
 mod decisions;
 mod followed;
 mod losses;
+mod movements;
 mod snapshot;
 
 use std::collections::HashMap;
@@ -26,6 +27,7 @@ use sublet_types::{Bytes, Pages, Shrinking, Targets, TenantId, TenantName};
 pub use decisions::{Decisions, Event, LogFile, Made};
 pub use followed::Leavers;
 use losses::{Losses, Lost};
+use movements::Movements;
 use snapshot::Observer;
 
 use crate::ending::Ending;
@@ -109,6 +111,7 @@ struct Ruling {
     policy: Box<dyn Policy>,
     observer: Observer,
     losses: Losses,
+    movements: Movements,
     /// Whether all floors were more together than tenants may hold.
     floors_were_short: bool,
     /// What it said last.
@@ -131,6 +134,7 @@ impl Manager {
                 choice,
                 observer: Observer::default(),
                 losses: Losses::default(),
+                movements: Movements::default(),
                 floors_were_short: false,
                 targets: Targets::default(),
             }),
@@ -198,6 +202,11 @@ impl Manager {
         (ruling.observer.records(), ruling.choice.clone())
     }
 
+    /// What went from one tenant to another since the start, and what of that came back within ten minutes.
+    pub fn moves(&self) -> (Bytes, Bytes) {
+        self.seat.ruling.lock().movements.sums()
+    }
+
     /// What the policy said last.
     pub fn targets(&self) -> Targets {
         self.seat.ruling.lock().targets.clone()
@@ -249,6 +258,8 @@ impl Seat {
             observer, losses, ..
         } = &mut *ruling;
         let lost = losses.look(&snapshot, orders, |id| observer.evicted(id));
+        let figures = self.premises.store.tenants();
+        ruling.movements.look(&figures, &decision, now);
         // Under the same lock, so that no older decision is applied after a newer one.
         self.apply(&decision);
         self.say_what_a_ceiling_took(&lost);
@@ -302,6 +313,8 @@ impl Seat {
         for target in &decision.targets.tenants {
             let bytes = target.pages.map(|pages| pages.bytes());
             self.premises.store.set_target(target.id, bytes);
+            let guard = target.guard.map(|pages| pages.bytes());
+            self.premises.store.set_guard(target.id, guard);
         }
     }
 

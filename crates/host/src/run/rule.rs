@@ -66,6 +66,8 @@ impl Daemon {
             policy: self.manager.choice().entry().name.to_owned(),
             unassigned: targets.unassigned.bytes(),
             wanted: wanted.bytes(),
+            moved: self.manager.moves().0,
+            moves_undone: self.manager.moves().1,
             floors_short: self.premises.store.floors().short(),
         }
     }

@@ -24,7 +24,18 @@ $ sublet policy what-if --policy mrc floor=40
 ```
 
 `weights` decides where nothing is said. Under it what a tenant has filled up to its share it keeps, however idle it is; `utility` and
-`mrc` move it. `mrc` measures pages and items, one in sixteen of each by hash; items weigh what they take. Who is not measured yet gets its weighted share.
+`mrc` move it. `mrc` measures pages and items, one in sixteen of each by hash; items weigh what they take. Who is not measured yet (its puts are less than its share) gets its weighted share. `mrc` sets targets,
+and is slow to; `pooled` sets none but for who gains nothing from more.
+
+| what you want | choose |
+| --- | --- |
+| each tenant its weighted share, whatever the others do; persistent pages | `weights` |
+| most hits of all caches together | `pooled` |
+| the same, by targets that move seldom and with a reason each; one tenant goes round in a loop that would fit | `mrc` |
+| parts that never move | `static-alloc` |
+| what the papers did | `greedy`, `reconf-static`, `smart-alloc`, `two-level`, `utility` |
+
+`sublet sim sharing` plays them on six sets of six tenants, and [the simulator's page](simulator.md) says how they came out.
 ";
 
 const ENDING: &str = "
@@ -54,7 +65,7 @@ to trust the answer. How long memory takes to move is not in it. Who is not meas
 
 Every change of a target is kept for a day, or 16 MiB of them, with its reason; and so is every loss of a 64th of what a tenant held and
 more: because it was over its target or a lowered ceiling, because its owner released memory by hand, because the arena gave memory to the host, because others
-put and it had most above its weighted share, or because it let go itself (nothing of it was evicted). Each says
+put and it had most above its weighted share (or the oldest, under `pooled`), or because it let go itself (nothing of it was evicted). Each says
 where what was lost went, to whom, to the free memory or to the host, and where what was got came from; the amounts are together as much as that. The five largest are
 named; where several lost, each one's loss went to all who got some, in proportion. `sublet policy explain` tells them; `[policy] log_file` writes
 them down besides, one JSON object a line.

@@ -84,7 +84,7 @@ fn errors_name_place_and_remedy() {
         said,
         [
             "no policy is called \"smart-aloc\"; did you mean smart-alloc?",
-            "no policy is called \"bananas\": there are greedy, weights, static-alloc, reconf-static, smart-alloc, two-level, utility, mrc",
+            "no policy is called \"bananas\": there are greedy, weights, static-alloc, reconf-static, smart-alloc, two-level, utility, mrc, pooled",
             "smart-alloc has no knob \"treshold\"; did you mean threshold?",
             "greedy has no knob \"p\"",
             "p is set twice",

@@ -34,6 +34,11 @@ impl Ladder {
         Ladder { rungs }
     }
 
+    /// The amounts between which it is straight.
+    pub(crate) fn pages(&self) -> impl Iterator<Item = u64> {
+        self.rungs.iter().map(|rung| rung.0)
+    }
+
     /// Hits a second with so many pages; straight between two points.
     pub(crate) fn hits(&self, pages: u64) -> f64 {
         let above = self.above(pages);
@@ -127,6 +132,8 @@ pub(crate) struct Seat {
     pub(crate) start: u64,
     /// What it never has more than, in pages.
     pub(crate) most: u64,
+    /// Whether its curve tells what its share would bring.
+    pub(crate) is_measured: bool,
     /// Its hits.
     pub(crate) ladder: Ladder,
 }
@@ -281,6 +288,7 @@ mod tests {
             },
             start: 0,
             most: u64::MAX,
+            is_measured: true,
             ladder: Ladder::of(&curve(points)),
         }
     }

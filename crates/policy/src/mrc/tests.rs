@@ -1,11 +1,12 @@
 use super::*;
 use crate::scene::{pages, snapshot, tenant};
-use sublet_types::{Curve, Weight};
+use sublet_types::{Curve, Second, Weight};
 
 fn measured(id: u16, points: &[(u64, f64)]) -> TenantSnapshot {
     let points = points.iter().map(|&(pages, hits)| (Pages(pages), hits));
     TenantSnapshot {
         puts: 10,
+        puts_ever: 1 << 40,
         gets: 10,
         curve: Some(Curve {
             points: points.collect(),
@@ -15,7 +16,7 @@ fn measured(id: u16, points: &[(u64, f64)]) -> TenantSnapshot {
 }
 
 fn policy() -> Mrc {
-    Mrc::new(50.0, 1.0, 60)
+    Mrc::new(50.0, 1.0, 0, 60)
 }
 
 #[test]
@@ -58,6 +59,52 @@ fn an_unmeasured_tenant_has_its_whole_share() {
     let decision = policy().decide(&snapshot(1000, vec![unmeasured, hungry]));
     assert_eq!(pages(&decision), [500, 500]);
     assert_eq!(decision.explanations[0].reason, Reason::Unmeasured);
+}
+
+#[test]
+fn who_has_not_put_its_share_yet_is_not_measured() {
+    let mut new = measured(1, &[]);
+    new.puts_ever = 499;
+    let hungry = measured(2, &[(1000, 900.0)]);
+    let decision = policy().decide(&snapshot(1000, vec![new.clone(), hungry.clone()]));
+    assert_eq!(pages(&decision), [500, 500]);
+    assert_eq!(decision.explanations[0].reason, Reason::Unmeasured);
+    new.puts_ever = 500;
+    let decision = policy().decide(&snapshot(1000, vec![new, hungry]));
+    assert_eq!(pages(&decision), [250, 750]);
+}
+
+/// Two tenants whose curves change places every ten seconds.
+#[test]
+fn who_gave_does_not_get_back_before_it_has_cooled_off() {
+    let mut policy = Mrc::new(50.0, 1.0, 60, 1000);
+    let steep = [(10_000, 9000.0)];
+    let gentle = [(10_000, 90.0)];
+    let mut targets = [None, None];
+    let mut changes = Vec::new();
+    for turn in 0..20 {
+        let curves = if turn % 2 == 0 {
+            [steep, gentle]
+        } else {
+            [gentle, steep]
+        };
+        let tenants = curves.iter().zip([1, 2]).zip(targets);
+        let tenants = tenants.map(|((curve, id), target)| TenantSnapshot {
+            target,
+            ..measured(id, curve)
+        });
+        let mut scene = snapshot(10_000, tenants.collect());
+        scene.at = Second(turn * 10);
+        let now = policy.decide(&scene);
+        let now = [0, 1].map(|n: usize| now.targets.tenants[n].pages);
+        if targets[0].is_some() && now != targets {
+            changes.push(turn * 10);
+        }
+        targets = now;
+    }
+    assert!(changes.len() >= 2, "{changes:?}");
+    let apart = changes.windows(2).all(|two| two[1] - two[0] >= 60);
+    assert!(apart, "{changes:?}");
 }
 
 #[test]

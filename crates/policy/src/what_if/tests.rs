@@ -16,7 +16,7 @@ fn web() -> (TenantSnapshot, Rates) {
     let web = TenantSnapshot {
         held: Pages(200),
         used: Pages(200),
-        puts_ever: 5,
+        puts_ever: 5000,
         curve: curve(&[(0, 0.0), (100, 50.0), (200, 80.0), (310, 95.0), (400, 98.0)]),
         ..scene::tenant(1)
     };
@@ -28,7 +28,7 @@ fn db() -> (TenantSnapshot, Rates) {
     let db = TenantSnapshot {
         held: Pages(700),
         used: Pages(700),
-        puts_ever: 5,
+        puts_ever: 5000,
         curve: curve(&[(0, 0.0), (500, 40.0), (700, 48.0)]),
         ..scene::tenant(2)
     };
@@ -172,7 +172,7 @@ fn who_pays_under_a_policy_with_targets_is_who_it_would_lower() {
         let tenant = TenantSnapshot {
             held: Pages(400),
             used: Pages(400),
-            puts_ever: 5,
+            puts_ever: 5000,
             curve: curve(points),
             ..scene::tenant(id)
         };

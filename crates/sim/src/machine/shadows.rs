@@ -63,6 +63,10 @@ impl Tier for Shadowed<'_> {
         self.tier.set_target(tenant, target, now);
     }
 
+    fn set_guard(&mut self, tenant: TenantId, guard: Option<Pages>) {
+        self.tier.set_guard(tenant, guard);
+    }
+
     fn resize(&mut self, total: Pages, now: Moment) {
         self.tier.resize(total, now);
     }

@@ -82,6 +82,9 @@ pub trait Tier {
     /// Sets what a tenant may hold from now on.
     fn set_target(&mut self, tenant: TenantId, target: Option<Pages>, now: Moment);
 
+    /// Sets what a tenant keeps of one pool that all tenants' memory is; nothing where weights decide.
+    fn set_guard(&mut self, _tenant: TenantId, _guard: Option<Pages>) {}
+
     /// Sets what all may hold together from now on.
     fn resize(&mut self, total: Pages, now: Moment);
 

@@ -290,6 +290,11 @@ impl Tier for StoreTier {
         self.store.set_target(tenant, bytes);
     }
 
+    fn set_guard(&mut self, tenant: TenantId, guard: Option<Pages>) {
+        let bytes = guard.map(|guard| Bytes(guard.0.saturating_mul(PAGE)));
+        self.store.set_guard(tenant, bytes);
+    }
+
     fn resize(&mut self, total: Pages, now: Moment) {
         self.total = total;
         self.store.set_limit(limit_of(total));

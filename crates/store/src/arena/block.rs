@@ -108,6 +108,8 @@ pub(crate) struct Block {
     /// The epoch after which nobody writes into it any more; `u64::MAX` while it is open.
     pub(super) closed: AtomicU64,
     opened: AtomicU32,
+    /// When it was opened by the arena's clock.
+    pub(crate) born: AtomicU64,
     last_hit: AtomicU32,
     /// Whether the frame table still tells of pages that were dropped with it.
     pub(crate) unswept: AtomicBool,

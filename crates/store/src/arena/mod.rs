@@ -55,6 +55,8 @@ pub(crate) struct Arena {
     /// Blocks given back to the kernel since the start.
     left: AtomicU64,
     sequence: AtomicU64,
+    /// Bytes written to it, nearly: the clock by which ages are compared.
+    written: AtomicU64,
 }
 
 /// Blocks that nobody owns.
@@ -99,6 +101,7 @@ impl Arena {
             ready: AtomicU32::new(0),
             left: AtomicU64::new(0),
             sequence: AtomicU64::new(1),
+            written: AtomicU64::new(0),
         };
         arena.set_limit(limit);
         arena
@@ -167,6 +170,16 @@ impl Arena {
         self.held() < self.limit()
     }
 
+    /// Bytes that were written to it so far: segments when they are opened, pages some at a time.
+    pub(crate) fn clock(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// Hears that so many bytes more were written.
+    pub(crate) fn advance(&self, bytes: u64) {
+        self.written.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// The number of the next segment to be opened.
     pub(crate) fn next_sequence(&self) -> u64 {
         self.sequence.load(Ordering::SeqCst)
@@ -190,6 +203,11 @@ impl Arena {
         };
         let sequence = self.sequence.fetch_add(1, Ordering::SeqCst);
         self.block(block).open(owner, sequence, now);
+        if matches!(owner, Claimant::Tenant(_)) {
+            self.advance(self.block_bytes as u64);
+        }
+        let born = self.clock();
+        self.block(block).born.store(born, Ordering::Relaxed);
         Some(block)
     }
 

@@ -126,6 +126,11 @@ pub(crate) trait Eviction: Send {
         None
     }
 
+    /// Who has been there longest of those that have proven themselves, where there is such an order and no search for it.
+    fn oldest(&self) -> Option<FrameId> {
+        self.next_victim()
+    }
+
     /// Bytes that it remembers the departed with.
     fn ghost_bytes(&self) -> u64 {
         0

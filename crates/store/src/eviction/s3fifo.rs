@@ -62,6 +62,11 @@ impl Queues {
         self.next().and_then(|at| self.0[at].tail())
     }
 
+    /// Who is oldest of those that were used; of the newcomers, where there are no others.
+    pub(super) fn oldest(&self) -> Option<FrameId> {
+        self.0[MAIN].tail().or_else(|| self.0[SMALL].tail())
+    }
+
     /// The queue that gives next: the small one while it has its part.
     fn next(&self) -> Option<usize> {
         let [small, main] = [self.0[SMALL].len(), self.0[MAIN].len()];
@@ -138,6 +143,10 @@ impl Eviction for S3Fifo {
 
     fn next_victim(&self) -> Option<FrameId> {
         self.queues.next_victim()
+    }
+
+    fn oldest(&self) -> Option<FrameId> {
+        self.queues.oldest()
     }
 
     fn ghost_bytes(&self) -> u64 {

@@ -91,6 +91,10 @@ impl Eviction for XS3h {
         self.queues.next_victim()
     }
 
+    fn oldest(&self) -> Option<FrameId> {
+        self.queues.oldest()
+    }
+
     fn ghost_bytes(&self) -> u64 {
         self.ghosts.bytes()
     }

@@ -151,6 +151,11 @@ impl<'a> Evictor<'a> {
         let reach = self.work_through(&mut source, until);
         self.ring.source = (reach == Reach::Budget).then_some(source);
         if reach == Reach::End {
+            if source.bar == Bar::Moving {
+                let oldest = self.items.arena.block(source.block);
+                let opened = oldest.born.load(Ordering::Relaxed);
+                self.tenant.tails.note_segment(opened);
+            }
             self.ring.window.turn(self.items.arena.block_bytes() as u64);
             self.give_up(source.block);
         }

@@ -188,6 +188,7 @@ impl Items {
     ) -> Yield {
         let mut evictor = Evictor::new(self, need.giver, ring, me, now);
         evictor.evict(budget, blocks);
+        need.giver.gave_to(need.of, evictor.done.blocks);
         if need.giver.id == need.of.id {
             need.of.tally.displaced.add(evictor.done.items_lost);
         }

@@ -71,6 +71,7 @@ pub(super) fn evict(
         match left {
             Remains::Frame => {
                 evicting.shard.dues.give();
+                evicting.tell();
                 return Some(frame);
             }
             Remains::NoFrame => pages.lose(frame),
@@ -99,6 +100,16 @@ struct Evicting<'a> {
 }
 
 impl Evicting<'_> {
+    /// Tells the tenant how old what goes next is, now and then.
+    fn tell(&self) {
+        if !self.shard.is_time_to_tell() {
+            return;
+        }
+        if let Some(oldest) = self.shard.eviction.oldest() {
+            self.owner.tails.note_page(self.pages.written_at(oldest));
+        }
+    }
+
     /// Lets go of what is here of a page's window. Their frames go to the shard's stock.
     fn neighbours(&mut self, key: Key) {
         let (pages, object) = (self.pages, self.object(key));

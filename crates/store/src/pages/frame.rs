@@ -41,7 +41,7 @@ pub(crate) const HITS_MAX: u8 = 3;
 /// The facts of one frame: a row of words.
 ///
 /// ```text
-///  object low   object high   index   pool   prev   next   queue, hits, shard   note
+///  object low   object high   index   pool   prev   next   queue, hits, shard, stamp   note
 /// ```
 #[derive(Clone, Copy)]
 pub(crate) struct Frame<'a>(&'a [AtomicU32; ROW]);
@@ -56,9 +56,29 @@ const STATE: usize = 6;
 /// Ephemeral: when it was last put or used, as its eviction counts. Persistent: its number on disk.
 const NOTE: usize = 7;
 
-const QUEUE_SHIFT: u32 = 0;
-const HITS_SHIFT: u32 = 8;
-const SHARD_SHIFT: u32 = 16;
+const QUEUE: Field = Field { shift: 0, bits: 4 };
+const HITS: Field = Field { shift: 4, bits: 5 };
+const SHARD: Field = Field { shift: 9, bits: 8 };
+const STAMP: Field = Field {
+    shift: 17,
+    bits: 15,
+};
+
+/// Some bits of the word of states.
+#[derive(Clone, Copy)]
+struct Field {
+    shift: u32,
+    bits: u32,
+}
+
+impl Field {
+    const fn mask(self) -> u32 {
+        (1 << self.bits) - 1
+    }
+}
+
+/// Stamps come round after so many.
+pub(crate) const STAMPS: u32 = 1 << STAMP.bits;
 
 impl Frame<'_> {
     fn word(self, at: usize) -> u32 {
@@ -69,13 +89,13 @@ impl Frame<'_> {
         self.0[at].store(word, Ordering::Relaxed);
     }
 
-    fn field(self, shift: u32) -> u8 {
-        (self.word(STATE) >> shift) as u8
+    fn field(self, field: Field) -> u32 {
+        self.word(STATE) >> field.shift & field.mask()
     }
 
-    fn set_field(self, shift: u32, value: u8) {
-        let state = self.word(STATE) & !(0xff << shift);
-        self.set_word(STATE, state | u32::from(value) << shift);
+    fn set_field(self, field: Field, value: u32) {
+        let state = self.word(STATE) & !(field.mask() << field.shift);
+        self.set_word(STATE, state | (value & field.mask()) << field.shift);
     }
 
     fn link(self, at: usize) -> FrameId {
@@ -87,11 +107,11 @@ impl Frame<'_> {
     }
 
     pub(crate) fn queue(self) -> QueueId {
-        QueueId(self.field(QUEUE_SHIFT))
+        QueueId(self.field(QUEUE) as u8)
     }
 
     pub(crate) fn set_queue(self, queue: QueueId) {
-        self.set_field(QUEUE_SHIFT, queue.0);
+        self.set_field(QUEUE, queue.0.into());
     }
 
     /// Whether a page lives in it.
@@ -100,19 +120,28 @@ impl Frame<'_> {
     }
 
     pub(crate) fn hits(self) -> u8 {
-        self.field(HITS_SHIFT)
+        self.field(HITS) as u8
     }
 
     pub(crate) fn set_hits(self, hits: u8) {
-        self.set_field(HITS_SHIFT, hits);
+        self.set_field(HITS, hits.into());
     }
 
     pub(crate) fn shard(self) -> u8 {
-        self.field(SHARD_SHIFT)
+        self.field(SHARD) as u8
     }
 
     pub(crate) fn set_shard(self, shard: u8) {
-        self.set_field(SHARD_SHIFT, shard);
+        self.set_field(SHARD, shard.into());
+    }
+
+    /// When its page was put or used last, by a clock that comes round.
+    pub(crate) fn stamp(self) -> u32 {
+        self.field(STAMP)
+    }
+
+    pub(crate) fn set_stamp(self, stamp: u32) {
+        self.set_field(STAMP, stamp);
     }
 
     pub(crate) fn note(self) -> u32 {

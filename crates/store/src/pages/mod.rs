@@ -42,6 +42,7 @@ use crate::tenants::{Tenant, Tenants};
 pub(crate) use desk::{Desk, Displacing, FoundPages, Lack, Terms, Tried};
 #[cfg(test)]
 pub(crate) use evict::WINDOW_PAGES;
+use frame::STAMPS;
 pub(crate) use frame::{FrameId, Frames, HITS_MAX, Queue, QueueId};
 pub(crate) use group::{PageVerb, Places};
 pub(crate) use holdings::Holdings;
@@ -57,6 +58,9 @@ use shared::SharedPools;
 pub(crate) use shrink::{Aside, Clearing, PageLoss, Spilling};
 pub(crate) use spare::Siblings;
 
+/// Stamps come round when the arena was written so many times over.
+const STAMPED_TURNOVERS: u64 = 8;
+
 /// The engine: pools, frames, and what sweeping needs.
 pub(crate) struct Pages {
     pub(crate) arena: Arc<Arena>,
@@ -66,6 +70,8 @@ pub(crate) struct Pages {
     pub(crate) seed: Seed,
     shared: Mutex<SharedPools>,
     settings: PageSettings,
+    /// Bytes between two of the stamps of frames.
+    tick_bytes: u64,
     /// Dropped blocks whose frame tables are to be swept.
     unswept: Mutex<Vec<BlockId>>,
     /// Held while a block is swept.
@@ -83,9 +89,11 @@ impl Pages {
         settings: &StoreSettings,
     ) -> std::io::Result<Pages> {
         let seed = Seed(settings.seed ^ 0x5bd1_e995_7b93_a4c7);
+        let capacity = arena.blocks().count() as u64 * arena.block_bytes() as u64;
         Ok(Pages {
             frames: Frames::new(&arena, settings.pages.page_bytes, seed)?,
             pools: Pools::new(),
+            tick_bytes: (capacity * STAMPED_TURNOVERS / u64::from(STAMPS)).max(1),
             arena,
             tenants,
             seed,
@@ -126,6 +134,26 @@ impl Pages {
         let at = self.frames.place(frame) as usize * len;
         self.arena
             .write_page(self.frames.block(frame), at, len, write);
+    }
+
+    /// Notes that a frame's page is put or used now.
+    fn stamp(&self, frame: FrameId) {
+        let tick = self.arena.clock() / self.tick_bytes;
+        self.frames.get(frame).set_stamp(tick as u32 % STAMPS);
+    }
+
+    /// When a frame's page was put or used last, by the arena's clock. One that was put a round of the stamps ago, eight times as much
+    /// as the arena ever holds, seems young.
+    fn written_at(&self, frame: FrameId) -> u64 {
+        let now = self.arena.clock() / self.tick_bytes;
+        let age = (now as u32).wrapping_sub(self.frames.get(frame).stamp()) % STAMPS;
+        now.saturating_sub(age.into()) * self.tick_bytes
+    }
+
+    /// Has the arena's clock count pages that came.
+    fn tell_clock(&self, pages: u32) {
+        self.arena
+            .advance(u64::from(pages) * self.settings.page_bytes as u64);
     }
 
     /// Has a frame's block count one page fewer.

@@ -190,6 +190,7 @@ impl Opened<'_> {
         arrivals.write(frame, self.pool.kind(), fill);
         match self.pool.kind() {
             PageKind::Ephemeral => {
+                self.pages.stamp(frame);
                 let page = page(self.pages, frame, self.hash(), self.now);
                 self.shard.eviction.rewrite(page);
             }
@@ -228,8 +229,12 @@ impl Opened<'_> {
     fn enter(&mut self, frame: FrameId, standing: Standing) {
         self.pages.frames.get(frame).set_key(self.key);
         self.place(frame, standing);
+        self.pages.stamp(frame);
         let page = page(self.pages, frame, self.hash(), self.now);
         self.shard.eviction.admit(page);
+        if let Some(pages) = self.shard.came() {
+            self.pages.tell_clock(pages);
+        }
     }
 
     /// Links a persistent page's frame, with a place on disk for it.
@@ -458,7 +463,10 @@ impl Opened<'_> {
         let block = pages.arena.block(pages.frames.block(frame));
         block.hit(self.now, self.luck);
         match self.pool.kind() {
-            PageKind::Ephemeral => self.shard.eviction.hit(page),
+            PageKind::Ephemeral => {
+                pages.stamp(frame);
+                self.shard.eviction.hit(page);
+            }
             PageKind::Persistent => self.shard.kept.requeue(&pages.frames, frame),
         }
         visit(pages.bytes(frame));

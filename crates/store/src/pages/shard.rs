@@ -17,6 +17,9 @@ use crate::notes::{Note, Order};
 /// Sampled uses that wait to be drained, at the most.
 const SAMPLES_MAX: usize = 4096;
 
+/// Pages that come to a shard before it tells the arena's clock of them, and evictions before it tells of its oldest.
+const TOLD_AT_ONCE: u32 = 16;
+
 /// Puts of a shard without a frame, of which one asks whether another tenant should give way.
 pub(super) const ASKS_ONE_IN: u32 = 64;
 
@@ -107,6 +110,8 @@ pub(crate) struct Shard {
     samples: Vec<Note<SampledUse>>,
     /// Of all of the tenant's shards' notes.
     order: Arc<Order>,
+    /// Pages that came since it told the arena's clock, at the most [`TOLD_AT_ONCE`].
+    fresh: u32,
     /// Puts that found no frame, since the start.
     wanting: u32,
 }
@@ -132,6 +137,7 @@ impl Shard {
             tally: PageTally::default(),
             samples: Vec::new(),
             order,
+            fresh: 0,
             wanting: 0,
         }
     }
@@ -160,6 +166,17 @@ impl Shard {
         let is_time = self.wanting.is_multiple_of(ASKS_ONE_IN);
         self.wanting = self.wanting.wrapping_add(1);
         is_time
+    }
+
+    /// Counts a page that came. Says of how many it is time to tell.
+    pub(super) fn came(&mut self) -> Option<u32> {
+        self.fresh += 1;
+        (self.fresh >= TOLD_AT_ONCE).then(|| std::mem::take(&mut self.fresh))
+    }
+
+    /// Whether it is time to tell what goes next: at the first eviction, and some later.
+    pub(super) fn is_time_to_tell(&self) -> bool {
+        self.tally.evictions % u64::from(TOLD_AT_ONCE) == 1
     }
 
     pub(super) fn number(&self) -> u8 {

@@ -409,6 +409,7 @@ impl Pages {
         let object = self.seed.object(key.pool, key.object);
         self.copy(from, to);
         new.set_hits(old.hits());
+        new.set_stamp(old.stamp());
         new.set_note(old.note());
         shard.set(&self.frames, object, key, Whereabouts::Here(to));
         new.set_key(key);

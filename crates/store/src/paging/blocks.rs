@@ -35,11 +35,20 @@ impl Worker {
             self.unpinned(|| arena.settle());
             return Displacing::IfBound;
         }
-        let giver = pages.tenants.gives_way(tenant, self.items().capacity());
+        let room = self.items().capacity();
+        let giver = match kind {
+            PageKind::Ephemeral => pages.tenants.gives_way(tenant, room),
+            // The curves of persistent pages are straight lines: no order among them is better than equal shares.
+            PageKind::Persistent => pages.tenants.largest_gives_way(tenant, room),
+        };
         let gave = match giver.id == tenant.id {
             // One's own ephemeral pages are displaced singly, not a block at a time.
             true if kind == PageKind::Ephemeral => self.trade(tenant, now),
-            _ => self.give_block(giver, now) > 0,
+            _ => {
+                let given = self.give_block(giver, now);
+                giver.gave_to(tenant, given);
+                given > 0
+            }
         };
         match gave {
             true => {
@@ -136,7 +145,9 @@ impl Worker {
     /// Has the tenant that must give way for items of `tenant` give up a block of pages.
     pub(crate) fn pages_give_way(&self, tenant: &Tenant, now: Second) -> bool {
         let giver = self.items().giver(tenant, 1);
-        self.evict_block(giver, now) > 0
+        let given = self.evict_block(giver, now);
+        giver.gave_to(tenant, given);
+        given > 0
     }
 
     /// Has a tenant's pages give up blocks.

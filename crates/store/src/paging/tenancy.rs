@@ -95,6 +95,14 @@ impl Store {
         }
     }
 
+    /// Has a tenant's memory be a part of one pool, of which the oldest goes first, whoever's it is; so much it keeps in any case. `None`
+    /// leaves to weights who gives way.
+    pub fn set_guard(&self, tenant: TenantId, guard: Option<Bytes>) {
+        if let Some(tenant) = self.items.tenants.get(tenant) {
+            tenant.set_guard(guard);
+        }
+    }
+
     /// Refuses a tenant's new pages from now on, or takes them again. Gets, flushes and replacements go on (R-M1).
     pub fn freeze(&self, tenant: TenantId, frozen: bool) {
         if let Some(tenant) = self.items.tenants.get(tenant) {

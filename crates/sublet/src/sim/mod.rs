@@ -9,6 +9,7 @@ mod play;
 mod progress;
 mod run;
 mod scenario;
+mod sharing;
 mod smartmem;
 mod synergy;
 mod traces;
@@ -25,6 +26,7 @@ use sublet_sim::plot::PlotError;
 use sublet_sim::report::Report;
 use sublet_sim::run::{RunError, Watch};
 use sublet_sim::scenario::{Scenario, ScenarioError};
+use sublet_sim::sharing::{SetError, SharingError};
 use sublet_sim::traces::{FormatError, TraceError};
 use sublet_types::Shrinking;
 
@@ -69,6 +71,8 @@ enum Verb {
     List,
     /// Run a scenario, or traces, with several policies and evictions, the first as the yard-stick
     Compare(compare::Args),
+    /// Six tenants in one arena: what each policy costs them together
+    Sharing(sharing::Args),
     /// Ways of caching a guest's disk that does not hear what the guest evicts
     Disk(disk::Args),
     /// SmarTmem's scenarios of Table II, every policy, beside what the paper found
@@ -138,6 +142,12 @@ pub(crate) enum SimError {
     /// A trace could not be done to its end.
     #[error(transparent)]
     Play(#[from] PlayError),
+    /// A set's trace cannot be read.
+    #[error(transparent)]
+    Set(#[from] SetError),
+    /// A set could not be played.
+    #[error(transparent)]
+    Sharing(#[from] SharingError),
     /// The plot could not be made.
     #[error(transparent)]
     Plot(#[from] PlotError),
@@ -170,6 +180,8 @@ impl SimError {
             | SimError::Run { .. }
             | SimError::Store(_)
             | SimError::Play(_)
+            | SimError::Set(_)
+            | SimError::Sharing(_)
             | SimError::Plot(_)
             | SimError::Unwritable { .. } => Exit::failed(self),
         }
@@ -183,6 +195,7 @@ pub(crate) fn run(args: &Args) -> Exit {
         Verb::List => Ok(list::run(how)),
         Verb::Run(args) => run::run(args, how),
         Verb::Compare(args) => compare::run(args, how),
+        Verb::Sharing(args) => sharing::run(args, how),
         Verb::Disk(args) => disk::run(args, how),
         Verb::Smartmem(args) => smartmem::run(args, how),
         Verb::Mortar => mortar::run(how),

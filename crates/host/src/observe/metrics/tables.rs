@@ -71,6 +71,18 @@ pub(super) const DAEMON: &[Figure<Status>] = &[
         |s| s.rule.as_ref().map(|rule| rule.wanted.0 as f64),
     ),
     gauge(
+        "sublet_policy_moved",
+        BYTES,
+        "What went from one tenant to another since the start",
+        |s| s.rule.as_ref().map(|rule| rule.moved.0 as f64),
+    ),
+    gauge(
+        "sublet_policy_moves_undone",
+        BYTES,
+        "What of that came back within ten minutes",
+        |s| s.rule.as_ref().map(|rule| rule.moves_undone.0 as f64),
+    ),
+    gauge(
         "sublet_arena_limit",
         BYTES,
         "What the arena may hold",

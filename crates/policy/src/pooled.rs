@@ -1,0 +1,252 @@
+//! `pooled`: all tenants' memory is one pool, of which the oldest goes first.
+//!
+//! ```text
+//!   whoever puts ──▶ nothing free? ──▶ the oldest of all goes, whoever's it is
+//!                                        but nobody is brought below half of its weighted share
+//!                                        and who gains nothing from more has that half only
+//! ```
+//!
+//! One queue for all gives each tenant what its own reuse earns, without any curve and without moving memory by decree: who
+//! puts what is asked for again soon has a young tail and grows. The store compares the tails (`store/tails`); the policy
+//! says what each tenant keeps in any case. Two things no queue can see, and curves can: who asks for its own again later than the
+//! pool turns over, but would be worth more memory, keeps that; and who is flat, as a scan is, or a loop that does not fit, and would
+//! push everybody else out, has no more than it keeps.
+
+use sublet_types::{Pages, Snapshot, TenantSnapshot};
+
+use crate::active::Active;
+use crate::apportion::Part;
+use crate::clamp;
+use crate::decide::{Policy, Proposal};
+use crate::explain::Reason;
+use crate::mrc::{Ladder, Seat, divide, is_measured};
+use crate::smart_alloc::percent_of;
+
+/// The policy that has one order over all tenants.
+#[derive(Clone, Debug)]
+pub struct Pooled {
+    floor_percent: f64,
+    flat_percent: f64,
+    kept_percent: f64,
+    active: Active,
+}
+
+/// One tenant's place in the pool.
+struct Place {
+    /// What it keeps in any case.
+    guard: Pages,
+    /// Its hits, where they are measured.
+    ladder: Option<Ladder>,
+}
+
+impl Pooled {
+    /// A floor of `floor_percent` of the weighted share for each tenant that put or got in the last `idle_secs` seconds;
+    /// who has less than `flat_percent` of the average's hits for each page above it has no more than that.
+    pub fn new(floor_percent: f64, flat_percent: f64, kept_percent: f64, idle_secs: u32) -> Pooled {
+        Pooled {
+            floor_percent,
+            flat_percent,
+            kept_percent,
+            active: Active::within(idle_secs),
+        }
+    }
+
+    /// What each keeps: half of its share, and of the rest what the curves promise most hits of.
+    fn places(&self, snapshot: &Snapshot) -> Vec<Place> {
+        let mut places = self.half_shares(snapshot);
+        let claims = self.active.claims(snapshot);
+        let seat = |((tenant, place), claim): ((&TenantSnapshot, &Place), Part)| Seat {
+            claim,
+            start: place.guard.0,
+            most: clamp::ceiling(tenant).0,
+            is_measured: place.ladder.is_some(),
+            ladder: place.ladder.clone().unwrap_or_default(),
+        };
+        let sitting = snapshot.tenants.iter().zip(&places).zip(claims);
+        let seats: Vec<Seat> = sitting.map(seat).collect();
+        let kept = percent_of(self.kept_percent, snapshot.total.0);
+        for (place, pages) in places.iter_mut().zip(divide(kept, &seats)) {
+            place.guard = place.guard.max(Pages(pages));
+        }
+        places
+    }
+
+    fn half_shares(&self, snapshot: &Snapshot) -> Vec<Place> {
+        let shares = self.active.shares(snapshot);
+        let place = |(tenant, share): (&TenantSnapshot, u64)| {
+            let guard = Pages(percent_of(self.floor_percent, share));
+            let curve = tenant.curve.as_ref();
+            let curve = curve.filter(|_| is_measured(tenant, share));
+            Place {
+                guard: guard.max(clamp::floor(tenant)).min(clamp::ceiling(tenant)),
+                ladder: curve.map(Ladder::of),
+            }
+        };
+        snapshot.tenants.iter().zip(shares).map(place).collect()
+    }
+
+    fn propose_for(
+        &self,
+        place: &Place,
+        tenant: &TenantSnapshot,
+        average: f64,
+        snapshot: &Snapshot,
+    ) -> Proposal {
+        let guard = place.guard;
+        let is_active = self.active.is_active(tenant, snapshot.at);
+        let best = place.best_above_guard(tenant.held, snapshot.total);
+        let flat = best.map(|best| best * 100.0 / average);
+        let flat =
+            flat.filter(|percent| is_active && average > 0.0 && *percent < self.flat_percent);
+        let pooled = match flat {
+            Some(hits_percent) => Proposal::of(guard.0, Reason::Flat { hits_percent }),
+            None if is_active => Proposal::unbound(Reason::Pooled { guard }),
+            None => Proposal::unbound(Reason::Idle {
+                secs: self.active.idle_for(tenant, snapshot.at),
+            }),
+        };
+        Proposal {
+            guard: Some(guard),
+            ..pooled
+        }
+    }
+}
+
+impl Place {
+    /// The most hits a second that a page above what it keeps brings, with what it holds or with any more or less up to `total`.
+    /// `None` where nothing is measured.
+    fn best_above_guard(&self, held: Pages, total: Pages) -> Option<f64> {
+        let ladder = self.ladder.as_ref()?;
+        let from = ladder.hits(self.guard.0);
+        let density = |to: u64| (ladder.hits(to) - from) / (to - self.guard.0) as f64;
+        let ends = ladder.pages().chain([held.0, total.0]);
+        let above = ends.filter(|pages| (self.guard.0 + 1..=total.0).contains(pages));
+        Some(above.map(density).fold(0.0, f64::max))
+    }
+}
+
+impl Policy for Pooled {
+    fn propose(&mut self, snapshot: &Snapshot) -> Vec<Proposal> {
+        self.active.notice(snapshot);
+        let places = self.places(snapshot);
+        let average = average(snapshot, &places);
+        let both = places.iter().zip(&snapshot.tenants);
+        both.map(|(place, tenant)| self.propose_for(place, tenant, average, snapshot))
+            .collect()
+    }
+}
+
+/// Hits a second for each page, of all whose hits are measured.
+fn average(snapshot: &Snapshot, places: &[Place]) -> f64 {
+    let measured = snapshot.tenants.iter().zip(places);
+    let measured =
+        measured.filter_map(|(tenant, place)| Some((tenant.held.0, place.ladder.as_ref()?)));
+    let sum = measured.fold((0.0, 0.0), |(hits, pages), (held, ladder)| {
+        (hits + ladder.hits(held), pages + held as f64)
+    });
+    match sum {
+        (_, 0.0) => 0.0,
+        (hits, pages) => hits / pages,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scene::{any_snapshot, snapshot, tenant};
+    use proptest::prelude::*;
+    use sublet_types::{Curve, Second, Weight};
+
+    fn measured(id: u16, held: u64, points: &[(u64, f64)]) -> TenantSnapshot {
+        let points = points.iter().map(|&(pages, hits)| (Pages(pages), hits));
+        TenantSnapshot {
+            puts: 10,
+            puts_ever: 1 << 40,
+            gets: 10,
+            held: Pages(held),
+            curve: Some(Curve {
+                points: points.collect(),
+            }),
+            ..tenant(id)
+        }
+    }
+
+    fn policy() -> Pooled {
+        Pooled::new(50.0, 10.0, 0.0, 60)
+    }
+
+    fn guards(decision: &crate::Decision) -> Vec<u64> {
+        let guard = |target: &sublet_types::Target| target.guard.expect("all is one pool").0;
+        decision.targets.tenants.iter().map(guard).collect()
+    }
+
+    #[test]
+    fn half_of_each_weighted_share_is_kept_and_nobody_has_a_target() {
+        let mut heavy = measured(1, 100, &[(1000, 90.0)]);
+        heavy.weight = Weight(3);
+        let light = measured(2, 100, &[(1000, 90.0)]);
+        let decision = policy().decide(&snapshot(1000, vec![heavy, light]));
+        assert_eq!(guards(&decision), [375, 125]);
+        let targets = &decision.targets.tenants;
+        assert!(targets.iter().all(|target| target.pages.is_none()));
+    }
+
+    #[test]
+    fn who_gains_nothing_from_more_has_no_more_than_it_keeps() {
+        let scan = measured(1, 500, &[(250, 5.0), (1000, 6.0)]);
+        let useful = measured(2, 500, &[(500, 500.0), (1000, 900.0)]);
+        let decision = policy().decide(&snapshot(1000, vec![scan, useful]));
+        let targets = &decision.targets.tenants;
+        assert_eq!(targets[0].pages, Some(Pages(250)));
+        assert_eq!(targets[1].pages, None);
+        let Reason::Flat { hits_percent } = decision.explanations[0].reason else {
+            panic!("{:?}", decision.explanations[0]);
+        };
+        assert!(hits_percent < 1.0, "{hits_percent}");
+    }
+
+    /// A loop that fits into what it could have is worth it.
+    #[test]
+    fn a_cliff_that_fits_is_not_flat() {
+        let cliff = measured(1, 300, &[(699, 0.0), (700, 400.0)]);
+        let useful = measured(2, 500, &[(500, 500.0), (1000, 900.0)]);
+        let decision = policy().decide(&snapshot(1000, vec![cliff, useful]));
+        assert_eq!(decision.targets.tenants[0].pages, None);
+    }
+
+    #[test]
+    fn who_is_not_measured_yet_is_not_flat() {
+        let mut new = measured(1, 300, &[]);
+        new.puts_ever = 300;
+        let useful = measured(2, 500, &[(500, 500.0), (1000, 900.0)]);
+        for curve in [None, Some(Curve::default())] {
+            new.curve = curve;
+            let decision = policy().decide(&snapshot(1000, vec![new.clone(), useful.clone()]));
+            assert_eq!(decision.targets.tenants[0].pages, None);
+        }
+    }
+
+    #[test]
+    fn who_is_idle_keeps_nothing() {
+        let mut policy = policy();
+        let mut scene = snapshot(1000, vec![measured(1, 9, &[]), measured(2, 9, &[])]);
+        assert_eq!(guards(&policy.decide(&scene)), [250, 250]);
+        (scene.tenants[0].puts, scene.tenants[0].gets) = (0, 0);
+        scene.at = Second(62);
+        let decision = policy.decide(&scene);
+        assert_eq!(guards(&decision), [0, 500]);
+        assert_eq!(
+            decision.explanations[0].reason,
+            Reason::Idle { secs: Some(61) }
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_all_keep_is_never_more_than_there_is(snapshot in any_snapshot()) {
+            let decision = policy().decide(&snapshot);
+            let guards = guards(&decision).into_iter().map(u128::from);
+            prop_assert!(guards.sum::<u128>() <= u128::from(snapshot.total.0));
+        }
+    }
+}

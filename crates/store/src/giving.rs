@@ -1,0 +1,130 @@
+//! Who gives way when a block is needed and none is free.
+
+use crate::floors::Capacity;
+use crate::tenants::{Tenant, Tenants};
+
+/// Where all memory is one pool, another tenant's oldest goes only if one part in so many of the arena was written between it and the
+/// putter's own: a block that moves takes warm neighbours along.
+const OLDER_BY_ONE_IN: u64 = 32;
+
+impl Tenants {
+    /// Who gives way when `putter` needs a block; perhaps itself. Who has nothing or is below its floor gets its block from
+    /// another in any case. Nobody is brought below its floor for another, and nobody is asked for what persistent pages are in.
+    pub(crate) fn gives_way<'a>(&'a self, putter: &'a Tenant, room: Capacity) -> &'a Tenant {
+        match putter.is_pooled() {
+            true => self.oldest_gives_way(putter, room),
+            false => self.largest_gives_way(putter, room),
+        }
+    }
+
+    /// The tenant with the largest fairness, if it is ahead of the putter by more than a block (Mortar §5.2).
+    pub(crate) fn largest_gives_way<'a>(
+        &'a self,
+        putter: &'a Tenant,
+        room: Capacity,
+    ) -> &'a Tenant {
+        let by_weight = |a: &&Tenant, b: &&Tenant| a.per_weight(0).total_cmp(&b.per_weight(0));
+        match self.givers(putter, room).max_by(by_weight) {
+            Some(tenant) if self.has_a_claim(putter, room) => tenant,
+            Some(tenant) if tenant.per_weight(0) > putter.per_weight(1) => tenant,
+            _ => putter,
+        }
+    }
+
+    /// The tenant whose next to go is the oldest, if it is older than the putter's.
+    fn oldest_gives_way<'a>(&'a self, putter: &'a Tenant, room: Capacity) -> &'a Tenant {
+        let written = |tenant: &Tenant| match tenant.is_gone() {
+            true => 0,
+            false => tenant.tails.oldest(),
+        };
+        let margin = u64::from(room.blocks) * room.block_bytes as u64 / OLDER_BY_ONE_IN;
+        match self
+            .givers(putter, room)
+            .min_by_key(|tenant| written(tenant))
+        {
+            Some(tenant) if self.has_a_claim(putter, room) => tenant,
+            Some(tenant) if written(tenant) + margin < written(putter) => tenant,
+            _ => putter,
+        }
+    }
+
+    fn givers<'a>(
+        &'a self,
+        putter: &'a Tenant,
+        room: Capacity,
+    ) -> impl Iterator<Item = &'a Tenant> {
+        let floors = self.floors(room);
+        let others = self.iter().filter(|tenant| tenant.id != putter.id);
+        others.filter(move |tenant| floors.may_give(tenant))
+    }
+
+    fn has_a_claim(&self, putter: &Tenant, room: Capacity) -> bool {
+        putter.held() == 0 || self.floors(room).is_below(putter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sublet_types::{Bytes, TenantId, TenantSettings, Weight};
+
+    use super::*;
+
+    const BLOCK: usize = 1 << 20;
+
+    const ROOM: Capacity = Capacity {
+        block_bytes: BLOCK,
+        blocks: 64,
+    };
+
+    /// A tenant of one pool, which keeps four blocks, holds some and has a tail.
+    fn pooled(tenants: &Tenants, name: &str, held: u32, tail: u64) -> TenantId {
+        let settings = TenantSettings {
+            name: name.parse().expect("a name"),
+            weight: Weight(100),
+            floor: None,
+            ceiling: None,
+        };
+        let id = tenants.add(settings).expect("added");
+        let tenant = tenants.get(id).expect("there");
+        tenant.set_guard(Some(Bytes(4 * BLOCK as u64)));
+        (0..held).for_each(|_| tenant.gained_block());
+        tenant.tails.note_page(tail * BLOCK as u64);
+        id
+    }
+
+    #[test]
+    fn the_oldest_gives_way_whoever_holds_most() {
+        let tenants = Tenants::new();
+        let large = pooled(&tenants, "large", 40, 900);
+        let old = pooled(&tenants, "old", 8, 700);
+        let putter = pooled(&tenants, "putter", 8, 800);
+        let giver = |id| {
+            let putter = tenants.get(id).expect("there");
+            tenants.gives_way(putter, ROOM).id
+        };
+        assert_eq!([giver(putter), giver(large), giver(old)], [old, old, old]);
+        let settings = tenants.get(putter).expect("there");
+        assert_eq!(tenants.largest_gives_way(settings, ROOM).id, large);
+    }
+
+    #[test]
+    fn a_little_older_is_not_enough_and_nobody_is_brought_below_what_it_keeps() {
+        let tenants = Tenants::new();
+        let old = pooled(&tenants, "old", 8, 798);
+        let putter = pooled(&tenants, "putter", 8, 800);
+        let giver = |id| {
+            let putter = tenants.get(id).expect("there");
+            tenants.gives_way(putter, ROOM).id
+        };
+        assert_eq!(giver(putter), putter, "a 32nd of the arena is two blocks");
+        let ancient = pooled(&tenants, "ancient", 4, 1);
+        assert_eq!(giver(putter), putter, "it has no more than it keeps");
+        let poor = pooled(&tenants, "poor", 3, 1000);
+        assert_eq!(
+            giver(poor),
+            old,
+            "who has less than it keeps gets it from whoever is oldest"
+        );
+        assert_ne!(giver(poor), ancient);
+    }
+}

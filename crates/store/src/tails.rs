@@ -1,0 +1,75 @@
+//! How old what a tenant would lose next is.
+//!
+//! All tenants' memory can be one cache: then what was put first goes first, whoever's it is. The clock is what was written to the
+//! arena, in bytes, so that ages are comparable between tenants, pages and items, and nothing depends on how fast time
+//! passes. Of pages the oldest that has proven itself counts: newcomers are so few, and go so soon, that they tell nothing of what their
+//! tenant has.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A tail moves towards the one seen last by one part in so many: a tenant's shards are not equally old.
+const SMOOTHED_ONE_IN: u64 = 4;
+
+/// Not known yet: nothing ever went.
+const UNKNOWN: u64 = 0;
+
+/// When what a tenant would lose next was written, by the arena's clock.
+#[derive(Debug, Default)]
+pub(crate) struct Tails {
+    pages: AtomicU64,
+    items: AtomicU64,
+}
+
+impl Tails {
+    /// Hears when the page at the end of a shard's order was written.
+    pub(crate) fn note_page(&self, written: u64) {
+        let last = self.pages.load(Ordering::Relaxed);
+        let now = match last {
+            UNKNOWN => written,
+            last if written >= last => last + (written - last).div_ceil(SMOOTHED_ONE_IN),
+            last => last - (last - written) / SMOOTHED_ONE_IN,
+        };
+        self.pages.store(now.max(1), Ordering::Relaxed);
+    }
+
+    /// Hears when the oldest segment was opened.
+    pub(crate) fn note_segment(&self, opened: u64) {
+        self.items.store(opened.max(1), Ordering::Relaxed);
+    }
+
+    /// When the oldest of what would go was written; 0 if that is not known.
+    pub(crate) fn oldest(&self) -> u64 {
+        let load = |tail: &AtomicU64| tail.load(Ordering::Relaxed);
+        match (load(&self.pages), load(&self.items)) {
+            (UNKNOWN, one) | (one, UNKNOWN) => one,
+            (pages, items) => pages.min(items),
+        }
+    }
+
+    /// Forgets all: another tenant has its place.
+    pub(crate) fn reset(&self) {
+        self.pages.store(UNKNOWN, Ordering::Relaxed);
+        self.items.store(UNKNOWN, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tail_follows_what_is_seen_and_items_stand_beside() {
+        let tails = Tails::default();
+        assert_eq!(tails.oldest(), UNKNOWN);
+        tails.note_page(100);
+        assert_eq!(tails.oldest(), 100);
+        (0..100).for_each(|_| tails.note_page(900));
+        assert_eq!(tails.oldest(), 900);
+        tails.note_page(500);
+        assert_eq!(tails.oldest(), 800);
+        tails.note_segment(500);
+        assert_eq!(tails.oldest(), 500);
+        tails.reset();
+        assert_eq!(tails.oldest(), UNKNOWN);
+    }
+}
