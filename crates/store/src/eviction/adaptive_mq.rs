@@ -157,6 +157,12 @@ impl Eviction for AdaptiveMq {
         }
     }
 
+    fn forget_absent(&mut self, hash: u64) {
+        if self.is_sampled(hash) {
+            self.order.sample_flush(hash);
+        }
+    }
+
     fn lose(&mut self, page: Page<'_>) {
         self.leave(page, Left::Evicted);
     }

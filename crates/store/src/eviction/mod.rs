@@ -81,6 +81,9 @@ pub(crate) trait Eviction: Send {
     /// A page was flushed.
     fn forget(&mut self, page: Page<'_>);
 
+    /// A page was flushed that is not there.
+    fn forget_absent(&mut self, _hash: u64) {}
+
     /// A page went with its block, which was dropped.
     fn lose(&mut self, page: Page<'_>) {
         self.forget(page);

@@ -94,6 +94,7 @@ impl Order {
         let mut shadows = self.shadows.lock();
         let keeps = |name: u32| is_sampled(u64::from(name), mask);
         *shadows = shadows.fitted((pages / one_in) as u32, keeps);
+        self.ruling.store(shadows.ruling(), Ordering::Relaxed);
     }
 
     pub(super) fn history(&self) -> Arc<History> {

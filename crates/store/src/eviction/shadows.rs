@@ -77,6 +77,8 @@ pub(super) struct Shadows {
     puts: u32,
     gets: u32,
     ruling: usize,
+    /// The room when settings began to be compared.
+    begun: u32,
 }
 
 /// One page in so many is sampled where a tenant has room for so many pages: a power of two.
@@ -107,9 +109,16 @@ impl Shadows {
             puts: 0,
             gets: 0,
             ruling: START,
+            begun: 0,
         };
         shadows.make_room(room);
+        shadows.begun = shadows.room;
         shadows
+    }
+
+    /// Which setting rules.
+    pub(super) fn ruling(&self) -> usize {
+        self.ruling
     }
 
     /// Bytes that they take.
@@ -119,12 +128,15 @@ impl Shadows {
     }
 
     /// With another room, and of the pages that are sampled still, if others are from now on. What settings have come to
-    /// stays.
+    /// stays, unless the room is half as large again as when they began, or a third smaller: what few pages showed is chance.
     pub(super) fn fitted(&self, room: u32, keeps: impl Fn(u32) -> bool) -> Shadows {
         let mut fitted = Shadows::new(room);
-        (fitted.puts, fitted.gets, fitted.ruling) = (self.puts, self.gets, self.ruling);
-        for (to, from) in fitted.records.iter_mut().zip(&self.records) {
-            (to.hits, to.score, to.gain) = (from.hits, from.score, from.gain);
+        fitted.puts = self.puts;
+        if 2 * fitted.room <= 3 * self.begun && 3 * fitted.room >= 2 * self.begun {
+            (fitted.gets, fitted.ruling, fitted.begun) = (self.gets, self.ruling, self.begun);
+            for (to, from) in fitted.records.iter_mut().zip(&self.records) {
+                (to.hits, to.score, to.gain) = (from.hits, from.score, from.gain);
+            }
         }
         let mut kept: Vec<Node> = Vec::new();
         for list in &self.lists {

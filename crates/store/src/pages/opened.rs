@@ -514,8 +514,9 @@ impl Opened<'_> {
     pub(super) fn flush(&mut self) {
         let hash = self.hash();
         self.shard.sample(hash, SampledUse::Flush);
-        if self.flush_quietly() {
-            self.shard.tally.flushes += 1;
+        match self.flush_quietly() {
+            true => self.shard.tally.flushes += 1,
+            false => self.shard.eviction.forget_absent(hash),
         }
     }
 

@@ -254,7 +254,8 @@ impl Plain {
     }
 
     fn flush(&mut self, hash: Hash) {
-        if self.leave(hash) && self.is_sampled(hash) {
+        self.leave(hash);
+        if self.is_sampled(hash) {
             self.sample.take(hash);
         }
     }
