@@ -60,7 +60,10 @@ impl Heard {
                 }
                 _ => {
                     self.is_ending.store(true, Ordering::Relaxed);
-                    tracing::info!(signal = name, "ending");
+                    tracing::info!(
+                        signal = name,
+                        "ending: a second SIGTERM or SIGINT ends it at once, with exit code 1"
+                    );
                     return;
                 }
             }
