@@ -8,7 +8,7 @@ pub mod virtio;
 
 use std::sync::Arc;
 
-use sublet_frontends::memcached::instance::{CertsRefused, Instance, Host, LimitRefused};
+use sublet_frontends::memcached::instance::{CertsRefused, Host, Instance, LimitRefused};
 use sublet_frontends::memcached::metrics::CpuTime;
 use sublet_frontends::memcached::passwords::Passwords;
 use sublet_frontends::memcached::session::{Next, REPLY_HIGH_WATER, Session};
