@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -69,7 +70,7 @@ pub(crate) fn start_unix(options: &[&str]) -> (Started, PathBuf) {
         .stderr(Stdio::piped())
         .spawn()
         .expect("sublet starts");
-    wait_for("its socket", || path.exists());
+    wait_for("its socket", || UnixStream::connect(&path).is_ok());
     let started = Started {
         process,
         folder,

@@ -11,6 +11,9 @@ use crate::daemon::{Folder, text};
 /// libvirt's QEMU driver wants an account of its own where root asks.
 const NOBODY: u32 = 65_534;
 
+/// What a script ends with that lacks a program.
+const COMMAND_NOT_FOUND: i32 = 127;
+
 const CONFIG: &str = "\
 [tenants.web]
 listen = [\"unix:FOLDER/web.sock\"]
@@ -126,8 +129,11 @@ fn taken(root: &Path, name: &str, guest: &str) -> (String, String) {
         .arg(&file)
         .arg("domain")
         .output();
-    if let Ok(output) = validated {
-        assert!(output.status.success(), "{guest}: {output:?}");
+    match validated {
+        Ok(output) if output.status.code() != Some(COMMAND_NOT_FOUND) => {
+            assert!(output.status.success(), "{guest}: {output:?}");
+        }
+        _ => eprintln!("virt-xml-validate or xmllint is missing: the schema is not looked at"),
     }
     let (file, native) = (file.display(), "domxml-to-native qemu-argv --domain guest");
     let commands = format!("define {file}; dumpxml guest; {native}; undefine guest");
