@@ -6,9 +6,10 @@
 //! ```
 //!
 //! All answers come of curves, that is of what was asked lately, and of two rules: who gives way (what the policy in force
-//! would lower, else whoever has most above its weighted share), and how far a tenant fills what it may (as far as it
+//! would lower, else whoever has most above its weighted share, or, where all memory is one pool, what is oldest), and how far a tenant fills what it may (as far as it
 //! lacked room). Two policies are compared by replaying both. A model says nothing of how long pages take to move.
 
+mod age;
 mod grant;
 mod history;
 mod level;

@@ -56,7 +56,8 @@ another counts as failed, else no target would ever grow.
   What cannot be is said with exit code 1: more hits than any memory brings, a ceiling in the way, others' floors.
 - `--tenant web --memory 4GiB`: its hits with that; where it is less than it has, who would get the rest, or that it would be free.
 - `--policy mrc floor=40`: that policy and the one in force, both replayed by one model on each record, up to a minute of decisions each. A tenant fills what it may
-  as far as its puts lacked room, else it holds what it held; where that is too much, memory is divided by weight. A policy without targets is that division.
+  as far as its puts lacked room, else it holds what it held; where that is too much, memory is divided by weight. A policy without targets is that
+  division; where it makes one pool of all memory (`pooled`), what came first goes first instead, and each has what came to it since one moment.
 
 Hits *by the curve* are those of an order by last use, learnt from one in sixteen; hits *counted* stand beside them, and how far the two are apart is how far
 to trust the answer. How long memory takes to move is not in it. Who is not measured yet counts with its memory, not with its hits.

@@ -55,6 +55,11 @@ impl Ladder {
         }
     }
 
+    /// Pages and hits, both ascending.
+    pub(crate) fn rungs(&self) -> &[(u64, f64)] {
+        &self.rungs
+    }
+
     /// The memory beyond which it does not rise.
     pub(crate) fn end(&self) -> u64 {
         self.rungs.last().map_or(0, |rung| rung.0)

@@ -2,8 +2,7 @@
 
 use sublet_types::{Pages, TenantId};
 
-use super::level::{Bed, level};
-use super::replay::Model;
+use super::replay::{Bounds, Model};
 use super::{Asked, Party, Record};
 use crate::apportion::{Part, apportion};
 use crate::catalogue::Choice;
@@ -144,7 +143,8 @@ fn taken(record: &Record, policy: &Choice, id: TenantId, memory: Pages) -> Vec<u
         .map(|n| memory.0 - held[n])
         .sum();
     let rest = needs.saturating_sub(free(record, &held));
-    let targets = Model::new(policy).targets_with(record, id, memory);
+    let mut model = Model::new(policy);
+    let targets = model.targets_with(record, id, memory);
     let lowered = |(n, party): (usize, &Party)| match targets[n] {
         Some(target) if !own(n) => held[n].saturating_sub(target.0.max(party.floor.0)),
         _ => 0,
@@ -156,39 +156,46 @@ fn taken(record: &Record, policy: &Choice, id: TenantId, memory: Pages) -> Vec<u
         .zip(&losses)
         .map(|(held, loss)| held - loss)
         .collect();
-    let beds = record
+    let bounds = record
         .tenants
         .iter()
         .enumerate()
         .map(|(n, party)| match own(n) {
-            true => bed(party, memory.0, memory.0),
-            false => bed(party, party.floor.0.min(most[n]), most[n]),
+            true => exactly(memory),
+            false => Bounds {
+                least: party.floor.0.min(most[n]),
+                most: most[n],
+            },
         });
     let total = record.total.0.max(held.iter().sum());
-    level(total, &beds.collect::<Vec<_>>())
+    model.divide(record, total, &bounds.collect::<Vec<_>>())
 }
 
 /// What everybody holds once the tenant has less: the policy in force raises others, or whoever lacked room takes of it by
 /// weight; the rest is free.
 fn given(record: &Record, policy: &Choice, id: TenantId, memory: Pages) -> Vec<u64> {
-    let targets = Model::new(policy).targets_with(record, id, memory);
-    let beds = record.tenants.iter().zip(targets).map(|(party, target)| {
+    let mut model = Model::new(policy);
+    let targets = model.targets_with(record, id, memory);
+    let bounds = record.tenants.iter().zip(targets).map(|(party, target)| {
         let held = party.held.0;
         let most = party.wants().min(target.unwrap_or(Pages(u64::MAX)));
         match party.id == id {
-            true => bed(party, memory.0, memory.0),
-            false => bed(party, held, most.0.max(held)),
+            true => exactly(memory),
+            false => Bounds {
+                least: held,
+                most: most.0.max(held),
+            },
         }
     });
     let held: u64 = record.tenants.iter().map(|party| party.held.0).sum();
-    level(record.total.0.max(held), &beds.collect::<Vec<_>>())
+    let total = record.total.0.max(held);
+    model.divide(record, total, &bounds.collect::<Vec<_>>())
 }
 
-fn bed(party: &Party, least: u64, most: u64) -> Bed {
-    Bed {
-        weight: party.weight.0,
-        least,
-        most,
+fn exactly(memory: Pages) -> Bounds {
+    Bounds {
+        least: memory.0,
+        most: memory.0,
     }
 }
 

@@ -1,7 +1,8 @@
 //! A policy decides on each record of the last hour until it rests; what hits that brings is read from the record's curves.
 
-use sublet_types::{Pages, Second, Snapshot, TenantId, TenantSnapshot};
+use sublet_types::{Pages, Second, Snapshot, Target, TenantId, TenantSnapshot};
 
+use super::age::{Stream, by_age};
 use super::level::{Bed, level};
 use super::{Party, Record};
 use crate::catalogue::Choice;
@@ -123,10 +124,17 @@ impl Sum {
     }
 }
 
+/// The least and the most that one gets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    pub(super) least: u64,
+    pub(super) most: u64,
+}
+
 /// A policy, and what it said last.
 pub(super) struct Model {
     policy: Box<dyn Policy>,
-    targets: Vec<(TenantId, Option<Pages>)>,
+    targets: Vec<Target>,
     at: Second,
 }
 
@@ -166,8 +174,7 @@ impl Model {
             (party.floor, party.ceiling) = (memory, Some(memory));
         }
         self.rest(&pinned, STEPS_MAX);
-        let targets = self.targets.iter();
-        targets.map(|(_, target)| *target).collect()
+        self.targets.iter().map(|target| target.pages).collect()
     }
 
     fn decide(&mut self, record: &Record, memory: &[u64]) {
@@ -181,29 +188,52 @@ impl Model {
             tenants: tenants.collect(),
         };
         let decision = self.policy.decide(&snapshot);
-        let targets = decision.targets.tenants.iter();
-        self.targets = targets.map(|target| (target.id, target.pages)).collect();
+        self.targets = decision.targets.tenants;
     }
 
-    fn target(&self, id: TenantId) -> Option<Pages> {
-        let own = self.targets.iter().find(|(tenant, _)| *tenant == id);
-        own.and_then(|(_, target)| *target)
+    fn target(&self, id: TenantId) -> Option<Target> {
+        self.targets.iter().find(|target| target.id == id).copied()
     }
 
-    /// Everybody fills what it may as far as it wants; where that is too much, memory is divided by weight, as the store
-    /// does it.
+    /// Everybody fills what it may as far as it wants.
     fn settle(&self, record: &Record) -> Vec<u64> {
-        let bed = |party: &Party| {
-            let target = self.target(party.id).unwrap_or(Pages(u64::MAX));
-            let most = party.wants().min(target).0;
-            Bed {
-                weight: party.weight.0,
+        let bounds = |party: &Party| {
+            let target = self.target(party.id);
+            let may = target.and_then(|target| target.pages);
+            let most = party.wants().min(may.unwrap_or(Pages(u64::MAX))).0;
+            Bounds {
                 least: party.floor.0.min(most),
                 most,
             }
         };
-        let beds: Vec<Bed> = record.tenants.iter().map(bed).collect();
-        level(record.total.0, &beds)
+        let bounds: Vec<Bounds> = record.tenants.iter().map(bounds).collect();
+        self.divide(record, record.total.0, &bounds)
+    }
+
+    /// What each gets of so much, where that is too little for all: by weight, as the store does it, or by age, where the
+    /// policy has made one pool of all memory.
+    pub(super) fn divide(&self, record: &Record, total: u64, bounds: &[Bounds]) -> Vec<u64> {
+        let tenants = record.tenants.iter().zip(bounds);
+        let guard = |id: TenantId| self.target(id).and_then(|target| target.guard);
+        if !record.tenants.iter().any(|party| guard(party.id).is_some()) {
+            let bed = |(party, bounds): (&Party, &Bounds)| Bed {
+                weight: party.weight.0,
+                least: bounds.least,
+                most: bounds.most,
+            };
+            return level(total, &tenants.map(bed).collect::<Vec<_>>());
+        }
+        let streams = tenants.map(|(party, bounds)| {
+            let kept = guard(party.id).map_or(0, |guard| guard.0);
+            Stream {
+                ladder: party.ladder.as_ref(),
+                gets: party.rates.gets,
+                puts: party.rates.puts,
+                least: kept.max(bounds.least).min(bounds.most),
+                most: bounds.most,
+            }
+        });
+        by_age(total, &streams.collect::<Vec<_>>())
     }
 
     /// A tenant as the policy would have seen it. Its puts lack room where it wants more than it has.
@@ -218,7 +248,7 @@ impl Model {
             ceiling: party.ceiling,
             held: Pages(memory),
             used: party.used.min(Pages(memory)),
-            target: self.target(party.id),
+            target: self.target(party.id).and_then(|target| target.pages),
             puts,
             puts_succeeded: if lacks { 0 } else { puts },
             puts_ever: party.puts_ever,

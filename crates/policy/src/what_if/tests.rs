@@ -251,6 +251,28 @@ fn policies_are_replayed_by_one_model() {
     near(mrc.ratio(), (95.0 + 47.6) / 150.0);
 }
 
+/// The scan puts 50 pages a second. web's first 310 come in 13 s, in which the scan puts 650; at most it keeps more of its own.
+#[test]
+fn one_pool_is_divided_by_age() {
+    let hungry = |(tenant, mut rates): (TenantSnapshot, Rates)| {
+        rates.failed = 5.0;
+        (tenant, rates)
+    };
+    let mut scan = db();
+    scan.0.curve = None;
+    (scan.1.gets, scan.1.hits, scan.1.puts) = (0.0, 0.0, 50.0);
+    let records = [record(1000, &[hungry(web()), hungry(scan)])];
+    let replayed = replay(&records, &policy("pooled"));
+    let [web, scan] = settled(&replayed)[..] else {
+        panic!("two tenants");
+    };
+    assert!(
+        (308..500).contains(&web) && (995..=1000).contains(&(web + scan)),
+        "{web} {scan}"
+    );
+    assert!(replayed.tenants[0].hits > Some(94.0));
+}
+
 /// One who never lacked room takes no more than it has, and leaves the rest to who does.
 #[test]
 fn who_never_lacked_room_fills_no_more_than_it_has() {
