@@ -45,7 +45,7 @@ pub struct Lone {
 }
 
 impl Lone {
-    /// Makes one; it can grow up to what the host has, or [`GROWS_MAX`] times its first limit.
+    /// Makes one; it can grow up to what the host has, or `GROWS_MAX` times its first limit.
     pub fn open(settings: LoneSettings) -> Result<Lone, LoneError> {
         let block = block_of(settings.limit);
         let grown = Bytes(settings.limit.0.saturating_mul(GROWS_MAX));
