@@ -153,6 +153,7 @@ impl Departures {
                 self.asked(hash, |_| ());
                 if let Some(resident) = self.residents.remove(&hash) {
                     self.taken.push(hash, resident.uses + 1);
+                    while self.taken.pop_beyond(FOLLOWED_MAX).is_some() {}
                 }
             }
             Stir::Gone => {

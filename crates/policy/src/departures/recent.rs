@@ -44,6 +44,12 @@ impl<T> Recent<T> {
         slot.take().map(|(_, what)| what)
     }
 
+    /// Places that it takes, of those who came again or were taken out among them.
+    #[cfg(test)]
+    pub(super) fn places(&self) -> usize {
+        self.queue.len()
+    }
+
     /// Takes out the oldest, where there are more than `most`.
     pub(super) fn pop_beyond(&mut self, most: usize) -> Option<T> {
         while self.queue.len() > most {

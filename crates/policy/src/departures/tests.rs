@@ -92,6 +92,18 @@ fn strays_are_forgotten_and_no_more_are_followed_than_there_is_room_for() {
     assert!(oldest > Some(30), "the oldest went: {oldest:?}");
 }
 
+/// An exclusive tier that fits: nobody is ever evicted.
+#[test]
+fn of_those_who_were_taken_no_more_are_remembered_than_there_is_room_for() {
+    let mut departures = Departures::new(Second(0));
+    for n in 0..10 * FOLLOWED_MAX as u64 {
+        let page = hash(n % 100);
+        departures.hear(page, Stir::Put, Second(0));
+        departures.hear(page, Stir::Taken, Second(0));
+    }
+    assert!(departures.taken.places() <= FOLLOWED_MAX);
+}
+
 #[test]
 fn nothing_is_known_of_nobody_and_the_past_fades() {
     let mut departures = Departures::new(Second(0));
