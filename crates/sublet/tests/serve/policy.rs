@@ -90,7 +90,11 @@ fn a_tenant_that_gave_way_is_told_to_whom_and_since_when() {
     );
 
     let status = folder.ask(&["status"]);
-    assert!(status.contains("policy    weights\n"), "{status}");
+    assert!(status.contains("policy    weights; "), "{status}");
+    assert!(
+        status.contains(" went from one tenant to another"),
+        "{status}"
+    );
     let rows = status
         .lines()
         .skip_while(|line| !line.starts_with("pages of"));
