@@ -24,14 +24,34 @@ pub(crate) struct Capacity {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Floors {
     room: Capacity,
+    /// What counts as one.
+    which: Which,
     /// Blocks that all of them ask for.
     asked: u64,
+}
+
+/// Which floors are meant.
+#[derive(Clone, Copy, Debug)]
+enum Which {
+    /// Those that the owner promised.
+    Promised,
+    /// These, and what tenants keep where all memory is one pool.
+    Kept,
+}
+
+impl Which {
+    fn of(self, tenant: &Tenant, block_bytes: usize) -> u32 {
+        match self {
+            Which::Promised => tenant.promised_blocks(block_bytes),
+            Which::Kept => tenant.floor_blocks(block_bytes),
+        }
+    }
 }
 
 impl Floors {
     /// Blocks of a tenant's floor.
     pub(crate) fn of(&self, tenant: &Tenant) -> u32 {
-        let floor = tenant.floor_blocks(self.room.block_bytes);
+        let floor = self.which.of(tenant, self.room.block_bytes);
         if self.asked <= u64::from(self.room.blocks) {
             return floor;
         }
@@ -55,20 +75,28 @@ impl Floors {
 }
 
 impl Tenants {
-    /// The floors where there is so much room.
+    /// What each tenant keeps of its blocks where another needs one, where there is so much room.
     pub(crate) fn floors(&self, room: Capacity) -> Floors {
-        let floors = self
-            .iter()
-            .map(|tenant| tenant.floor_blocks(room.block_bytes));
+        self.floors_of(Which::Kept, room)
+    }
+
+    /// The floors that the owner promised, where there is so much room.
+    pub(crate) fn promised(&self, room: Capacity) -> Floors {
+        self.floors_of(Which::Promised, room)
+    }
+
+    fn floors_of(&self, which: Which, room: Capacity) -> Floors {
+        let floors = self.iter().map(|tenant| which.of(tenant, room.block_bytes));
         Floors {
             room,
+            which,
             asked: floors.map(u64::from).sum(),
         }
     }
 
     /// Whether a tenant may have another block of persistent pages, with all floors kept.
     pub(crate) fn may_pin(&self, tenant: &Tenant, room: Capacity) -> bool {
-        let floors = self.floors(room);
+        let floors = self.promised(room);
         let kept = |other: &Tenant| {
             let more = u32::from(other.id == tenant.id);
             u64::from(floors.of(other).max(other.pinned() + more))
@@ -80,7 +108,7 @@ impl Tenants {
     /// Blocks of persistent pages that stand on others' floors, and whose they are: a floor was raised, or there is less room than
     /// there was. First those of who has most above its own floor for its weight.
     pub(crate) fn pinned_on_floors(&self, room: Capacity) -> Option<(&Tenant, u32)> {
-        let floors = self.floors(room);
+        let floors = self.promised(room);
         let above = |tenant: &Tenant| tenant.pinned().saturating_sub(floors.of(tenant));
         let kept = self
             .iter()

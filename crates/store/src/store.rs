@@ -254,7 +254,7 @@ impl Store {
     pub fn floors(&self) -> FloorFigures {
         let room = self.items.capacity();
         FloorFigures {
-            asked: Bytes(self.items.tenants.floors(room).asked() * room.block_bytes as u64),
+            asked: Bytes(self.items.tenants.promised(room).asked() * room.block_bytes as u64),
             room: self.bytes(room.blocks),
         }
     }

@@ -339,13 +339,19 @@ impl Tenant {
         f64::from(self.held() + more) / f64::from(self.weight().0)
     }
 
-    /// Blocks that its floor takes: rounded up, for what is less than a block is none; never more than its ceiling. Where all
-    /// memory is one pool what it keeps of that is a floor, too.
-    pub(crate) fn floor_blocks(&self, block_bytes: usize) -> u32 {
+    /// Blocks that the floor takes which the owner promised it: rounded up, for what is less than a block is none; never more
+    /// than its ceiling.
+    pub(crate) fn promised_blocks(&self, block_bytes: usize) -> u32 {
         let floor = self.floor().map_or(0, |floor| floor.0);
         let blocks = u32::try_from(floor.div_ceil(block_bytes as u64)).unwrap_or(u32::MAX);
-        let blocks = blocks.max(self.guard_blocks(block_bytes).unwrap_or(0));
         blocks.min(self.blocks_under_ceiling(block_bytes))
+    }
+
+    /// The same; where all memory is one pool, what it keeps of that is a floor, too.
+    pub(crate) fn floor_blocks(&self, block_bytes: usize) -> u32 {
+        let guard = self.guard_blocks(block_bytes).unwrap_or(0);
+        let guard = guard.min(self.blocks_under_ceiling(block_bytes));
+        self.promised_blocks(block_bytes).max(guard)
     }
 
     /// Whether its floor takes all that it holds: then it has nothing to spare.

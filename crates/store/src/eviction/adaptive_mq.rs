@@ -1,5 +1,4 @@
-//! `adaptive-mq`, the default: for pools whose pages leave when they are read, by how often their owner came back
-//! for them.
+//! `adaptive-mq`: for pools whose pages leave when they are read, by how often their owner came back for them.
 //!
 //! ```text
 //!   put, unknown ──► newcomers ─┐

@@ -89,7 +89,7 @@ impl Order {
             *history = Arc::new(fitted);
         }
         let one_in = shadows::sampled_one_in(pages);
-        let mask = one_in - 1;
+        let mask = if pages == 0 { u64::MAX } else { one_in - 1 };
         self.sampled_mask.store(mask, Ordering::Relaxed);
         let mut shadows = self.shadows.lock();
         let keeps = |name: u32| is_sampled(u64::from(name), mask);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const TURNOVER_TICKS: u64 = 8;
 
 /// Parts of a tick that the clock counts, as bits.
-const PART_BITS: u32 = 16;
+const PART_BITS: u32 = 24;
 
 /// Ticks after which stamps repeat.
 const STAMPS: u64 = 63;

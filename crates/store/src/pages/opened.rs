@@ -296,9 +296,13 @@ impl Opened<'_> {
         if let Some(found) = self.spared_frame(terms.siblings, &mut patience) {
             return found;
         }
+        let is_below = self.owner.is_below_floor(arena.block_bytes());
+        if is_decided && is_below {
+            self.shard.note_in_vain();
+        }
         let may_give = arena.ready() as usize > arena.reserve()
             || arena.may_grow()
-            || self.owner.is_below_floor(arena.block_bytes());
+            || (is_below && !self.shard.asked_in_vain());
         let asks = !bound && (may_give || self.shard.is_time_to_ask());
         if asks && !is_decided {
             return Found::NeedsBlock;

@@ -114,6 +114,9 @@ pub(crate) struct Shard {
     fresh: u32,
     /// Puts that found no frame, since the start.
     wanting: u32,
+    /// Whether nobody gave way when it asked last, though its tenant is below its floor: floors that do not fit together are
+    /// cut.
+    asked_in_vain: bool,
 }
 
 impl Shard {
@@ -139,6 +142,7 @@ impl Shard {
             order,
             fresh: 0,
             wanting: 0,
+            asked_in_vain: false,
         }
     }
 
@@ -165,7 +169,18 @@ impl Shard {
     pub(super) fn is_time_to_ask(&mut self) -> bool {
         let is_time = self.wanting.is_multiple_of(ASKS_ONE_IN);
         self.wanting = self.wanting.wrapping_add(1);
+        self.asked_in_vain &= !is_time;
         is_time
+    }
+
+    /// Hears that nobody gave way for its tenant's floor.
+    pub(super) fn note_in_vain(&mut self) {
+        self.asked_in_vain = true;
+    }
+
+    /// Whether it need not ask for its tenant's floor, before it is time to.
+    pub(super) fn asked_in_vain(&self) -> bool {
+        self.asked_in_vain
     }
 
     /// Counts a page that came. Says of how many it is time to tell.

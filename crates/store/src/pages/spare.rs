@@ -224,7 +224,8 @@ impl Opened<'_> {
 
 impl Desk<'_> {
     /// Brings a frame that another shard can spare to the shard of a key, where the next put finds it. Each is waited for in
-    /// its turn, so that who holds it now is no reason to do without. False if none has any. The caller holds no shard.
+    /// its turn, so that who holds it now is no reason to do without. A page goes for it only where the key's own shard has none
+    /// that could. False if none has any. The caller holds no shard.
     pub(crate) fn bring_frame(&self, key: PageKey) -> bool {
         let pages = self.pages;
         let pool = pages.pools.check(key.pool, self.tenant.id);
@@ -240,7 +241,8 @@ impl Desk<'_> {
             own: holdings.shard_number(pages.seed.object(pool.base, key.object)),
         };
         let mut others = (0..holdings.shards().len()).filter(|number| *number != bringing.own);
-        bringing.free() || others.any(|other| bringing.from(other, Taking::Any))
+        let is_bare = || holdings.shards()[bringing.own].lock().eviction.count() == 0;
+        bringing.free() || (is_bare() && others.any(|other| bringing.from(other, Taking::Any)))
     }
 }
 
