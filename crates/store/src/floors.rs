@@ -138,3 +138,42 @@ impl FloorFigures {
         self.asked - self.room
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sublet_types::{TenantSettings, Weight};
+
+    use super::*;
+
+    const BLOCK: usize = 1 << 20;
+
+    const ROOM: Capacity = Capacity {
+        block_bytes: BLOCK,
+        blocks: 64,
+    };
+
+    fn add<'a>(tenants: &'a Tenants, name: &str, floor: Option<Bytes>) -> &'a Tenant {
+        let settings = TenantSettings {
+            name: name.parse().expect("a name"),
+            weight: Weight(100),
+            floor,
+            ceiling: None,
+        };
+        let id = tenants.add(settings).expect("added");
+        tenants.get(id).expect("there")
+    }
+
+    #[test]
+    fn persistent_pages_keep_off_promised_floors_and_not_off_what_is_kept_of_a_pool() {
+        let all = Bytes((64 * BLOCK) as u64);
+        let tenants = Tenants::new();
+        let swap = add(&tenants, "swap", None);
+        let cache = add(&tenants, "cache", None);
+        cache.set_guard(Some(all));
+        assert_eq!(tenants.floors(ROOM).of(cache), 64);
+        assert_eq!(tenants.promised(ROOM).of(cache), 0);
+        assert!(tenants.may_pin(swap, ROOM));
+        add(&tenants, "promised", Some(all));
+        assert!(!tenants.may_pin(swap, ROOM));
+    }
+}
