@@ -256,6 +256,7 @@ impl Tenant {
         self.name.write().clone_from(&settings.name);
         self.tally.reset();
         self.tails.reset();
+        self.followed.reset();
         self.set_guard(None);
         self.grant(settings);
         self.set_target(None);

@@ -205,6 +205,13 @@ impl Eviction for AdaptiveMq {
         self.levels[level].tail()
     }
 
+    fn oldest(&self) -> Option<FrameId> {
+        let now = self.order.clock.now();
+        let proven = (1..LEVELS).filter(|level| self.levels[*level].len() > 0);
+        let oldest = proven.max_by_key(|level| now.wrapping_sub(self.oldest[*level]));
+        self.levels[oldest.unwrap_or(0)].tail()
+    }
+
     fn whose_turn(&mut self) -> Option<Turn> {
         self.luck = self.luck.wrapping_add(1) % (1 << 16);
         let own = self.next_level().map(|(_, rank)| rank);

@@ -149,8 +149,9 @@ impl<'a> Entry<'a> {
         self.absence.unwrap_or(Absence::Unknown)
     }
 
-    /// Counts a use of the item that is there, as a read would.
+    /// Counts a use of the item, as a read would, whether or not it is there.
     pub fn note_use(&mut self) {
+        self.tenant.followed.note(self.hash, ItemUse::Asked);
         if let Some((cell, _)) = &mut self.old {
             cell.slot = self.items.note_use(self.tenant, *cell, self.moment);
         }

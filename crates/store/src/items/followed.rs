@@ -51,6 +51,11 @@ impl Followed {
         }
     }
 
+    /// Forgets what was noted: another tenant has its place.
+    pub(crate) fn reset(&self) {
+        self.places.iter().for_each(|notes| notes.lock().clear());
+    }
+
     /// Moves what was noted to the end of `into`, in its order.
     pub(crate) fn drain(&self, into: &mut Vec<(u64, ItemUse)>) {
         let notes = self

@@ -101,7 +101,7 @@ struct Evicting<'a> {
 
 impl Evicting<'_> {
     /// Tells the tenant how old what goes next is, now and then.
-    fn tell(&self) {
+    fn tell(&mut self) {
         if !self.shard.is_time_to_tell() {
             return;
         }

@@ -114,6 +114,8 @@ pub(crate) struct Shard {
     fresh: u32,
     /// Puts that found no frame, since the start.
     wanting: u32,
+    /// Evictions when it told what goes next.
+    told_at: u64,
     /// Whether nobody gave way when it asked last, though its tenant is below its floor: floors that do not fit together are
     /// cut.
     asked_in_vain: bool,
@@ -142,6 +144,7 @@ impl Shard {
             order,
             fresh: 0,
             wanting: 0,
+            told_at: 0,
             asked_in_vain: false,
         }
     }
@@ -190,8 +193,11 @@ impl Shard {
     }
 
     /// Whether it is time to tell what goes next: at the first eviction, and some later.
-    pub(super) fn is_time_to_tell(&self) -> bool {
-        self.tally.evictions % u64::from(TOLD_AT_ONCE) == 1
+    pub(super) fn is_time_to_tell(&mut self) -> bool {
+        let told = self.told_at;
+        let is_time = told == 0 || self.tally.evictions >= told + u64::from(TOLD_AT_ONCE);
+        self.told_at = if is_time { self.tally.evictions } else { told };
+        is_time
     }
 
     pub(super) fn number(&self) -> u8 {

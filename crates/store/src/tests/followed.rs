@@ -62,6 +62,35 @@ fn a_followed_item_is_there_exactly_if_the_notes_say_so() {
     }
 }
 
+/// Gets that also change the item (get and touch) go by an update: those that find it, and those that do not.
+#[test]
+fn a_use_in_an_update_is_asked_for_too() {
+    let (store, _) = store(16, true);
+    let ann = tenant(&store, "ann", 100);
+    let worker = store.worker().expect("a worker");
+    let (mut notes, mut asked) = (Vec::new(), [0, 0]);
+    for n in 0..2000_u64 {
+        let is_there = n % 2 == 0;
+        if is_there {
+            put(&worker, ann, &n.to_le_bytes(), &[7; 150], NOW).expect("room");
+        }
+        worker
+            .update(ann, &n.to_le_bytes(), NOW, |entry| entry.note_use())
+            .expect("it needs no room");
+        store.drain_item_uses(ann, &mut notes);
+        let uses = notes
+            .drain(..)
+            .filter(|(_, what)| *what == ItemUse::Asked)
+            .count();
+        asked[usize::from(is_there)] += uses;
+    }
+    // One in sixteen of a thousand each.
+    assert!(
+        asked.iter().all(|uses| (30..100).contains(uses)),
+        "{asked:?}"
+    );
+}
+
 /// A put, a get that takes the page away or leaves it, and an eviction are all that happens to a page here.
 fn check_pages(flags: sublet_types::PoolFlags) {
     let (store, _) = pages::store(40, 4);

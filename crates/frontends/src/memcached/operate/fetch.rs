@@ -83,6 +83,7 @@ pub(in crate::memcached) fn touch<R>(
     let (worker, tenant, now) = caller.tenancy.acting();
     let done = worker.update(tenant, key.bytes(), now, |entry| {
         let Some(item) = entry.current() else {
+            entry.note_use();
             return Err(entry.absence());
         };
         let (answer, size) = (visit(item), item.value().len());

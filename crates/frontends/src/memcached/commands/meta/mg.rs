@@ -142,6 +142,9 @@ fn refresh(
     out: &mut Vec<u8>,
 ) -> operate::Found {
     let Some(item) = entry.current() else {
+        if !flags.no_use {
+            entry.note_use();
+        }
         return Err(entry.absence());
     };
     let size = item.value().len();
