@@ -1,7 +1,7 @@
 //! What the Memory Manager sees: SmarTmem's and vMCA's statistics, taken from the store and from what the
 //! frontends counted.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use sublet_frontends::memcached::serve::Premises;
 use sublet_policy::mrc;
@@ -56,9 +56,9 @@ impl Observer {
         let total = figures.limit - figures.index - figures.reserve;
         let held: Bytes = tenants.iter().map(|tenant| tenant.held).sum();
         // Another tenant may have the number of one that is gone.
-        let is_there = |id: TenantId| tenants.iter().any(|tenant| tenant.id == id);
-        self.tenants.retain(|id, _| is_there(*id));
-        self.history.retain(is_there);
+        let there: HashSet<TenantId> = tenants.iter().map(|tenant| tenant.id).collect();
+        self.tenants.retain(|id, _| there.contains(id));
+        self.history.retain(|id| there.contains(&id));
         let snapshots = tenants
             .iter()
             .map(|tenant| self.tenant(premises, tenant, Pages::of(total), now));
