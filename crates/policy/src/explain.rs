@@ -170,6 +170,8 @@ pub enum LossCause {
         /// What the others hold more.
         gained: Pages,
     },
+    /// It evicted its own, so that the next puts find room: nobody got more by it.
+    MadeRoom,
     /// It flushed or deleted what it had, or that expired.
     LetGo,
 }
@@ -258,6 +260,12 @@ impl fmt::Display for LossCause {
                  the policy is `pooled`)",
                 gained.bytes()
             ),
+            LossCause::MadeRoom => {
+                write!(
+                    f,
+                    "it evicted its own ahead of its next puts, and nobody got more by it"
+                )
+            }
             LossCause::LetGo => write!(f, "it flushed or deleted what it had, or that expired"),
         }
     }

@@ -15,6 +15,8 @@ pub struct Standing {
     pub tenants: Vec<(TenantId, Pages)>,
     /// What nobody has.
     pub free: Pages,
+    /// What tenants have beyond what there is for them: where that sinks, they follow a moment later.
+    pub over: Pages,
 }
 
 /// Somebody's part of what another lost or got. `T` says who a tenant is.
@@ -42,7 +44,8 @@ pub enum Place<T> {
 
 impl Standing {
     fn total(&self) -> u64 {
-        self.free.0 + self.tenants.iter().map(|tenant| tenant.1.0).sum::<u64>()
+        let held: u64 = self.tenants.iter().map(|tenant| tenant.1.0).sum();
+        (self.free.0 + held).saturating_sub(self.over.0)
     }
 }
 
@@ -70,7 +73,9 @@ impl Moves {
         for (id, had) in had {
             moves.add(Place::Tenant(id), had, 0);
         }
-        moves.add(Place::Free, before.free.0, after.free.0);
+        let over = before.over.max(after.over).0;
+        let free = |standing: &Standing| standing.free.0 + over - standing.over.0;
+        moves.add(Place::Free, free(before), free(after));
         // What the tenants have less together, the host has more.
         moves.add(Place::Host, after.total(), before.total());
         moves.losers = shortened(moves.losers);
@@ -136,7 +141,21 @@ mod tests {
         Standing {
             tenants: tenants.iter().map(tenant).collect(),
             free: Pages(free),
+            over: Pages(0),
         }
+    }
+
+    /// The index took a block: there is less for tenants, who give it up a moment later. Only the first of these is the host's.
+    #[test]
+    fn what_is_given_up_late_went_to_nobody_but_once() {
+        let full = standing(&[(1, 100)], 0);
+        let late = Standing {
+            over: Pages(8),
+            ..full.clone()
+        };
+        let given = standing(&[(1, 92)], 0);
+        assert_eq!(told(1, &full, &given), [(Place::Host, 8)]);
+        assert_eq!(told(1, &late, &given), [(Place::Free, 8)]);
     }
 
     fn told(id: u16, before: &Standing, after: &Standing) -> Vec<(Place<u16>, u64)> {

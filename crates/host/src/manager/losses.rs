@@ -82,10 +82,12 @@ impl Losses {
 }
 
 fn standing(snapshot: &Snapshot) -> Standing {
+    let held: Pages = snapshot.tenants.iter().map(|tenant| tenant.held).sum();
     let tenants = snapshot.tenants.iter();
     Standing {
         tenants: tenants.map(|tenant| (tenant.id, tenant.held)).collect(),
         free: snapshot.free,
+        over: Pages((held.0 + snapshot.free.0).saturating_sub(snapshot.total.0)),
     }
 }
 
@@ -111,8 +113,9 @@ fn cause(mark: &Mark, now: &Mark, tenant: &TenantSnapshot, snapshot: &Snapshot) 
             by,
             to: snapshot.total,
         },
-        _ if gained.0 > 0 && now.evicted > mark.evicted => LossCause::GaveWay { gained },
-        _ => LossCause::LetGo,
+        _ if now.evicted == mark.evicted => LossCause::LetGo,
+        _ if gained.0 > 0 => LossCause::GaveWay { gained },
+        _ => LossCause::MadeRoom,
     }
 }
 
@@ -211,7 +214,7 @@ mod tests {
             [(1, LossCause::OverCeiling { ceiling })]
         );
         let alone = snapshot(2, 1000, [300, 500], None);
-        assert_eq!(told(before(None), &alone), [(1, LossCause::LetGo)]);
+        assert_eq!(told(before(None), &alone), [(1, LossCause::MadeRoom)]);
     }
 
     #[test]

@@ -348,6 +348,7 @@ fn moves(before: &Targets, decision: &Decision) -> Moves {
         Some(Standing {
             tenants: tenants.collect::<Option<_>>()?,
             free,
+            over: Pages(0),
         })
     };
     let before = standing(|one| one.before, before.unassigned);

@@ -2,8 +2,10 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use sublet_sim::scenario::PolicySpec;
 use sublet_sim::sharing::{SETS, Set, Sharing, SharingRow, play_items, play_pages};
 use sublet_types::EvictionKind;
 
@@ -22,6 +24,7 @@ pub(super) struct Args {
         long,
         value_delimiter = ',',
         default_value = "mrc,weights,static-alloc,pooled",
+        value_parser = policy_of,
         value_name = "NAMES"
     )]
     policies: Vec<String>,
@@ -29,14 +32,33 @@ pub(super) struct Args {
     #[arg(long, default_value_t, value_name = "NAME")]
     eviction: EvictionKind,
     /// Requests of each trace, at the most
-    #[arg(long, default_value_t = 300_000, value_name = "N")]
-    requests: usize,
+    #[arg(long, default_value = "300000", value_name = "N")]
+    requests: NonZeroUsize,
     /// Only the sets that have this in their name
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_parser = part_of_a_name, value_name = "TEXT")]
     only: Option<String>,
     /// Tenants of items, not of pages
     #[arg(long)]
     items: bool,
+}
+
+/// A policy as it is written, if there is such a one.
+fn policy_of(written: &str) -> Result<String, String> {
+    let read = written.parse::<PolicySpec>();
+    read.map(|_| written.to_owned())
+        .map_err(|error| error.to_string())
+}
+
+/// A part of a set's name.
+fn part_of_a_name(text: &str) -> Result<String, String> {
+    let names: Vec<&str> = SETS.iter().map(|set| set.name).collect();
+    match names.iter().any(|name| name.contains(text)) {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "no set has that in its name; there are: {}",
+            names.join(", ")
+        )),
+    }
 }
 
 /// Plays the sets.
@@ -47,12 +69,15 @@ pub(super) fn run(args: &Args, how: &How) -> Result<Exit, SimError> {
         rows: Vec::new(),
     };
     let mut open = |name: &str| -> io::Result<Box<dyn Read>> {
-        Ok(Box::new(File::open(args.traces.join(name))?))
+        let path = args.traces.join(name);
+        let named =
+            |cause: io::Error| io::Error::new(cause.kind(), format!("{}: {cause}", path.display()));
+        Ok(Box::new(File::open(&path).map_err(named)?))
     };
     let is_asked = |name: &str| args.only.as_ref().is_none_or(|only| name.contains(only));
     for spec in SETS.iter().filter(|spec| is_asked(spec.name)) {
         progress.say(format!("{}: its traces", spec.name));
-        let set = spec.read(args.requests, &mut open)?;
+        let set = spec.read(args.requests.get(), &mut open)?;
         sharing.rows.push(row(args, &set, &progress)?);
     }
     progress.finish();
