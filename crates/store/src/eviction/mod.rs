@@ -1,5 +1,5 @@
 //! Eviction: which ephemeral page goes when another needs its frame. One file each; to add one, copy the
-//! smallest (`fifo`), and give it a row in [`new`] and in `sublet_types::EvictionKind`.
+//! smallest (`fifo`), and give it a row in `Family::eviction` and in `sublet_types::EvictionKind`.
 //!
 //! An eviction keeps the order of one shard's pages and owns the queues that their frames are linked in. It hears of
 //! every page that comes, is used or goes, and names a victim when asked. In an *exclusive* pool a hit
