@@ -29,9 +29,6 @@ use crate::mrc::rank;
 /// The most residents that are followed; as many taken and as many evicted ones at the most.
 pub const FOLLOWED_MAX: usize = 4096;
 
-/// What one that is followed takes, in bytes: its place in a table that may be half empty, and in an order.
-const FOLLOWED_BYTES: usize = 96;
-
 /// When more are followed than there is room for, those of so much of the hashes stay.
 const THINNED_TO: f64 = 0.875;
 
@@ -134,11 +131,6 @@ impl Departures {
             judged: Verdicts::default(),
             of_late: Verdicts::default(),
         }
-    }
-
-    /// The most memory that it takes, in bytes.
-    pub const fn bytes_max() -> usize {
-        size_of::<Departures>() + 3 * FOLLOWED_MAX * FOLLOWED_BYTES + 2 * Spread::BYTES_MAX
     }
 
     /// Hears what happened to a sampled one, now.

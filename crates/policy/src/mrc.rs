@@ -32,7 +32,7 @@ mod shadow;
 mod stack;
 mod weighed;
 
-pub(crate) use histogram::{BUCKETS_MAX, bucket_of, start_of};
+pub(crate) use histogram::{bucket_of, start_of};
 pub use merged::{of_both, stretched};
 pub(crate) use shadow::rank;
 pub use shadow::{Access, ENTRIES_MAX, SAMPLE_ONE_IN, Shadow, is_sampled};

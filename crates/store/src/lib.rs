@@ -26,7 +26,6 @@ pub use api::*;
 #[cfg(any(test, feature = "fake"))]
 pub use arena::fake;
 pub use arena::{Blank, Exhausted, Mapped, Memory};
-pub use eviction::Next;
 pub use floors::FloorFigures;
 pub use items::{AUDIENCE_WAITING_MAX, Ear, Entry, Evicted, ItemUse};
 pub use store::{Pin, Store, Worker};

@@ -1,7 +1,7 @@
 //! How a figure is spread, fading with time.
 
 use super::Quantiles;
-use crate::mrc::{BUCKETS_MAX, bucket_of, start_of};
+use crate::mrc::{bucket_of, start_of};
 
 /// Counts by the figure's size, in buckets at most a sixteenth wide; exact up to 16.
 #[derive(Clone, Debug, Default)]
@@ -13,9 +13,6 @@ pub(super) struct Spread {
 const NOTHING: f64 = 1e-9;
 
 impl Spread {
-    /// The most memory that its buckets take, in bytes.
-    pub(super) const BYTES_MAX: usize = BUCKETS_MAX * size_of::<f64>();
-
     pub(super) fn add(&mut self, figure: u64) {
         let bucket = bucket_of(figure);
         if bucket >= self.counts.len() {

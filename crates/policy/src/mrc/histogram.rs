@@ -33,13 +33,7 @@ const HEAT_NONE: f64 = 0.02;
 /// From such a part on they make all of it.
 const HEAT_ALL: f64 = 0.05;
 
-/// More than the buckets of 2^64 pages.
-pub(crate) const BUCKETS_MAX: usize = 1024;
-
 impl Histogram {
-    /// The most memory that its buckets take, in bytes; vectors grow by doubling.
-    pub(crate) const BYTES_MAX: usize = BUCKETS_MAX * size_of::<f64>();
-
     pub(crate) fn new(at: Second) -> Histogram {
         Histogram {
             at,
@@ -166,7 +160,7 @@ mod tests {
             assert_eq!(bucket_of(next - 1), bucket);
             assert!((next - start) * BUCKETS_A_DOUBLING <= start.max(BUCKETS_A_DOUBLING));
         }
-        assert!(bucket_of(u64::MAX) < BUCKETS_MAX);
+        assert!(bucket_of(u64::MAX) < 1024);
     }
 
     #[track_caller]

@@ -18,10 +18,6 @@ pub const SAMPLE_ONE_IN: u64 = 16;
 /// 0.7 percent points of hit ratio on average with so many, 2.5 at worst; with 1024 it was 1.0 and 5.
 pub const ENTRIES_MAX: usize = 8192;
 
-/// What an entry takes: two stamps (16 bytes each, and 4 in the tree), its place in the table of stamps (34, half of
-/// them empty), a hole's in the set of holes, and a copy while the stamps are renumbered (16).
-const ENTRY_BYTES: usize = 96;
-
 /// When the sample is thinned, so much of it stays.
 pub(crate) const THINNED_TO: f64 = 0.875;
 
@@ -71,11 +67,6 @@ impl Shadow {
             stack: Stack::default(),
             histogram: Histogram::new(now),
         }
-    }
-
-    /// The most memory that a shadow with so many entries takes, in bytes.
-    pub const fn bytes_max(entries_max: usize) -> usize {
-        size_of::<Shadow>() + Histogram::BYTES_MAX + entries_max * ENTRY_BYTES
     }
 
     /// Hears of an access to a sampled page ([`is_sampled`]).

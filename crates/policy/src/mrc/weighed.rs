@@ -30,9 +30,6 @@ pub enum ItemAccess {
 /// Stamps that a new stack has room for.
 const STAMPS_MIN: usize = 64;
 
-/// What an entry takes in bytes: two stamps (16 each, and 8 in the tree), and its place in a table that may be half empty.
-const ENTRY_BYTES: usize = 96;
-
 /// How many hits a tenant's items would have with more or less memory, learnt from sampled uses.
 #[derive(Clone, Debug)]
 pub struct WeighedShadow {
@@ -55,11 +52,6 @@ impl WeighedShadow {
             stack: Stack::default(),
             histogram: Histogram::new(now),
         }
-    }
-
-    /// The most memory that a shadow with so many entries takes, in bytes.
-    pub const fn bytes_max(entries_max: usize) -> usize {
-        size_of::<WeighedShadow>() + Histogram::BYTES_MAX + entries_max * ENTRY_BYTES
     }
 
     /// Hears of a use of a sampled item.

@@ -24,7 +24,6 @@ mod x_s3h;
 use std::sync::Arc;
 
 pub(crate) use ghost::Ghosts;
-pub use order::Next;
 use order::Order;
 pub(crate) use order::{Clock, Turn};
 use sublet_types::{EvictionKind, Second};
@@ -179,11 +178,6 @@ impl Family {
     /// Has what the shards have in common suit a tenant of so many pages. Whoever says so has each shard's renewed.
     pub(crate) fn fit(&self, pages: u64) {
         self.order.iter().for_each(|order| order.fit(pages));
-    }
-
-    /// The tenant's page that goes next, where its evictions tell ages.
-    pub(crate) fn next(&self) -> Option<Next> {
-        self.order.as_ref()?.next()
     }
 
     /// Bytes of what its shards have in common.

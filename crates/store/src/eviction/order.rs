@@ -27,17 +27,6 @@ impl Clock {
     }
 }
 
-/// The page of a tenant that goes next, where its eviction tells ages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Next {
-    /// How long ago it was put: sixteenths of the puts of all tenants since.
-    pub age: u32,
-    /// Whether it was never seen before it was put.
-    pub is_newcomer: bool,
-    /// Its age as its tenant's order counts it, in 1,024ths: the highest goes first.
-    pub rank: u64,
-}
-
 /// Who should give a page for a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
@@ -132,23 +121,13 @@ impl Order {
         self.firsts[shard].0.store(packed, Ordering::Relaxed);
     }
 
-    /// A shard's first in line, by what it said last.
-    fn first(&self, shard: usize) -> Option<Next> {
+    /// The rank of a shard's first in line, by what it said last; 0 where there is nobody.
+    fn rank_of_first(&self, shard: usize) -> u64 {
         let packed = self.firsts[shard].0.load(Ordering::Relaxed);
-        let level = (packed as u8).checked_sub(1)?;
         let put_at = (packed >> LEVEL_BITS) as u32;
         let age = self.clock.now().wrapping_sub(put_at);
-        Some(Next {
-            age,
-            is_newcomer: level == 0,
-            rank: rank(age, usize::from(level), self.ranks()),
-        })
-    }
-
-    /// The tenant's page that goes next. Looks at every shard.
-    pub(super) fn next(&self) -> Option<Next> {
-        let firsts = (0..self.firsts.len()).filter_map(|shard| self.first(shard));
-        firsts.max_by_key(|next| next.rank)
+        let level = (packed as u8).checked_sub(1);
+        level.map_or(0, |level| rank(age, usize::from(level), self.ranks()))
     }
 
     /// Who gives a page for one that comes to a shard whose first has this rank. `luck` says where to begin to look.
@@ -157,10 +136,9 @@ impl Order {
         if shards == 1 {
             return Turn::Own;
         }
-        let rank_of = |shard: usize| self.first(shard).map_or(0, |next| next.rank);
         let own = own.unwrap_or(0);
         let highest = self.highest.load(Ordering::Relaxed);
-        let known = highest.max(rank_of(luck % shards)).max(own);
+        let known = highest.max(self.rank_of_first(luck % shards)).max(own);
         if known > highest {
             self.highest.store(known, Ordering::Relaxed);
         }
@@ -169,7 +147,7 @@ impl Order {
         }
         let mut first = (own, None);
         for shard in (luck..luck + shards).map(|shard| shard % shards) {
-            let rank = rank_of(shard);
+            let rank = self.rank_of_first(shard);
             if is_near(rank, known) {
                 return Turn::Of(shard);
             }

@@ -12,7 +12,7 @@ use super::key::Seed;
 use super::rich::Rich;
 use super::shard::Shard;
 use crate::arena::{Block, BlockId, PageKind};
-use crate::eviction::{Clock, Family, Next};
+use crate::eviction::{Clock, Family};
 use crate::notes::Order;
 
 /// Shards of a tenant, at the most: frames keep the number of theirs in a byte.
@@ -260,11 +260,6 @@ impl Holdings {
     /// Whether shards have so few frames that none may lie idle in one of them.
     pub(super) fn are_shards_small(&self) -> bool {
         self.fitted.load(Ordering::Relaxed) / (self.shards.len() as u32) < SMALL
-    }
-
-    /// The page that goes next, where the tenant's eviction tells ages.
-    pub(crate) fn next_to_go(&self) -> Option<Next> {
-        self.eviction.lock().next()
     }
 
     /// Bytes of what its shards' evictions have in common.

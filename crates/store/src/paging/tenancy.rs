@@ -8,7 +8,6 @@ use sublet_types::{
 };
 
 use crate::api::*;
-use crate::eviction::Next;
 use crate::items::ItemUse;
 use crate::notes::in_order;
 use crate::pages::Space;
@@ -122,13 +121,6 @@ impl Store {
         if let Some(tenant) = self.items.tenants.get(tenant) {
             self.pages.set_eviction(tenant, kind, now);
         }
-    }
-
-    /// A tenant's page that goes next, by what its shards said last; `None` where its eviction tells no ages, or there is
-    /// none. Looks at all its shards.
-    pub fn next_page(&self, tenant: TenantId) -> Option<Next> {
-        let tenant = self.items.tenants.get(tenant)?;
-        tenant.pages.get()?.next_to_go()
     }
 
     /// Which eviction a tenant's ephemeral pages have.

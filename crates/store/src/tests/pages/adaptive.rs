@@ -439,29 +439,6 @@ fn what_is_remembered_takes_at_most_twelve_bytes_a_page() {
     }
 }
 
-/// Who goes next is told with its age and as a newcomer or not, in as many shards as there are, by evictions that know.
-#[test]
-fn the_next_to_go_is_told() {
-    let (store, _) = store(24, 8);
-    let ann = tenant(&store, "ann", 100);
-    let client = Client::new(&store, ann, EPHEMERAL);
-    store.set_eviction(ann, EvictionKind::AdaptiveMq, NOW);
-    assert_eq!(store.next_page(ann), None);
-    for index in 0..200 {
-        assert!(client.put(index % 13, index as u32, 1).is_stored());
-    }
-    let next = store.next_page(ann).expect("some are there");
-    assert!(next.is_newcomer && next.rank >= 1024, "{next:?}");
-    for index in 0..200 {
-        assert!(client.get(index % 13, index as u32).is_some());
-        assert!(client.put(index % 13, index as u32, 1).is_stored());
-    }
-    let next = store.next_page(ann).expect("some are there");
-    assert!(!next.is_newcomer, "it came back: {next:?}");
-    store.set_eviction(ann, EvictionKind::Lru, NOW);
-    assert_eq!(store.next_page(ann), None);
-}
-
 /// However its pages are divided into shards, a tenant loses the oldest of those that nobody came back for, and none of its
 /// frames lies idle.
 #[test]
