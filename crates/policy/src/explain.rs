@@ -256,8 +256,7 @@ impl fmt::Display for LossCause {
             }
             LossCause::GaveWay { gained } => write!(
                 f,
-                "others put and hold {} more; nothing was free, and it was first to give way (by weight, or by age where \
-                 the policy is `pooled`)",
+                "others put and hold {} more; no memory was free, and it was first to give way",
                 gained.bytes()
             ),
             LossCause::MadeRoom => {

@@ -57,7 +57,8 @@ pub struct Party {
     /// Who.
     pub id: TenantId,
     weight: Weight,
-    floor: Pages,
+    /// What it has in any case, once it asks for it.
+    pub floor: Pages,
     ceiling: Option<Pages>,
     /// What it held.
     pub held: Pages,

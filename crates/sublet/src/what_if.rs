@@ -19,10 +19,10 @@ pub(crate) struct Args {
     #[arg(long, required_unless_present = "policy", conflicts_with = "policy")]
     tenant: Option<TenantName>,
     /// Which part of its gets are to be hits, such as 95%
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", allow_negative_numbers = true)]
     hits: Option<Percent>,
     /// How much memory it is to have, such as 4GiB
-    #[arg(long, value_name = "AMOUNT")]
+    #[arg(long, value_name = "AMOUNT", allow_negative_numbers = true)]
     memory: Option<Bytes>,
     /// Which policy is to decide
     #[arg(long, value_name = "NAME")]
@@ -99,7 +99,7 @@ fn of_tenant(name: &TenantName, asked: &AskWhatIf, told: &WhatIf) -> String {
         ..
     } = own;
     let mut text = match asked.hits {
-        Some(hits) => format!("{name} needs {needs} for {} hits", percent(Some(hits))),
+        Some(hits) => format!("{name} needs {needs} for {} hits", as_asked(hits)),
         None => format!(
             "{name} would have {} hits with {needs}",
             percent(own.hits_after)
@@ -114,7 +114,7 @@ fn of_tenant(name: &TenantName, asked: &AskWhatIf, told: &WhatIf) -> String {
     for line in others(name, told) {
         let _ = writeln!(text, "  {line}");
     }
-    if needs > has {
+    if needs > has && *needs > own.floor {
         let mib = needs.0.div_ceil(1 << 20);
         let _ = writeln!(
             text,
@@ -136,7 +136,7 @@ fn others(name: &TenantName, told: &WhatIf) -> Vec<String> {
     let mut lines = Vec::new();
     let free = (told.free_before, told.free_after);
     if free.0 > free.1 {
-        lines.push(format!("{} are free", free.0 - free.1));
+        lines.push(format!("{} of it are free now", free.0 - free.1));
     }
     for other in told.tenants.iter().filter(|tenant| tenant.name != *name) {
         let WhatIfTenant {
@@ -157,7 +157,7 @@ fn others(name: &TenantName, told: &WhatIf) -> Vec<String> {
         }
     }
     if free.1 > free.0 {
-        lines.push(format!("{} would be free", free.1 - free.0));
+        lines.push(format!("{} of it would be free", free.1 - free.0));
     }
     lines
 }
@@ -178,10 +178,20 @@ fn cost(tenant: &WhatIfTenant) -> String {
 /// Both policies side by side.
 fn of_policy(told: &WhatIf) -> String {
     let (now, then) = (told.policy.as_str(), told.other.as_str());
+    let (column, other_column) = match now == then {
+        true => (format!("{now}, as it is"), format!("{then}, as asked")),
+        false => (now.to_owned(), then.to_owned()),
+    };
     let mut table = Table::new();
-    table
-        .load_preset(presets::NOTHING)
-        .set_header(["tenant", "counted", now, "hits", then, "hits", "points"]);
+    table.load_preset(presets::NOTHING).set_header([
+        "tenant",
+        "counted",
+        &column,
+        "hits",
+        &other_column,
+        "hits",
+        "points",
+    ]);
     for tenant in &told.tenants {
         table.add_row([
             tenant.name.to_string(),
@@ -211,10 +221,15 @@ fn of_policy(told: &WhatIf) -> String {
         told.free_after.to_string(),
     ]);
     format!(
-        "{}\n{then} instead of {now}, which decides now: both replayed by one model over what the last {} asked\n",
+        "{}\n{other_column} instead of {now}, which decides now: both replayed by one model over what the last {} asked\n",
         laid_out(table, 1..7),
         span(told.secs)
     )
+}
+
+/// `99.99 %`, with as many places as were asked for, four at the most.
+fn as_asked(part: f64) -> String {
+    format!("{} %", (part * 1e6).round() / 1e4)
 }
 
 fn percent(part: Option<f64>) -> String {
@@ -267,6 +282,7 @@ mod tests {
             name: name.parse().expect("a name"),
             memory_before: Bytes(memory[0]),
             memory_after: Bytes(memory[1]),
+            floor: Bytes(GIB),
             hits_before: hits.map(|hits| hits[0]),
             hits_after: hits.map(|hits| hits[1]),
             hits_counted: Some(0.8),
@@ -301,13 +317,37 @@ mod tests {
         let web = "web".parse().expect("a name");
         assert_eq!(
             of_tenant(&web, &asked, &told("weights")),
-            "web needs 3.00 GiB for 95.0 % hits; it has 2.00 GiB, with 81.0 % by its curve and 80.0 % counted\n\
-             \x20 256 MiB are free\n\
+            "web needs 3.00 GiB for 95 % hits; it has 2.00 GiB, with 81.0 % by its curve and 80.0 % counted\n\
+             \x20 256 MiB of it are free now\n\
              \x20 db would pay 512 MiB, 1.2 points: 88.1 % hits instead of 89.3 %\n\
              \x20 new would pay 256 MiB, its hits are not measured yet\n\
              \x20 for good: sublet tenants set web --floor 3072MiB\n\
              all tenants: 91.0 % hits instead of 85.0 %, by what the last 58 min asked\n"
         );
+    }
+
+    #[test]
+    fn no_floor_is_proposed_that_is_below_the_one_in_force() {
+        let asked = AskWhatIf {
+            memory: Some(Bytes(3 * GIB)),
+            ..AskWhatIf::default()
+        };
+        let mut told = told("weights");
+        told.tenants[0].floor = Bytes(4 * GIB);
+        let web = "web".parse().expect("a name");
+        assert!(!of_tenant(&web, &asked, &told).contains("--floor"));
+    }
+
+    #[test]
+    fn hits_are_repeated_as_they_were_asked_for() {
+        assert_eq!(as_asked(0.9999), "99.99 %");
+        assert_eq!(as_asked(0.95), "95 %");
+    }
+
+    #[test]
+    fn one_policy_with_other_knobs_has_a_heading_of_its_own() {
+        let page = of_policy(&told("weights"));
+        assert!(page.contains("weights, as it is") && page.contains("weights, as asked"));
     }
 
     #[test]

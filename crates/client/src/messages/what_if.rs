@@ -85,6 +85,9 @@ pub struct WhatIfTenant {
     pub memory_before: Bytes,
     /// What it would hold.
     pub memory_after: Bytes,
+    /// What it has in any case, once it asks for it.
+    #[serde(default)]
+    pub floor: Bytes,
     /// The part of its gets that are hits, by its curve; nothing while it is not measured.
     pub hits_before: Option<f64>,
     /// The part that would be.

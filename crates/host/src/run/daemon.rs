@@ -530,9 +530,10 @@ impl Daemon {
         }
     }
 
-    /// Where tenants and disks are not what the config says.
+    /// Where tenants, the policy and disks are not what the config says.
     fn differences(&self) -> Vec<Difference> {
         let mut all = self.tenant_differences();
+        all.extend(self.policy_difference());
         let disks = self.disk_statuses().into_iter();
         all.extend(disks.flat_map(|disk| disk.differences));
         all.extend(self.removed_disks());

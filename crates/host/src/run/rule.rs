@@ -1,8 +1,8 @@
 //! The daemon's policy, as its owner sees and changes it.
 
 use sublet_client::messages::{
-    ChangePolicy, Explained, Lasts, MemoryMove, Policies, PolicyDecision, PolicyKnob, PolicyStatus,
-    RuleStatus, VERSION,
+    ChangePolicy, Difference, Explained, Lasts, MemoryMove, Policies, PolicyDecision, PolicyKnob,
+    PolicyStatus, RuleStatus, VERSION,
 };
 use sublet_policy::catalogue::{CATALOGUE, Choice, Entry};
 use sublet_policy::moved::{Move, Place};
@@ -58,6 +58,22 @@ impl Daemon {
 }
 
 impl Daemon {
+    /// Whether another policy decides than the config says, or with other knobs.
+    pub(super) fn policy_difference(&self) -> Option<Difference> {
+        let written = self.written.policy.choice().ok()?;
+        let now = self.manager.choice();
+        let kept = self.live.now().policy().is_some_and(|kept| {
+            let kept = manager::choice(&kept.name, &kept.knobs);
+            kept.is_ok_and(|kept| in_full(&kept) == in_full(&now))
+        });
+        (in_full(&now) != in_full(&written)).then(|| Difference {
+            key: "policy".to_owned(),
+            config: in_full(&written),
+            now: in_full(&now),
+            kept,
+        })
+    }
+
     /// Which policy is in force, and what it leaves over or would like to have.
     pub(super) fn rule(&self) -> RuleStatus {
         let targets = self.manager.targets();
@@ -71,6 +87,14 @@ impl Daemon {
             floors_short: self.premises.store.floors().short(),
         }
     }
+}
+
+/// A policy with the value of each knob: `smart-alloc p=0.75 …`.
+fn in_full(choice: &Choice) -> String {
+    let knobs = choice
+        .values()
+        .map(|(knob, value)| format!(" {}={value}", knob.name));
+    choice.entry().name.to_owned() + &knobs.collect::<String>()
 }
 
 fn told(entry: &Entry, choice: &Choice) -> PolicyStatus {

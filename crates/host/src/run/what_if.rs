@@ -231,6 +231,14 @@ impl Past<'_> {
         (gets / f64::max(records, 1.0), part)
     }
 
+    /// A tenant's floor as things stand.
+    fn floor(&self, id: TenantId) -> Bytes {
+        let now = self.records.last();
+        let mut parties = now.into_iter().flat_map(|record| &record.tenants);
+        let own = parties.find(|party| party.id == id);
+        own.map_or(Bytes::ZERO, |party| party.floor.bytes())
+    }
+
     fn granted(&self, rule: &str, granted: &Granted) -> WhatIf {
         let row = |change: &Change| {
             let (gets, hits_counted) = self.counted(change.id);
@@ -238,6 +246,7 @@ impl Past<'_> {
                 name: self.names.get(&change.id)?.clone(),
                 memory_before: change.before.bytes(),
                 memory_after: change.after.bytes(),
+                floor: self.floor(change.id),
                 hits_before: change.hits_before,
                 hits_after: change.hits_after,
                 hits_counted,
@@ -265,6 +274,7 @@ impl Past<'_> {
                 name: self.names.get(&before.id)?.clone(),
                 memory_before: before.memory.bytes(),
                 memory_after: after.memory.bytes(),
+                floor: self.floor(before.id),
                 hits_before: before.ratio(),
                 hits_after: after.ratio(),
                 hits_counted: self.counted(before.id).1,

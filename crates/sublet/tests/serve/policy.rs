@@ -175,3 +175,27 @@ fn what_was_decided_about_a_tenant_is_told_when_it_is_gone() {
     assert!(told("guest").contains("static-alloc"), "{}", told("guest"));
     assert!(!explain("nobody").status.success());
 }
+
+/// Kept, for a while only, with another knob only, and not once it is again what the config says.
+#[test]
+fn a_policy_that_is_not_the_configs_is_shown_as_changed() {
+    let folder = Folder::new();
+    let ring = folder.path("web.ring");
+    let listen = format!("[tenants.web]\nlisten = [\"ring:{}\"]\n", ring.display());
+    let _daemon = folder.serve_config(&listen);
+    let set = |said: &[&str]| {
+        folder.ask(&[&["policy", "set"], said].concat());
+        let page = folder.ask(&["status"]);
+        let line = page.lines().find(|line| line.contains("policy is "));
+        line.map_or(String::new(), str::to_owned)
+    };
+    let told = set(&["greedy"]);
+    assert_eq!(
+        told,
+        "changed   policy is greedy; the config says weights (kept)"
+    );
+    let told = set(&["mrc", "gain=7", "--temporary"]);
+    assert!(told.contains("policy is mrc ") && told.contains(" gain=7"));
+    assert!(told.ends_with("(until restart)"), "{told}");
+    assert_eq!(set(&["weights"]), "");
+}

@@ -120,7 +120,7 @@ fn what_a_loop_needs_whom_it_costs_and_what_cannot_be() {
     let said = text(&ask(&["--hits", "50%"]).stdout);
     for part in [
         "web needs ",
-        " for 50.0 % hits; it has ",
+        " for 50 % hits; it has ",
         "  db would pay ",
         "for good: sublet tenants set web --floor ",
     ] {
