@@ -24,19 +24,13 @@ use sublet_types::Second;
 use self::recent::Recent;
 use self::spread::Spread;
 use crate::decay::kept_after;
-use crate::mrc::rank;
+use crate::mrc::Sample;
 
 /// The most residents that are followed; as many taken and as many evicted ones at the most.
 pub const FOLLOWED_MAX: usize = 4096;
 
-/// When more are followed than there is room for, those of so much of the hashes stay.
-const THINNED_TO: f64 = 0.875;
-
 /// Where the sample says so many more residents than there are, the oldest are forgotten: they left unheard.
 const STRAY: f64 = 1.25;
-
-/// Hashes count as this many ranks.
-const RANKS: u64 = 1 << 32;
 
 /// What happens to one that is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,8 +82,7 @@ struct Resident {
 #[derive(Clone, Debug)]
 pub struct Departures {
     at: Second,
-    /// Only hashes of a rank below this are followed; of [`RANKS`].
-    ranks: u64,
+    sample: Sample,
     residents: HashMap<u64, Resident>,
     /// Uses of those who left with a get.
     taken: Recent<u32>,
@@ -122,7 +115,7 @@ impl Departures {
     pub fn new(now: Second) -> Departures {
         Departures {
             at: now,
-            ranks: RANKS,
+            sample: Sample::default(),
             residents: HashMap::new(),
             taken: Recent::default(),
             evicted: Recent::default(),
@@ -135,7 +128,7 @@ impl Departures {
 
     /// Hears what happened to a sampled one, now.
     pub fn hear(&mut self, hash: u64, stir: Stir, now: Second) {
-        if rank(hash) >= self.ranks {
+        if !self.sample.has(hash) {
             return;
         }
         match stir {
@@ -194,9 +187,9 @@ impl Departures {
     }
 
     fn thin_out(&mut self) {
-        self.ranks = (self.ranks as f64 * THINNED_TO) as u64;
-        let ranks = self.ranks;
-        let stays = |hash: u64| rank(hash) < ranks;
+        self.sample.thin();
+        let sample = self.sample;
+        let stays = |hash: u64| sample.has(hash);
         self.residents.retain(|hash, _| stays(*hash));
         self.taken.retain(stays);
         self.evicted.retain(stays);
@@ -222,7 +215,7 @@ impl Departures {
 
     /// Blocks that are dropped whole take residents with them of whom nothing is heard.
     fn forget_strays(&mut self, sampled: u64) {
-        let here = sampled as f64 * self.ranks as f64 / RANKS as f64;
+        let here = sampled as f64 * self.sample.share();
         let most = (here * STRAY) as usize + 16;
         let Some(strays) = self.residents.len().checked_sub(most).filter(|n| *n > 0) else {
             return;

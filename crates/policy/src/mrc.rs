@@ -28,13 +28,14 @@ mod fenwick;
 mod histogram;
 mod lookahead;
 mod merged;
+mod sample;
 mod shadow;
 mod stack;
 mod weighed;
 
 pub(crate) use histogram::{bucket_of, start_of};
 pub use merged::{of_both, stretched};
-pub(crate) use shadow::rank;
+pub(crate) use sample::Sample;
 pub use shadow::{Access, ENTRIES_MAX, SAMPLE_ONE_IN, Shadow, is_sampled};
 pub use weighed::{ItemAccess, WeighedShadow};
 

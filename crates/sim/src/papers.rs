@@ -1,5 +1,8 @@
 //! The papers' experiments: which shipped scenario, which variants, and what the paper found.
 
+use std::collections::BTreeMap;
+
+use sublet_policy::catalogue::Knob;
 use sublet_types::{EvictionKind, Shrinking};
 
 use crate::compare::Variants;
@@ -134,8 +137,11 @@ impl Experiment {
     }
 }
 
-/// Policies under which nobody ever has a target.
+/// Policies under which nobody ever has a target, so that the store does the same under each.
 const WITHOUT_TARGETS: [&str; 2] = ["greedy", "weights"];
+
+/// A policy, and the one that sets the same targets with the same knobs: a lone node has nobody to ask for more.
+const ON_A_LONE_NODE: (&str, &str) = ("two-level", "smart-alloc");
 
 /// What is to be run for some experiments: what comes to the same is run once.
 #[derive(Clone, Debug, Default)]
@@ -148,9 +154,18 @@ pub struct Plan {
 /// A report that is to be made.
 #[derive(Clone, Debug)]
 struct Planned {
-    /// Each run's number among the scenarios, and what it is called here.
-    runs: Vec<(usize, String)>,
+    runs: Vec<PlannedRun>,
     note: String,
+}
+
+/// A run of a report.
+#[derive(Clone, Debug)]
+struct PlannedRun {
+    /// Its number among the scenarios that are run.
+    number: usize,
+    /// What it and its policy are called in this report.
+    label: String,
+    policy: String,
 }
 
 impl Plan {
@@ -178,8 +193,13 @@ impl Plan {
     fn add(&mut self, experiment: &Experiment, way: &[Shrinking]) -> Result<(), ScenarioError> {
         let mut runs = Vec::new();
         for scenario in experiment.runs(way)? {
-            let label = scenario.label();
-            runs.push((self.number_of(scenario), label));
+            let (label, policy) = (scenario.label(), scenario.policy.name.clone());
+            let number = self.number_of(scenario);
+            runs.push(PlannedRun {
+                number,
+                label,
+                policy,
+            });
         }
         self.reports.push(Planned {
             runs,
@@ -202,10 +222,13 @@ impl Plan {
 
     /// The reports, of what each scenario came to, in their order.
     pub fn reports(&self, outcomes: &[Outcome]) -> Vec<Report> {
-        let run = |(number, label): &(usize, String)| {
-            let outcome = outcomes.get(*number)?.clone();
-            let label = label.clone();
-            Some(Outcome { label, ..outcome })
+        let run = |run: &PlannedRun| {
+            let outcome = outcomes.get(run.number)?.clone();
+            Some(Outcome {
+                label: run.label.clone(),
+                policy: run.policy.clone(),
+                ..outcome
+            })
         };
         let report = |planned: &Planned| {
             let mut report = Report::of(planned.runs.iter().filter_map(run).collect());
@@ -219,13 +242,33 @@ impl Plan {
 /// What tells the variants of a scenario apart. Where nobody has a target, nobody is over it, and it is the same
 /// what would become of who is.
 fn what_counts(scenario: &Scenario) -> String {
-    let has_targets = !WITHOUT_TARGETS.contains(&scenario.policy.name.as_str());
-    let is_bound = has_targets && scenario.tier.engine != Engine::None;
     let mut scenario = scenario.clone();
-    if !is_bound {
+    let has_targets = !WITHOUT_TARGETS.contains(&scenario.policy.name.as_str());
+    scenario.policy = match has_targets {
+        true => spelled_out(&scenario.policy),
+        false => PolicySpec::default(),
+    };
+    if !has_targets || scenario.tier.engine == Engine::None {
         scenario.tier.shrink = Shrinking::default();
     }
     scenario.label()
+}
+
+/// A policy of the same targets with all its knobs set.
+fn spelled_out(policy: &PolicySpec) -> PolicySpec {
+    let Ok(choice) = policy.choice() else {
+        return policy.clone();
+    };
+    let name = match ON_A_LONE_NODE {
+        (far, near) if policy.name == far => near,
+        _ => &policy.name,
+    };
+    let knob = |(knob, value): (&Knob, f64)| (knob.name.to_owned(), toml::Value::Float(value));
+    PolicySpec {
+        name: name.to_owned(),
+        knobs: choice.values().map(knob).collect::<BTreeMap<_, _>>(),
+        interval: policy.interval,
+    }
 }
 
 #[cfg(test)]
@@ -255,8 +298,9 @@ mod tests {
     fn what_comes_to_the_same_is_planned_once_and_told_in_every_report() {
         let experiments: Vec<&Experiment> = Experiment::of_paper("smartmem").collect();
         let plan = Plan::of(&experiments, &[Shrinking::Active, Shrinking::Never]).expect("right");
-        // Of 13 variants of 4 scenarios, 10 have targets and differ by the way of shrinking.
-        assert_eq!(plan.scenarios.len(), 4 * (13 + 10));
+        // Of 13 variants of 4 scenarios, two have no targets, and two the same. Nine others have a target and differ by the
+        // way of shrinking; one is no tmem.
+        assert_eq!(plan.scenarios.len(), 4 * (1 + 2 * 9 + 1));
         let outcomes: Vec<Outcome> = plan
             .scenarios
             .iter()
@@ -268,6 +312,8 @@ mod tests {
             let labels: Vec<&str> = report.runs.iter().map(|run| run.label.as_str()).collect();
             assert_eq!(labels.len(), 13);
             assert_eq!(report.runs[0].scenario, experiments[number % 4].scenario);
+            let policies: Vec<&str> = report.runs.iter().map(|run| run.policy.as_str()).collect();
+            assert_eq!([policies[8], policies[9]], ["two-level", "weights"]);
             let expected = match number < 4 {
                 true => ["greedy", "static-alloc", "no tmem"],
                 false => [
@@ -280,7 +326,7 @@ mod tests {
             assert!(report.notes[0].starts_with("The paper (figure"));
         }
         let as_written = Plan::of(&experiments, &[]).expect("right");
-        assert_eq!(as_written.scenarios.len(), 4 * 13);
+        assert_eq!(as_written.scenarios.len(), 4 * 11);
         assert_eq!(as_written.reports(&outcomes).len(), 4);
     }
 
@@ -308,17 +354,25 @@ most = "5MiB"
             let outcome = run(&scenario, &mut no_files, Watch::Nobody, &mut |_| {});
             let outcome = Outcome {
                 label: String::new(),
+                policy: String::new(),
                 ..outcome.expect("it runs")
             };
             serde_json::to_string(&outcome).expect("it serialises")
         };
+        let [active, never] = [Shrinking::Active, Shrinking::Never];
+        let greedy = played("greedy", active);
         for policy in WITHOUT_TARGETS {
-            let [active, never] = [Shrinking::Active, Shrinking::Never];
-            assert_eq!(played(policy, active), played(policy, never), "{policy}");
+            assert_eq!(greedy, played(policy, active), "{policy}");
+            assert_eq!(greedy, played(policy, never), "{policy}");
+        }
+        for shrink in [active, never] {
+            let far = played("two-level", shrink);
+            assert_eq!(far, played("smart-alloc:p=2", shrink), "{shrink:?}");
+            assert_ne!(far, played("smart-alloc:p=6", shrink), "{shrink:?}");
         }
         assert_ne!(
-            played("smart-alloc:p=6", Shrinking::Active),
-            played("smart-alloc:p=6", Shrinking::Never)
+            played("smart-alloc:p=6", active),
+            played("smart-alloc:p=6", never)
         );
     }
 }

@@ -159,6 +159,9 @@ impl<'de> Deserialize<'de> for Nanos {
 #[derive(Debug)]
 pub struct Agenda<E> {
     entries: BinaryHeap<Reverse<Entry<E>>>,
+    /// Whether the first entry has happened. The next one that is entered takes its place, which costs half of taking one
+    /// out and another in.
+    is_first_over: bool,
     sequence: u64,
 }
 
@@ -166,32 +169,48 @@ impl<E> Default for Agenda<E> {
     fn default() -> Agenda<E> {
         Agenda {
             entries: BinaryHeap::new(),
+            is_first_over: false,
             sequence: 0,
         }
     }
 }
 
-impl<E> Agenda<E> {
+impl<E: Copy> Agenda<E> {
     /// Enters that `event` happens at `at`.
     pub fn enter(&mut self, at: Moment, event: E) {
         self.sequence += 1;
-        self.entries.push(Reverse(Entry {
+        let entry = Reverse(Entry {
             at,
             sequence: self.sequence,
             event,
-        }));
+        });
+        let is_first_over = std::mem::take(&mut self.is_first_over);
+        if is_first_over && let Some(mut first) = self.entries.peek_mut() {
+            *first = entry;
+        } else {
+            self.entries.push(entry);
+        }
     }
 
     /// When the next event happens.
     pub fn next_at(&self) -> Moment {
-        self.entries
-            .peek()
-            .map_or(Moment::NEVER, |entry| entry.0.at)
+        // One of the two below the first is the second.
+        let (over, may_be_next) = match self.is_first_over {
+            true => (1, 2),
+            false => (0, 1),
+        };
+        let entries = self.entries.as_slice().iter();
+        let next = entries.skip(over).take(may_be_next);
+        let at = next.map(|Reverse(entry)| entry.at).min();
+        at.unwrap_or(Moment::NEVER)
     }
 
     /// Takes the next event out.
     pub fn take(&mut self) -> Option<(Moment, E)> {
-        let Reverse(entry) = self.entries.pop()?;
+        if std::mem::replace(&mut self.is_first_over, true) {
+            self.entries.pop();
+        }
+        let Reverse(entry) = self.entries.peek()?;
         Some((entry.at, entry.event))
     }
 }
@@ -232,6 +251,7 @@ impl<E> Ord for Entry<E> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chance::Chance;
 
     #[test]
     fn spans_read_as_people_write_them() {
@@ -257,5 +277,25 @@ mod tests {
         let order: Vec<&str> = std::iter::from_fn(|| agenda.take()).map(|e| e.1).collect();
         assert_eq!(order, ["a", "b", "c", "d", "e"]);
         assert_eq!(agenda.next_at(), Moment::NEVER);
+    }
+
+    #[test]
+    fn it_agrees_with_a_list_that_is_searched() {
+        let mut agenda = Agenda::default();
+        let mut model: Vec<(Moment, u64)> = Vec::new();
+        let mut chance = Chance::seeded(3);
+        for entry in 0..20_000 {
+            if chance.happens(0.5) {
+                let at = Moment(chance.below(50));
+                agenda.enter(at, entry);
+                model.push((at, entry));
+            } else {
+                let next = model.iter().min().copied();
+                model.retain(|entry| Some(*entry) != next);
+                assert_eq!(agenda.take(), next);
+            }
+            let next_at = model.iter().map(|(at, _)| *at).min();
+            assert_eq!(agenda.next_at(), next_at.unwrap_or(Moment::NEVER));
+        }
     }
 }

@@ -8,7 +8,8 @@
 use sublet_types::{Curve, Pages, Second};
 
 use super::histogram::Histogram;
-use super::stack::{Stack, spread};
+use super::sample::Sample;
+use super::stack::Stack;
 
 /// Pages for each that a shadow hears of: so few keys cost little, and divided memory within 0.3 % as well as all of them
 /// where we tried.
@@ -17,15 +18,6 @@ pub const SAMPLE_ONE_IN: u64 = 16;
 /// The most pages and holes in a shadow, unless said otherwise. Behind a client, Zipf streams were measured to within
 /// 0.7 percent points of hit ratio on average with so many, 2.5 at worst; with 1024 it was 1.0 and 5.
 pub const ENTRIES_MAX: usize = 8192;
-
-/// When the sample is thinned, so much of it stays.
-pub(crate) const THINNED_TO: f64 = 0.875;
-
-/// Hashes count as this many ranks.
-pub(crate) const RANKS: u64 = 1 << 32;
-
-/// The sample is never thinner than one page in `SAMPLE_ONE_IN` times this many.
-pub(crate) const THINNING_MAX: u64 = 1 << 20;
 
 /// Whether a page with this hash is one that shadows hear of.
 pub const fn is_sampled(hash: u64) -> bool {
@@ -49,8 +41,7 @@ pub enum Access {
 #[derive(Clone, Debug)]
 pub struct Shadow {
     entries_max: usize,
-    /// Only hashes of a rank below this are sampled; of [`RANKS`].
-    ranks: u64,
+    sample: Sample,
     /// No tier is larger, so nothing deeper is remembered.
     reach: Pages,
     stack: Stack,
@@ -62,7 +53,7 @@ impl Shadow {
     pub fn new(now: Second, reach: Pages, entries_max: usize) -> Shadow {
         Shadow {
             entries_max: entries_max.max(1),
-            ranks: RANKS,
+            sample: Sample::default(),
             reach,
             stack: Stack::default(),
             histogram: Histogram::new(now),
@@ -71,7 +62,7 @@ impl Shadow {
 
     /// Hears of an access to a sampled page ([`is_sampled`]).
     pub fn feed(&mut self, hash: u64, access: Access) {
-        if rank(hash) >= self.ranks {
+        if !self.sample.has(hash) {
             return;
         }
         match access {
@@ -105,7 +96,7 @@ impl Shadow {
 
     /// Pages for which each entry stands.
     fn scale(&self) -> f64 {
-        SAMPLE_ONE_IN as f64 * (RANKS as f64 / self.ranks as f64)
+        SAMPLE_ONE_IN as f64 * self.sample.one_in()
     }
 
     fn get(&mut self, hash: u64) -> bool {
@@ -130,18 +121,12 @@ impl Shadow {
         let within_reach = (self.reach.0 as f64 / self.scale()).ceil() as usize;
         self.stack
             .sweep(within_reach.min(self.entries_max), |_| true);
-        let stay = ((self.entries_max as f64 * THINNED_TO) as usize).max(1);
-        while self.stack.len() > stay && self.ranks > RANKS / THINNING_MAX {
-            self.ranks = (self.ranks as f64 * THINNED_TO) as u64;
-            let ranks = self.ranks;
-            self.stack.sweep(usize::MAX, |hash| rank(hash) < ranks);
+        let staying = Sample::staying(self.entries_max);
+        while self.stack.len() > staying && self.sample.thin() {
+            let sample = self.sample;
+            self.stack.sweep(usize::MAX, |hash| sample.has(hash));
         }
     }
-}
-
-/// Where a hash stands among the sampled ones, from 0 to below [`RANKS`].
-pub(crate) fn rank(hash: u64) -> u64 {
-    spread(hash) >> 32
 }
 
 #[cfg(test)]

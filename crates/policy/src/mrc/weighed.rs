@@ -14,7 +14,8 @@ use std::collections::HashMap;
 use sublet_types::{Curve, PAGE_BYTES, Pages, Second};
 
 use super::histogram::{Histogram, SHORT};
-use super::shadow::{RANKS, SAMPLE_ONE_IN, THINNED_TO, THINNING_MAX, rank};
+use super::sample::Sample;
+use super::shadow::SAMPLE_ONE_IN;
 
 /// What happened to an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +35,7 @@ const STAMPS_MIN: usize = 64;
 #[derive(Clone, Debug)]
 pub struct WeighedShadow {
     entries_max: usize,
-    /// Only hashes of a rank below this are sampled; of [`RANKS`].
-    ranks: u64,
+    sample: Sample,
     /// No cache is larger, so nothing deeper is remembered.
     reach: Pages,
     stack: Stack,
@@ -47,7 +47,7 @@ impl WeighedShadow {
     pub fn new(now: Second, reach: Pages, entries_max: usize) -> WeighedShadow {
         WeighedShadow {
             entries_max: entries_max.max(1),
-            ranks: RANKS,
+            sample: Sample::default(),
             reach,
             stack: Stack::default(),
             histogram: Histogram::new(now),
@@ -56,7 +56,7 @@ impl WeighedShadow {
 
     /// Hears of a use of a sampled item.
     pub fn feed(&mut self, hash: u64, access: ItemAccess) {
-        if rank(hash) >= self.ranks {
+        if !self.sample.has(hash) {
             return;
         }
         match access {
@@ -92,17 +92,16 @@ impl WeighedShadow {
     fn make_room(&mut self) {
         let within_reach = self.reach.0 as f64 * PAGE_BYTES as f64 / self.scale();
         self.stack.sweep(within_reach as u64, |_| true);
-        let stay = ((self.entries_max as f64 * THINNED_TO) as usize).max(1);
-        while self.stack.len() > stay && self.ranks > RANKS / THINNING_MAX {
-            self.ranks = (self.ranks as f64 * THINNED_TO) as u64;
-            let ranks = self.ranks;
-            self.stack.sweep(u64::MAX, |hash| rank(hash) < ranks);
+        let staying = Sample::staying(self.entries_max);
+        while self.stack.len() > staying && self.sample.thin() {
+            let sample = self.sample;
+            self.stack.sweep(u64::MAX, |hash| sample.has(hash));
         }
     }
 
     /// Items for which each entry stands.
     fn scale(&self) -> f64 {
-        SAMPLE_ONE_IN as f64 * (RANKS as f64 / self.ranks as f64)
+        SAMPLE_ONE_IN as f64 * self.sample.one_in()
     }
 
     /// Gets in a second, of late: what the curve's hits are a part of.

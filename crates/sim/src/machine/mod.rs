@@ -13,3 +13,4 @@ pub mod swap;
 pub mod tier;
 pub mod tier_map;
 pub mod tier_store;
+pub mod uses;

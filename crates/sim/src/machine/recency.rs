@@ -2,27 +2,34 @@
 
 use std::hash::Hash;
 
+use super::uses::{NEVER, Used, Uses};
 use crate::table::Table;
 
-const NONE: u32 = u32::MAX;
-
-/// A table whose entries form a list from the hottest to the coldest: every verb takes constant time.
+/// A table that knows which of its entries was used last, and which the longest ago: every verb takes constant time.
 #[derive(Clone, Debug)]
 pub struct Recency<K, V> {
     places: Table<K, u32>,
     nodes: Vec<Node<K, V>>,
-    /// A list through `colder` of nodes that hold nothing.
-    vacant: u32,
-    hottest: u32,
-    coldest: u32,
+    /// Nodes that hold nothing.
+    vacant: Vec<u32>,
+    uses: Uses,
 }
 
 #[derive(Clone, Debug)]
 struct Node<K, V> {
     key: K,
     value: V,
-    hotter: u32,
-    colder: u32,
+    last_use: u32,
+}
+
+impl<K, V> Used for Vec<Node<K, V>> {
+    fn last_use(&self, number: u32) -> u32 {
+        self[number as usize].last_use
+    }
+
+    fn set_last_use(&mut self, number: u32, at: u32) {
+        self[number as usize].last_use = at;
+    }
 }
 
 impl<K: Copy + Eq + Hash, V: Copy> Default for Recency<K, V> {
@@ -30,9 +37,8 @@ impl<K: Copy + Eq + Hash, V: Copy> Default for Recency<K, V> {
         Recency {
             places: Table::default(),
             nodes: Vec::new(),
-            vacant: NONE,
-            hottest: NONE,
-            coldest: NONE,
+            vacant: Vec::new(),
+            uses: Uses::default(),
         }
     }
 }
@@ -62,10 +68,7 @@ impl<K: Copy + Eq + Hash, V: Copy> Recency<K, V> {
     /// Uses the entry of this key: it becomes the hottest.
     pub fn touch(&mut self, key: &K) -> Option<&mut V> {
         let place = *self.places.get(key)?;
-        if self.hottest != place {
-            self.unlink(place);
-            self.link_hottest(place);
-        }
+        self.note_use(place);
         Some(&mut self.nodes[place as usize].value)
     }
 
@@ -76,66 +79,47 @@ impl<K: Copy + Eq + Hash, V: Copy> Recency<K, V> {
         }
         let place = self.place_for(key, value);
         self.places.insert(key, place);
-        self.link_hottest(place);
+        self.note_use(place);
         None
     }
 
     /// Takes the entry of this key out.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         let place = self.places.remove(key)?;
-        self.unlink(place);
-        let node = &mut self.nodes[place as usize];
-        node.colder = self.vacant;
-        self.vacant = place;
-        Some(node.value)
+        Some(self.vacate(place).value)
     }
 
     /// Takes the coldest entry out.
     pub fn pop_coldest(&mut self) -> Option<(K, V)> {
-        let key = self.nodes.get(self.coldest as usize)?.key;
-        let value = self.remove(&key)?;
+        let place = self.uses.take_coldest(&self.nodes)?;
+        let Node { key, value, .. } = *self.vacate(place);
+        self.places.remove(&key);
         Some((key, value))
+    }
+
+    fn note_use(&mut self, place: u32) {
+        self.uses.note(&mut self.nodes, place, self.places.len());
+    }
+
+    fn vacate(&mut self, place: u32) -> &Node<K, V> {
+        let node = &mut self.nodes[place as usize];
+        node.last_use = NEVER;
+        self.vacant.push(place);
+        node
     }
 
     fn place_for(&mut self, key: K, value: V) -> u32 {
         let node = Node {
             key,
             value,
-            hotter: NONE,
-            colder: NONE,
+            last_use: NEVER,
         };
-        let place = self.vacant;
-        if let Some(vacant) = self.nodes.get_mut(place as usize) {
-            self.vacant = vacant.colder;
-            *vacant = node;
+        if let Some(place) = self.vacant.pop() {
+            self.nodes[place as usize] = node;
             return place;
         }
         self.nodes.push(node);
         self.nodes.len() as u32 - 1
-    }
-
-    fn link_hottest(&mut self, place: u32) {
-        let next = self.hottest;
-        let node = &mut self.nodes[place as usize];
-        node.hotter = NONE;
-        node.colder = next;
-        match self.nodes.get_mut(next as usize) {
-            Some(next) => next.hotter = place,
-            None => self.coldest = place,
-        }
-        self.hottest = place;
-    }
-
-    fn unlink(&mut self, place: u32) {
-        let Node { hotter, colder, .. } = self.nodes[place as usize];
-        match self.nodes.get_mut(hotter as usize) {
-            Some(node) => node.colder = colder,
-            None => self.hottest = colder,
-        }
-        match self.nodes.get_mut(colder as usize) {
-            Some(node) => node.hotter = hotter,
-            None => self.coldest = hotter,
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::super::stack::spread;
 use super::*;
 use crate::mrc::lookahead::Ladder;
 

@@ -20,7 +20,7 @@ impl Guest {
             now += self.shape.costs.touch;
             let page = FilePage::of(&span, index);
             let place = self.memory.file(page);
-            match self.memory.touch(place, now) {
+            match self.memory.touch(place, now, self.began) {
                 Some(touched) => now = self.found(touched, now),
                 None => now = self.read_window(span, index, now, around)?,
             }
@@ -102,7 +102,7 @@ impl Guest {
             now += self.shape.costs.touch;
             let page = FilePage::of(&span, index);
             let place = self.memory.file(page);
-            if let Some(touched) = self.memory.touch(place, now) {
+            if let Some(touched) = self.memory.touch(place, now, self.began) {
                 now = self.found(touched, now);
                 self.memory.soil(place);
                 continue;

@@ -2,12 +2,13 @@
 //! that outlives its stay there.
 //!
 //! ```text
-//! name ──directory──► leaf: 16 × Page { node, note } ──► Node { hotter, colder, place, marks }
+//! name ──directory──► leaf: 16 × Page { last use, note }, and beside it their marks, and when the disk delivers them
 //! ```
 //!
 //! A simulation spends most of its time here. So pages are found by number wherever they can be, neighbours lie
-//! together, and a node is 16 bytes.
+//! together, and a page in memory that is used is eight bytes and a mark.
 
+use crate::machine::uses::{NEVER, Used, Uses};
 use crate::table::Table;
 use crate::virtual_time::Moment;
 
@@ -37,20 +38,9 @@ impl FilePage {
 pub(super) struct Place(pub(super) u32);
 
 impl Place {
-    fn leaf(self) -> usize {
-        (self.0 / LEAF) as usize
+    fn number(self) -> usize {
+        self.0 as usize
     }
-
-    fn offset(self) -> usize {
-        (self.0 % LEAF) as usize
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Page {
-    /// Its node where it is in memory.
-    node: u32,
-    note: u32,
 }
 
 /// What stands for a file where a leaf is of anonymous memory.
@@ -59,31 +49,39 @@ const NO_FILE: FilePage = FilePage {
     index: 0,
 };
 
+#[derive(Clone, Copy, Debug)]
+struct Page {
+    /// Its last use, where it is in memory.
+    last_use: u32,
+    note: u32,
+}
+
 const UNKNOWN: Page = Page {
-    node: NONE,
+    last_use: NEVER,
     note: 0,
 };
 
-/// A page in memory.
-#[derive(Clone, Copy, Debug)]
-struct Node {
-    hotter: u32,
-    colder: u32,
-    place: u32,
-    marks: u32,
+impl Used for Vec<Page> {
+    fn last_use(&self, number: u32) -> u32 {
+        self[number as usize].last_use
+    }
+
+    fn set_last_use(&mut self, number: u32, at: u32) {
+        self[number as usize].last_use = at;
+    }
 }
 
 /// Written since it was last stored.
-const DIRTY: u32 = 1;
+const DIRTY: u8 = 1;
 
 /// Its disk may not have delivered it yet.
-const FROM_DISK: u32 = 2;
+const FROM_DISK: u8 = 2;
 
 /// Of a file.
-const OF_FILE: u32 = 4;
+const OF_FILE: u8 = 4;
 
 /// Read ahead and not used yet.
-const AHEAD: u32 = 8;
+const AHEAD: u8 = 8;
 
 /// What a use of a page found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,9 +100,13 @@ pub(super) enum Leaver {
 }
 
 /// A guest's pages.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Memory {
-    leaves: Vec<[Page; LEAF as usize]>,
+    pages: Vec<Page>,
+    /// Marks of each page in memory.
+    marks: Vec<u8>,
+    /// When the disk has delivered each page that is marked so.
+    ready_at: Vec<Moment>,
     /// The first page of each leaf of a file.
     names: Vec<FilePage>,
     /// Leaves of anonymous memory by their number.
@@ -114,33 +116,8 @@ pub(super) struct Memory {
     files: Table<(u64, u32), u32>,
     /// The leaf of a file that was looked for last.
     recent: Option<((u64, u32), u32)>,
-    nodes: Vec<Node>,
-    /// When the disk has delivered the page of each node that is marked so.
-    ready_at: Vec<Moment>,
-    /// A list through `colder` of nodes that hold nothing.
-    vacant: u32,
-    hottest: u32,
-    coldest: u32,
+    uses: Uses,
     resident: usize,
-}
-
-impl Default for Memory {
-    fn default() -> Memory {
-        Memory {
-            leaves: Vec::new(),
-            names: Vec::new(),
-            near: Vec::new(),
-            far: Table::default(),
-            files: Table::default(),
-            recent: None,
-            nodes: Vec::new(),
-            ready_at: Vec::new(),
-            vacant: NONE,
-            hottest: NONE,
-            coldest: NONE,
-            resident: 0,
-        }
-    }
 }
 
 impl Memory {
@@ -222,21 +199,16 @@ impl Memory {
 
     fn grow(&mut self, first: FilePage) -> u32 {
         self.names.push(first);
-        self.leaves.push([UNKNOWN; LEAF as usize]);
-        self.leaves.len() as u32 - 1
-    }
-
-    fn page(&self, place: Place) -> &Page {
-        &self.leaves[place.leaf()][place.offset()]
-    }
-
-    fn page_mut(&mut self, place: Place) -> &mut Page {
-        &mut self.leaves[place.leaf()][place.offset()]
+        let pages = self.pages.len() + LEAF as usize;
+        self.pages.resize(pages, UNKNOWN);
+        self.marks.resize(pages, 0);
+        self.ready_at.resize(pages, Moment::START);
+        self.names.len() as u32 - 1
     }
 
     /// The page of a file whose entry this is.
     pub(super) fn file_page(&self, place: Place) -> FilePage {
-        let first = self.names[place.leaf()];
+        let first = self.names[(place.0 / LEAF) as usize];
         FilePage {
             index: first.index + place.0 % LEAF,
             ..first
@@ -245,32 +217,35 @@ impl Memory {
 
     /// What is noted on a page; 0 where nothing ever was.
     pub(super) fn note(&self, place: Place) -> u32 {
-        self.page(place).note
+        self.pages[place.number()].note
     }
 
     /// Notes a number on a page, in memory or not.
     pub(super) fn set_note(&mut self, place: Place, note: u32) {
-        self.page_mut(place).note = note;
+        self.pages[place.number()].note = note;
     }
 
     /// Whether a page is in memory; no use of it.
     pub(super) fn has(&self, place: Place) -> bool {
-        self.page(place).node != NONE
+        self.pages[place.number()].last_use != NEVER
     }
 
-    /// Uses a page at `now`, if it is in memory: it becomes the hottest.
-    pub(super) fn touch(&mut self, place: Place, now: Moment) -> Option<Touched> {
-        let number = self.page(place).node;
-        let node = self.nodes.get_mut(number as usize)?;
-        let was_ahead = node.marks & AHEAD != 0;
-        node.marks &= !AHEAD;
-        let usable_at = match node.marks & FROM_DISK {
-            0 => now,
-            _ => now.max(self.ready_at[number as usize]),
-        };
-        if self.hottest != number {
-            self.unlink(number);
-            self.link_hottest(number);
+    /// Uses a page at `now`, if it is in memory: it becomes the hottest. No later use is before `began`.
+    pub(super) fn touch(&mut self, place: Place, now: Moment, began: Moment) -> Option<Touched> {
+        if !self.has(place) {
+            return None;
+        }
+        self.uses.note(&mut self.pages, place.0, self.resident);
+        let marks = &mut self.marks[place.number()];
+        let was_ahead = *marks & AHEAD != 0;
+        *marks &= !AHEAD;
+        let mut usable_at = now;
+        if *marks & FROM_DISK != 0 {
+            let ready_at = self.ready_at[place.number()];
+            usable_at = now.max(ready_at);
+            if ready_at <= began {
+                *marks &= !FROM_DISK;
+            }
         }
         Some(Touched {
             usable_at,
@@ -288,10 +263,9 @@ impl Memory {
         self.mark(place, DIRTY);
     }
 
-    fn mark(&mut self, place: Place, mark: u32) {
-        let number = self.page(place).node;
-        if let Some(node) = self.nodes.get_mut(number as usize) {
-            node.marks |= mark;
+    fn mark(&mut self, place: Place, mark: u8) {
+        if self.has(place) {
+            self.marks[place.number()] |= mark;
         }
     }
 
@@ -306,37 +280,30 @@ impl Memory {
         self.insert(place, ready_at, OF_FILE);
     }
 
-    fn insert(&mut self, place: Place, ready_at: Moment, marks: u32) {
+    fn insert(&mut self, place: Place, ready_at: Moment, marks: u8) {
         debug_assert!(!self.has(place));
-        let from_disk = match ready_at == Moment::START {
-            true => 0,
-            false => FROM_DISK,
-        };
-        let node = Node {
-            hotter: NONE,
-            colder: NONE,
-            place: place.0,
-            marks: marks | from_disk,
-        };
-        let number = self.node_for(node, ready_at);
-        self.page_mut(place).node = number;
-        self.link_hottest(number);
         self.resident += 1;
+        self.uses.note(&mut self.pages, place.0, self.resident);
+        self.marks[place.number()] = marks;
+        if ready_at != Moment::START {
+            self.marks[place.number()] |= FROM_DISK;
+            self.ready_at[place.number()] = ready_at;
+        }
     }
 
     /// Takes a page out of memory; its note stays.
     pub(super) fn remove(&mut self, place: Place) {
-        let number = self.page(place).node;
-        if number != NONE {
-            self.free(number);
+        if self.has(place) {
+            self.pages[place.number()].last_use = NEVER;
+            self.resident -= 1;
         }
     }
 
     /// Takes the coldest page out of memory.
     pub(super) fn pop_coldest(&mut self) -> Option<Leaver> {
-        let Node { place, marks, .. } = *self.nodes.get(self.coldest as usize)?;
-        self.free(self.coldest);
-        let place = Place(place);
+        let place = Place(self.uses.take_coldest(&self.pages)?);
+        self.remove(place);
+        let marks = self.marks[place.number()];
         Some(match marks & OF_FILE != 0 {
             true => Leaver::File {
                 place,
@@ -345,59 +312,13 @@ impl Memory {
             false => Leaver::Anonymous(place),
         })
     }
-
-    fn free(&mut self, number: u32) {
-        self.unlink(number);
-        let node = &mut self.nodes[number as usize];
-        node.colder = self.vacant;
-        let place = Place(node.place);
-        self.vacant = number;
-        self.page_mut(place).node = NONE;
-        self.resident -= 1;
-    }
-
-    fn node_for(&mut self, node: Node, ready_at: Moment) -> u32 {
-        let number = self.vacant;
-        if let Some(vacant) = self.nodes.get_mut(number as usize) {
-            self.vacant = vacant.colder;
-            *vacant = node;
-            self.ready_at[number as usize] = ready_at;
-            return number;
-        }
-        self.nodes.push(node);
-        self.ready_at.push(ready_at);
-        self.nodes.len() as u32 - 1
-    }
-
-    fn link_hottest(&mut self, number: u32) {
-        let next = self.hottest;
-        let node = &mut self.nodes[number as usize];
-        node.hotter = NONE;
-        node.colder = next;
-        match self.nodes.get_mut(next as usize) {
-            Some(next) => next.hotter = number,
-            None => self.coldest = number,
-        }
-        self.hottest = number;
-    }
-
-    fn unlink(&mut self, number: u32) {
-        let Node { hotter, colder, .. } = self.nodes[number as usize];
-        match self.nodes.get_mut(hotter as usize) {
-            Some(node) => node.colder = colder,
-            None => self.hottest = colder,
-        }
-        match self.nodes.get_mut(colder as usize) {
-            Some(node) => node.hotter = hotter,
-            None => self.coldest = hotter,
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::chance::Chance;
+    use crate::virtual_time::Nanos;
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     enum Name {
@@ -474,13 +395,14 @@ mod tests {
                     model.push((name, false, ready_at, is_ahead));
                 }
                 (0 | 1, Some(found)) => {
-                    let now = Moment(chance.below(40_000));
+                    let began = Moment(u64::from(step));
+                    let now = began + Nanos(chance.below(40_000));
                     let (name, dirty, ready_at, was_ahead) = model.remove(found);
                     let touched = Touched {
                         usable_at: now.max(ready_at),
                         was_ahead,
                     };
-                    assert_eq!(memory.touch(place, now), Some(touched));
+                    assert_eq!(memory.touch(place, now, began), Some(touched));
                     model.push((name, dirty, ready_at, false));
                 }
                 (2, found) => {
@@ -492,7 +414,7 @@ mod tests {
                 (3, found) => {
                     memory.remove(place);
                     found.map(|found| model.remove(found));
-                    assert_eq!(memory.touch(place, Moment::START), None);
+                    assert_eq!(memory.touch(place, Moment::START, Moment::START), None);
                 }
                 _ => {
                     let coldest = (!model.is_empty()).then(|| model.remove(0));

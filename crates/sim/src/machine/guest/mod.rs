@@ -144,6 +144,8 @@ pub struct Guest {
     /// The page that was read last of each file that is being read, as Linux keeps it for an open file.
     read_at: Table<u64, u32>,
     scratch: Scratch,
+    /// When its last step began; none that touches a page begins earlier any more.
+    began: Moment,
     /// Time that it waited for the disk.
     waited: Nanos,
     /// What it did.
@@ -187,6 +189,7 @@ impl Guest {
             swap_ahead: Ahead::of(shape.swap_ahead, shape.read_ahead),
             read_at: Table::default(),
             scratch: Scratch::default(),
+            began: Moment::START,
             waited: Nanos::default(),
             counts: GuestCounts::default(),
         }
@@ -217,7 +220,7 @@ impl Guest {
         self.wait(now, touched.usable_at)
     }
 
-    /// Does one step of a workload; returns when it is done.
+    /// Does one step of a workload, which begins no earlier than the one before; returns when it is done.
     ///
     /// # Errors
     ///
@@ -229,6 +232,7 @@ impl Guest {
         around: &mut Surroundings<'_>,
     ) -> Result<Moment, GuestFault> {
         self.counts.steps += 1;
+        self.began = now;
         match *step {
             Step::Compute(span) => Ok(now + span),
             Step::Until(moment) => Ok(self.wait(now, moment)),

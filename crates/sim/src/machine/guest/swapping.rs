@@ -22,7 +22,7 @@ impl Guest {
         let now = now + self.shape.costs.touch;
         let place = self.memory.anonymous(page);
         let slot = self.slot_of(place);
-        let ready = match (self.memory.touch(place, now), slot) {
+        let ready = match (self.memory.touch(place, now, self.began), slot) {
             (Some(touched), _) => self.found(touched, now),
             (None, Some(slot)) => self.swap_in(slot, now, around)?,
             (None, None) => self.first_touch(place, now, around)?,
