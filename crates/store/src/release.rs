@@ -130,7 +130,7 @@ impl Worker {
         if blocks == 0 {
             return Loss::default();
         }
-        let renew_pin = || self.unpinned(|| self.items().arena.settle());
+        let renew_pin = || self.renew_pin();
         let mut shrink = Shrink {
             items: self.items(),
             me: self.slot(),

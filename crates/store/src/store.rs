@@ -445,6 +445,16 @@ impl Worker {
         }
     }
 
+    /// Lets go of what was seen, so that blocks that were given up are free, and holds on anew: waits for nobody.
+    pub(crate) fn renew_pin(&self) {
+        let arena = &self.items().arena;
+        if !self.keeps_its_pin() {
+            arena.epochs().unpin(&self.slot);
+            arena.settle();
+            arena.epochs().pin(&self.slot);
+        }
+    }
+
     /// Hides everything the tenant stored so far. Takes the place of a flush that was put off.
     pub fn flush(&self, tenant: TenantId, now: Second) {
         if let Some(tenant) = self.items().tenants.get(tenant) {

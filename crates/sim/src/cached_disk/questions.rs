@@ -54,7 +54,12 @@ pub struct Question {
 
 const FILLS: [Fill; 3] = [Fill::Miss, Fill::SecondMiss, Fill::DropOnRead];
 
-const EVICTIONS: [EvictionKind; 3] = [EvictionKind::Lru, EvictionKind::S3Fifo, EvictionKind::XS3h];
+const EVICTIONS: [EvictionKind; 4] = [
+    EvictionKind::Lru,
+    EvictionKind::S3Fifo,
+    EvictionKind::XS3h,
+    EvictionKind::AdaptiveMq,
+];
 
 /// The base of those questions that do not ask about admission.
 const BASE: Setup = Setup::plain(Fill::Miss, EvictionKind::XS3h);

@@ -18,7 +18,7 @@ use super::Items;
 use super::record::{Fields, Record};
 use super::segments::{Ring, Segments};
 use super::slot::{Place, Slot};
-use super::space_time::Level;
+use super::space_time::{Cut, Stamp};
 use super::table::Held;
 use crate::arena::{BlockId, Claimant, PinSlot};
 use crate::tenants::Tenant;
@@ -37,8 +37,8 @@ pub(super) enum Bar {
     Moving,
     /// All live ones: the segment is mostly dead, and only the dead go.
     Live,
-    /// Those with less space-time.
-    Below(Level),
+    /// Those that a release spares.
+    Spared(Cut),
 }
 
 /// A segment that is being worked through.
@@ -292,7 +292,7 @@ impl<'a> Evictor<'a> {
         };
         let len = record.len() as u64;
         let dead = self.is_flushed(place.block) || record.fields.expiry.is_past(self.now);
-        if !dead && self.keeps(bar, cell.slot, len) {
+        if !dead && self.keeps(bar, cell.slot, len, hash) {
             if self.carry(&held, hash, place, record) {
                 self.done.bytes_kept += len;
                 return true;
@@ -314,12 +314,12 @@ impl<'a> Evictor<'a> {
         true
     }
 
-    fn keeps(&mut self, bar: Bar, slot: Slot, len: u64) -> bool {
+    fn keeps(&mut self, bar: Bar, slot: Slot, len: u64, hash: u64) -> bool {
         let now = self.tenant.segments.clock().now();
         match bar {
             Bar::Moving => self.ring.window.keeps(slot.stamp(), now, len),
             Bar::Live => true,
-            Bar::Below(bar) => slot.stamp().level(now, len) < bar,
+            Bar::Spared(cut) => cut.spares(slot.stamp(), len, hash),
         }
     }
 
@@ -350,7 +350,11 @@ impl<'a> Evictor<'a> {
             };
             if cell.exchange(moved).is_ok() {
                 let lives = fields.lives(record.value.len());
-                items.arena.block(copy.place().block).gain(lives);
+                let target = items.arena.block(copy.place().block);
+                target.gain(lives);
+                // What was hit is no colder where it is now.
+                let hit = u32::from(stamp != Stamp::NEVER);
+                target.heat.fetch_add(hit, Ordering::Relaxed);
                 items.arena.block(place.block).lose(record.lives());
                 return true;
             }

@@ -9,7 +9,7 @@ use sublet_types::{ReleaseMode, Second};
 use super::Items;
 use super::merge::{Bar, Evictor};
 use super::segments::Ring;
-use super::space_time::{Level, Spread};
+use super::space_time::{Cut, Spread, Stamp};
 use crate::arena::{BlockId, PinSlot};
 use crate::tenants::Tenant;
 
@@ -19,9 +19,6 @@ const SAMPLE_ONE_IN: usize = 4;
 /// Segments looked into, at the least and at the most.
 const SAMPLE_MIN: usize = 4;
 const SAMPLE_MAX: usize = 32;
-
-/// Levels by which the bar is lowered where the sample let too much stay.
-const BAR_STEP: u8 = 2;
 
 /// A release chooses among so many of the coldest segments for each that is to go. So it copies at most twice
 /// what it gives back: a host that is short cannot wait for all that is held to be looked through.
@@ -158,23 +155,23 @@ impl Shrink<'_> {
     ) {
         let until = tenant.held().saturating_sub(blocks);
         self.drop_dead(tenant, ring);
-        let mut bar = None;
+        let mut cut = None;
         while tenant.held() > until {
             let left = tenant.held().saturating_sub(until) as usize;
             let coldest = self.coldest(ring, left);
-            let at = bar.unwrap_or_else(|| self.bar(tenant, &coldest, left));
+            let by = cut.unwrap_or_else(|| self.cut(tenant, &coldest, left));
             for block in coldest {
                 if tenant.held() <= until {
                     break;
                 }
-                self.empty(tenant, ring, block, at, loss);
+                self.empty(tenant, ring, block, by, loss);
                 (self.renew_pin)();
                 MutexGuard::bump(ring);
             }
             ring.settle_target(&self.items.arena);
-            bar = match at.lowered(BAR_STEP) {
-                None if at == Level::LEAST => break,
-                lower => Some(lower.unwrap_or(Level::LEAST)),
+            cut = match by.lowered() {
+                None => break,
+                lower => lower,
             };
         }
     }
@@ -192,36 +189,36 @@ impl Shrink<'_> {
     }
 
     /// Works one segment out, if it is still there and complete.
-    fn empty(&self, tenant: &Tenant, ring: &mut Ring, block: BlockId, bar: Level, loss: &mut Loss) {
+    fn empty(&self, tenant: &Tenant, ring: &mut Ring, block: BlockId, cut: Cut, loss: &mut Loss) {
         let complete = self.items.arena.is_complete(block, self.me);
         if !complete || !ring.blocks.contains(&block) {
             return;
         }
         let mut evictor = self.evictor(tenant, ring);
-        evictor.empty(block, Bar::Below(bar));
+        evictor.empty(block, Bar::Spared(cut));
         loss.items += evictor.done.items_lost;
         loss.bytes += evictor.done.bytes_lost;
         loss.bytes_kept += evictor.done.bytes_kept;
     }
 
-    /// The level below which items of `coldest` may stay if `blocks` of them are to go, by a sample.
-    fn bar(&self, tenant: &Tenant, coldest: &[BlockId], blocks: usize) -> Level {
+    /// Which items of `coldest` may stay if `blocks` of them are to go, by a sample.
+    fn cut(&self, tenant: &Tenant, coldest: &[BlockId], blocks: usize) -> Cut {
         let wanted = (blocks / SAMPLE_ONE_IN).clamp(SAMPLE_MIN, SAMPLE_MAX);
         let stride = coldest.len().div_ceil(wanted).max(1);
         let mut spread = Spread::default();
+        let now = tenant.segments.clock().now();
         let mut looked = 0;
         let complete = |block: &&BlockId| self.items.arena.is_complete(**block, self.me);
         for block in coldest.iter().step_by(stride).filter(complete) {
-            self.count_levels(tenant, *block, &mut spread);
+            self.count_levels(tenant, *block, now, &mut spread);
             looked += 1;
         }
         let room = looked as u64 * self.items.arena.block_bytes() as u64;
         let stays = coldest.len().saturating_sub(blocks) as u64;
-        spread.bar(room * stays / coldest.len().max(1) as u64)
+        spread.cut(room * stays / coldest.len().max(1) as u64, now)
     }
 
-    fn count_levels(&self, tenant: &Tenant, block: BlockId, spread: &mut Spread) {
-        let now = tenant.segments.clock().now();
+    fn count_levels(&self, tenant: &Tenant, block: BlockId, now: Stamp, spread: &mut Spread) {
         let mut at = 0;
         while let Some((record, next)) = self.items.walk(block, at) {
             let here = next - record.len() as u32;

@@ -32,6 +32,9 @@ const WINDOW_BLOCKS: u64 = 32;
 /// Levels of each doubling.
 const STEPS_BITS: u32 = 2;
 
+/// Levels by which a cut is lowered that let too much stay.
+const CUT_STEP: u8 = 2;
+
 /// Levels that there are: the most space-time is below 2^30.
 const LEVELS: usize = 30 << STEPS_BITS;
 
@@ -82,14 +85,45 @@ pub(super) struct Level(u8);
 
 impl Level {
     /// None is lower.
-    pub(super) const LEAST: Level = Level(0);
+    const LEAST: Level = Level(0);
 
     /// None is higher.
     const MOST: Level = Level(LEVELS as u8 - 1);
 
     /// The level so many lower, if there is one.
-    pub(super) fn lowered(self, by: u8) -> Option<Level> {
+    fn lowered(self, by: u8) -> Option<Level> {
         self.0.checked_sub(by).map(Level)
+    }
+}
+
+/// Parts of what is on the bar that may stay.
+const SHARES: u64 = 256;
+
+/// What a release lets stay: all below the bar, and a part of what is on it. Where all was hit in one tick, and has one size, that
+/// part is all there is to tell it by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cut {
+    bar: Level,
+    share: u64,
+    /// When it was made: the clock goes on while survivors' segments are opened.
+    at: Stamp,
+}
+
+impl Cut {
+    /// Whether an item stays that was last hit then; luck, by its hash, on the bar itself.
+    pub(super) fn spares(self, hit: Stamp, len: u64, hash: u64) -> bool {
+        let level = hit.level(self.at, len);
+        level < self.bar || (level == self.bar && hash % SHARES < self.share)
+    }
+
+    /// One that lets less stay; `None` where nothing stays any more.
+    pub(super) fn lowered(self) -> Option<Cut> {
+        let (bar, share) = match (self.bar, self.share) {
+            (bar, 1..) => (bar, self.share / 2),
+            (Level::LEAST, _) => return None,
+            (bar, _) => (bar.lowered(CUT_STEP).unwrap_or(Level::LEAST), 0),
+        };
+        Some(Cut { bar, share, ..self })
     }
 }
 
@@ -126,18 +160,22 @@ impl Spread {
         self.0[usize::from(level.0)] += len;
     }
 
-    /// The level below which all fits into `bytes`.
-    pub(super) fn bar(&self, bytes: u64) -> Level {
+    /// The level below which all fits into `bytes`, and which of [`SHARES`] parts of it fit as well.
+    fn fitting(&self, bytes: u64) -> (Level, u64) {
         let mut left = bytes;
-        let fits = |on_level: &&u64| match left.checked_sub(**on_level) {
-            Some(less) => {
-                left = less;
-                true
+        for (level, on_level) in self.0.iter().enumerate() {
+            match left.checked_sub(*on_level) {
+                Some(less) => left = less,
+                None => return (Level(level as u8), left * SHARES / on_level),
             }
-            None => false,
-        };
-        let fitting = self.0.iter().take_while(fits).count();
-        Level(fitting as u8).min(Level::MOST)
+        }
+        (Level::MOST, SHARES)
+    }
+
+    /// What lets `bytes` stay, as nearly as can be.
+    pub(super) fn cut(&self, bytes: u64, at: Stamp) -> Cut {
+        let (bar, share) = self.fitting(bytes);
+        Cut { bar, share, at }
     }
 
     fn fade(&mut self) {
@@ -196,7 +234,7 @@ impl Window {
 
     /// Moves the bar, and lets the past fade.
     pub(super) fn turn(&mut self, block_bytes: u64) {
-        self.bar = self.spread.bar(self.seen / KEPT_ONE_IN);
+        self.bar = self.spread.fitting(self.seen / KEPT_ONE_IN).0;
         if self.seen > WINDOW_BLOCKS * block_bytes {
             self.seen /= 2;
             self.kept /= 2;

@@ -472,6 +472,38 @@ fn an_ordered_release_takes_the_expired_and_then_what_has_most_space_time() {
     );
 }
 
+/// Nothing but luck tells them apart, and luck lets as many stay as there is room for.
+#[test]
+fn an_ordered_release_of_items_that_were_all_hit_at_once_keeps_what_fits() {
+    let (store, _) = store(256, true);
+    let ann = tenant(&store, "ann", 100);
+    let worker = store.worker().expect("a worker");
+    let key = |n: u32| n.to_le_bytes();
+    let mut last = 0;
+    while store.figures().held.0 < 200 * BLOCK as u64 {
+        put(&worker, ann, &key(last), &[7; 2_000], NOW).expect("room");
+        last += 1;
+    }
+    let hit = |n: &u32| n.is_multiple_of(4);
+    let gets = (0..last).filter(hit);
+    gets.for_each(|n| assert!(get(&worker, ann, &key(n), NOW).is_some()));
+    let release = Release {
+        amount: Bytes((180 * BLOCK) as u64),
+        mode: sublet_types::ReleaseMode::Ordered,
+        tenant: None,
+    };
+    store.set_limit(store.figures().held - release.amount);
+    assert_eq!(worker.release(release, NOW).bytes, release.amount);
+    let there = |n: &u32| {
+        let peek = worker.read(ann, &key(*n), NOW, Reading::Peek, |_| ());
+        peek == Lookup::Hit(())
+    };
+    let (hit, cold): (Vec<u32>, Vec<u32>) = (0..last).filter(there).partition(hit);
+    let room = last / 10;
+    assert!(hit.len() as u32 > room * 3 / 4, "{} of {room}", hit.len());
+    assert!(cold.len() as u32 <= room / 4, "{} of {room}", cold.len());
+}
+
 #[test]
 fn a_small_ordered_release_copies_little_however_much_is_held() {
     let (store, _) = store(256, true);
