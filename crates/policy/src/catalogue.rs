@@ -174,7 +174,7 @@ const FLAT: Knob = Knob {
     least: 0.0,
     most: 100.0,
     why: "a scan or a loop that does not fit brings next to nothing; nobody else was seen below a fifth",
-    help: "A tenant whose hits a page above its floor are less than this much of the average keeps its floor and no more",
+    help: "A tenant whose hits a page above its floor are less than this much of the average gives way first, down to its floor",
 };
 
 const KEPT: Knob = Knob {
@@ -270,7 +270,7 @@ pub static CATALOGUE: [Entry; 9] = [
     },
     Entry {
         name: "pooled",
-        summary: "all memory is one pool: the oldest goes first, whoever's it is; half of each share is safe, and who gains nothing from more has no more",
+        summary: "all memory is one pool: the oldest goes first, whoever's it is; half of each share is safe, and who gains nothing from more gives way first",
         paper: "Sublet's own, after one queue for all (global LRU) and MQ's levels (USENIX ATC '01)",
         knobs: &[FLOOR, FLAT, KEPT, IDLE],
         make: |choice| {

@@ -28,6 +28,7 @@ pub(crate) fn settle(snapshot: &Snapshot, proposals: Vec<Proposal>) -> Decision 
             pages: fitted[n],
             wanted: proposal.wanted,
             guard: guards[n],
+            giving: proposal.giving,
         });
         decision.explanations.push(Explanation {
             id: tenant.id,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use sublet_types::{Pages, Snapshot, Targets};
+use sublet_types::{Giving, Pages, Snapshot, Targets};
 
 use crate::clamp;
 use crate::explain::{Explanation, Reason};
@@ -28,6 +28,8 @@ pub struct Proposal {
     pub wanted: Pages,
     /// What it would have the tenant keep in any case, with all tenants' memory one pool; `None` where weights are to decide.
     pub guard: Option<Pages>,
+    /// When the tenant gives of what it holds beyond that.
+    pub giving: Giving,
     /// Why.
     pub reason: Reason,
 }
@@ -39,6 +41,7 @@ impl Proposal {
             pages: Some(Pages(pages)),
             wanted: Pages(0),
             guard: None,
+            giving: Giving::ByAge,
             reason,
         }
     }
@@ -49,6 +52,7 @@ impl Proposal {
             pages: None,
             wanted: Pages(0),
             guard: None,
+            giving: Giving::ByAge,
             reason,
         }
     }

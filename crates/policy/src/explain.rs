@@ -114,9 +114,9 @@ pub enum Reason {
         /// What it keeps.
         guard: Pages,
     },
-    /// More memory brings it hardly any hits: it has what it keeps in any case, and displaces its own (`pooled`).
+    /// More memory brings it hardly any hits: it gives way first, down to what it keeps in any case, and displaces its own (`pooled`).
     Flat {
-        /// Its hits for each page above that, in percent of all tenants' hits for each page.
+        /// Its hits for each page above that, in percent of all tenants' for each page above half of their shares.
         hits_percent: f64,
     },
     /// A better division would not be worth moving memory (`mrc`).
@@ -281,7 +281,7 @@ fn pooled(f: &mut fmt::Formatter<'_>, guard: Pages) -> fmt::Result {
 fn flat(f: &mut fmt::Formatter<'_>, hits_percent: f64) -> fmt::Result {
     write!(
         f,
-        "a page more brings it {hits_percent:.0} % of what a page brings on average, so it has no more than it keeps"
+        "a page more brings it {hits_percent:.0} % of what a page brings on average, so it gives way first, down to what it keeps"
     )
 }
 

@@ -3,16 +3,16 @@
 //! ```text
 //!   whoever puts ──▶ nothing free? ──▶ the oldest of all goes, whoever's it is
 //!                                        but nobody is brought below half of its weighted share
-//!                                        and who gains nothing from more has that half only
+//!                                        and who gains nothing from more gives way first
 //! ```
 //!
 //! One queue for all gives each tenant what its own reuse earns, without any curve and without moving memory by decree: who
 //! puts what is asked for again soon has a young tail and grows. The store compares the tails (`store/tails`); the policy
 //! says what each tenant keeps in any case. Two things no queue can see, and curves can: who asks for its own again later than the
 //! pool turns over, but would be worth more memory, keeps that; and who is flat, as a scan is, or a loop that does not fit, and would
-//! push everybody else out, has no more than it keeps.
+//! push everybody else out, gives way before everybody else, and for its own puts. It has no target: while memory is free it may fill it.
 
-use sublet_types::{Pages, Snapshot, TenantSnapshot};
+use sublet_types::{Giving, Pages, Snapshot, TenantSnapshot};
 
 use crate::active::Active;
 use crate::apportion::Part;
@@ -33,7 +33,9 @@ pub struct Pooled {
 
 /// One tenant's place in the pool.
 struct Place {
-    /// What it keeps in any case.
+    /// Half of its share.
+    half: Pages,
+    /// What it keeps in any case: that, and what its curve earns it.
     guard: Pages,
     /// Its hits, where they are measured.
     ladder: Option<Ladder>,
@@ -41,7 +43,7 @@ struct Place {
 
 impl Pooled {
     /// A floor of `floor_percent` of the weighted share for each tenant that put or got in the last `idle_secs` seconds;
-    /// who has less than `flat_percent` of the average's hits for each page above it has no more than that.
+    /// who has less than `flat_percent` of the average's hits for each page above it gives way first.
     pub fn new(floor_percent: f64, flat_percent: f64, kept_percent: f64, idle_secs: u32) -> Pooled {
         Pooled {
             floor_percent,
@@ -77,37 +79,58 @@ impl Pooled {
             let guard = Pages(percent_of(self.floor_percent, share));
             let curve = tenant.curve.as_ref();
             let curve = curve.filter(|_| is_measured(tenant, share));
+            let half = guard.max(clamp::floor(tenant)).min(clamp::ceiling(tenant));
             Place {
-                guard: guard.max(clamp::floor(tenant)).min(clamp::ceiling(tenant)),
+                half,
+                guard: half,
                 ladder: curve.map(Ladder::of),
             }
         };
         snapshot.tenants.iter().zip(shares).map(place).collect()
     }
 
+    /// Each active tenant's hits for a page above what it keeps, in percent of the average, where it is flat. Nobody is where all are:
+    /// then nobody is better off with what another would give.
+    fn flat(&self, snapshot: &Snapshot, places: &[Place]) -> Vec<Option<f64>> {
+        let average = average(snapshot, places);
+        let both = || snapshot.tenants.iter().zip(places);
+        let flat = |(tenant, place): (&TenantSnapshot, &Place)| {
+            let best = place.best_above_guard(tenant.held, snapshot.total)?;
+            let percent = best * 100.0 / average;
+            let is_flat = average > 0.0 && percent < self.flat_percent;
+            (is_flat && self.active.is_active(tenant, snapshot.at)).then_some(percent)
+        };
+        let flat: Vec<Option<f64>> = both().map(flat).collect();
+        let mut others = snapshot.tenants.iter().zip(&flat);
+        let is_another = |(tenant, flat): (&TenantSnapshot, &Option<f64>)| {
+            flat.is_none() && self.active.is_active(tenant, snapshot.at)
+        };
+        match others.any(is_another) {
+            true => flat,
+            false => vec![None; flat.len()],
+        }
+    }
+
     fn propose_for(
         &self,
-        place: &Place,
         tenant: &TenantSnapshot,
-        average: f64,
+        guard: Pages,
+        flat: Option<f64>,
         snapshot: &Snapshot,
     ) -> Proposal {
-        let guard = place.guard;
         let is_active = self.active.is_active(tenant, snapshot.at);
-        let best = place.best_above_guard(tenant.held, snapshot.total);
-        let flat = best.map(|best| best * 100.0 / average);
-        let flat =
-            flat.filter(|percent| is_active && average > 0.0 && *percent < self.flat_percent);
-        let pooled = match flat {
-            Some(hits_percent) => Proposal::of(guard.0, Reason::Flat { hits_percent }),
-            None if is_active => Proposal::unbound(Reason::Pooled { guard }),
-            None => Proposal::unbound(Reason::Idle {
-                secs: self.active.idle_for(tenant, snapshot.at),
-            }),
+        let (giving, reason) = match flat {
+            Some(hits_percent) => (Giving::First, Reason::Flat { hits_percent }),
+            None if is_active => (Giving::ByAge, Reason::Pooled { guard }),
+            None => {
+                let secs = self.active.idle_for(tenant, snapshot.at);
+                (Giving::ByAge, Reason::Idle { secs })
+            }
         };
         Proposal {
             guard: Some(guard),
-            ..pooled
+            giving,
+            ..Proposal::unbound(reason)
         }
     }
 }
@@ -129,21 +152,22 @@ impl Policy for Pooled {
     fn propose(&mut self, snapshot: &Snapshot) -> Vec<Proposal> {
         self.active.notice(snapshot);
         let places = self.places(snapshot);
-        let average = average(snapshot, &places);
-        let both = places.iter().zip(&snapshot.tenants);
-        both.map(|(place, tenant)| self.propose_for(place, tenant, average, snapshot))
+        let flat = self.flat(snapshot, &places);
+        let each = snapshot.tenants.iter().zip(&places).zip(flat);
+        each.map(|((tenant, place), flat)| self.propose_for(tenant, place.guard, flat, snapshot))
             .collect()
     }
 }
 
-/// Hits a second for each page, of all whose hits are measured.
+/// Hits a second for each page that is held above half shares, of all whose hits are measured.
 fn average(snapshot: &Snapshot, places: &[Place]) -> f64 {
-    let measured = snapshot.tenants.iter().zip(places);
-    let measured =
-        measured.filter_map(|(tenant, place)| Some((tenant.held.0, place.ladder.as_ref()?)));
-    let sum = measured.fold((0.0, 0.0), |(hits, pages), (held, ladder)| {
-        (hits + ladder.hits(held), pages + held as f64)
-    });
+    let above = |(tenant, place): (&TenantSnapshot, &Place)| {
+        let (ladder, held, half) = (place.ladder.as_ref()?, tenant.held.0, place.half.0);
+        let pages = held.checked_sub(half)?;
+        Some((ladder.hits(held) - ladder.hits(half), pages as f64))
+    };
+    let measured = snapshot.tenants.iter().zip(places).filter_map(above);
+    let sum = measured.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     match sum {
         (_, 0.0) => 0.0,
         (hits, pages) => hits / pages,
@@ -175,6 +199,11 @@ mod tests {
         Pooled::new(50.0, 10.0, 0.0, 60)
     }
 
+    fn givings(decision: &crate::Decision) -> Vec<Giving> {
+        let targets = &decision.targets.tenants;
+        targets.iter().map(|target| target.giving).collect()
+    }
+
     fn guards(decision: &crate::Decision) -> Vec<u64> {
         let guard = |target: &sublet_types::Target| target.guard.expect("all is one pool").0;
         decision.targets.tenants.iter().map(guard).collect()
@@ -187,18 +216,16 @@ mod tests {
         let light = measured(2, 100, &[(1000, 90.0)]);
         let decision = policy().decide(&snapshot(1000, vec![heavy, light]));
         assert_eq!(guards(&decision), [375, 125]);
-        let targets = &decision.targets.tenants;
-        assert!(targets.iter().all(|target| target.pages.is_none()));
+        assert_eq!(givings(&decision), [Giving::ByAge; 2]);
     }
 
     #[test]
-    fn who_gains_nothing_from_more_has_no_more_than_it_keeps() {
+    fn who_gains_nothing_from_more_gives_way_first() {
         let scan = measured(1, 500, &[(250, 5.0), (1000, 6.0)]);
         let useful = measured(2, 500, &[(500, 500.0), (1000, 900.0)]);
         let decision = policy().decide(&snapshot(1000, vec![scan, useful]));
-        let targets = &decision.targets.tenants;
-        assert_eq!(targets[0].pages, Some(Pages(250)));
-        assert_eq!(targets[1].pages, None);
+        assert_eq!(givings(&decision), [Giving::First, Giving::ByAge]);
+        assert_eq!(guards(&decision)[0], 250);
         let Reason::Flat { hits_percent } = decision.explanations[0].reason else {
             panic!("{:?}", decision.explanations[0]);
         };
@@ -211,7 +238,19 @@ mod tests {
         let cliff = measured(1, 300, &[(699, 0.0), (700, 400.0)]);
         let useful = measured(2, 500, &[(500, 500.0), (1000, 900.0)]);
         let decision = policy().decide(&snapshot(1000, vec![cliff, useful]));
-        assert_eq!(decision.targets.tenants[0].pages, None);
+        assert_eq!(givings(&decision)[0], Giving::ByAge);
+    }
+
+    /// Working sets that fit into half of each share: nobody has a use for what the others have.
+    #[test]
+    fn nobody_is_flat_where_all_are() {
+        let fits = |id| measured(id, 400, &[(150, 100.0), (1000, 100.0)]);
+        let decision = policy().decide(&snapshot(1000, vec![fits(1), fits(2)]));
+        assert_eq!(givings(&decision), [Giving::ByAge; 2]);
+        let more = measured(3, 200, &[(200, 100.0), (1000, 500.0)]);
+        let decision = policy().decide(&snapshot(1000, vec![fits(1), fits(2), more]));
+        let first = Giving::First;
+        assert_eq!(givings(&decision), [first, first, Giving::ByAge]);
     }
 
     #[test]
@@ -222,7 +261,7 @@ mod tests {
         for curve in [None, Some(Curve::default())] {
             new.curve = curve;
             let decision = policy().decide(&snapshot(1000, vec![new.clone(), useful.clone()]));
-            assert_eq!(decision.targets.tenants[0].pages, None);
+            assert_eq!(givings(&decision)[0], Giving::ByAge);
         }
     }
 
@@ -247,6 +286,38 @@ mod tests {
             let decision = policy().decide(&snapshot);
             let guards = guards(&decision).into_iter().map(u128::from);
             prop_assert!(guards.sum::<u128>() <= u128::from(snapshot.total.0));
+        }
+
+        /// Half of the weighted share of the active, by plain division; less only where promised floors leave less, or a ceiling does.
+        #[test]
+        fn the_active_keep_half_of_their_share_and_nobody_has_a_target(
+            snapshot in any_snapshot(), kept in 0u32..=100,
+        ) {
+            let mut policy = Pooled::new(50.0, 10.0, f64::from(kept), 60);
+            let decision = policy.decide(&snapshot);
+            let targets = &decision.targets.tenants;
+            prop_assert!(targets.iter().all(|target| target.pages.is_none()));
+            let promised = snapshot.tenants.iter().any(|tenant| tenant.floor.is_some());
+            let is_active = |tenant: &&TenantSnapshot| tenant.puts + tenant.gets + tenant.puts_ever > 0;
+            let weights = snapshot.tenants.iter().filter(is_active).map(|tenant| f64::from(tenant.weight.0));
+            let weights: f64 = weights.sum();
+            let both = snapshot.tenants.iter().zip(guards(&decision));
+            for (tenant, guard) in both.filter(|(tenant, _)| is_active(tenant) && !promised) {
+                let share = snapshot.total.0 as f64 * f64::from(tenant.weight.0) / weights.max(1.0);
+                let half = (share / 2.0).min(clamp::ceiling(tenant).0 as f64);
+                prop_assert!(guard as f64 >= (half - 1.0) * (1.0 - 1e-9), "{guard} of {half}");
+            }
+        }
+
+        /// Who gives way first leaves somebody better off.
+        #[test]
+        fn whoever_is_flat_has_another_beside_it(snapshot in any_snapshot()) {
+            let decision = policy().decide(&snapshot);
+            let is_active = |tenant: &TenantSnapshot| tenant.puts + tenant.gets + tenant.puts_ever > 0;
+            let both = || snapshot.tenants.iter().zip(givings(&decision));
+            if both().any(|(_, giving)| giving == Giving::First) {
+                prop_assert!(both().any(|(tenant, giving)| is_active(tenant) && giving == Giving::ByAge));
+            }
         }
     }
 }

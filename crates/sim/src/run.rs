@@ -573,11 +573,15 @@ impl Simulation<'_> {
         for (
             before,
             Target {
-                id, pages, guard, ..
+                id,
+                pages,
+                guard,
+                giving,
+                ..
             },
         ) in pairs
         {
-            self.tier.set_guard(*id, *guard);
+            self.tier.set_guard(*id, *guard, *giving);
             if before.target != *pages {
                 self.tier.set_target(*id, *pages, self.now);
             }

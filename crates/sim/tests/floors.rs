@@ -178,7 +178,7 @@ impl Host {
             let bytes = target.pages.map(|pages| pages.bytes());
             self.store.set_target(target.id, bytes);
             let guard = target.guard.map(|pages| pages.bytes());
-            self.store.set_guard(target.id, guard);
+            self.store.set_guard(target.id, guard, target.giving);
         }
         for _ in 0..1000 {
             if !self.worker.upkeep(self.now) {
@@ -219,9 +219,13 @@ impl Host {
 
     /// Others put whatever they like, so much of it that nothing is free.
     fn storm(&mut self, others: &[Tenant], puts: u64) {
+        self.storm_of(&ALL, others, puts);
+    }
+
+    fn storm_of(&mut self, kinds: &[What], others: &[Tenant], puts: u64) {
         for _ in 0..puts {
             let other = &others[self.chance.below(others.len() as u64) as usize];
-            let what = ALL[self.chance.below(ALL.len() as u64) as usize];
+            let what = kinds[self.chance.below(kinds.len() as u64) as usize];
             let n = self.chance.below(1 << 15);
             self.put(other, what, n);
         }
@@ -283,6 +287,42 @@ fn who_is_below_its_floor_is_refused_nothing_and_loses_nothing() {
         for what in ALL {
             check(policy.name, what, 3);
         }
+    }
+}
+
+/// Nothing was promised to the owner, but half of a fourth is its own while it is active: the oracle is what it put of that.
+#[test]
+fn half_of_its_share_stays_with_who_is_active_under_pooled() {
+    for what in [What::Ephemeral, What::Items] {
+        let mut host = Host::under("pooled");
+        let others: Vec<Tenant> = (0..3)
+            .map(|n| host.tenant(&format!("other-{n}"), None))
+            .collect();
+        let owner = host.tenant("owner", None);
+        let storm =
+            |host: &mut Host, puts| host.storm_of(&[What::Ephemeral, What::Items], &others, puts);
+        for _ in 0..8 {
+            storm(&mut host, 4000);
+            host.second();
+        }
+        let half = host.snapshot().total.bytes().0 / BLOCK as u64 / 8;
+        let all = match what {
+            What::Items => (half - 3) * (BLOCK / (VALUE + 100)) as u64,
+            What::Ephemeral | What::Persistent => half * FRAMES,
+        };
+        for n in 0..all {
+            assert!(host.put(&owner, what, n), "{what:?}: {n} of {all}");
+            storm(&mut host, 5);
+            if n % 200 == 0 {
+                host.second();
+            }
+        }
+        for _ in 0..5 {
+            storm(&mut host, 4000);
+            host.second();
+        }
+        let lost = (0..all).filter(|n| !host.has(&owner, what, *n)).count();
+        assert_eq!(lost, 0, "{what:?}: of {all}");
     }
 }
 

@@ -141,7 +141,7 @@ impl FloorFigures {
 
 #[cfg(test)]
 mod tests {
-    use sublet_types::{TenantSettings, Weight};
+    use sublet_types::{Giving, TenantSettings, Weight};
 
     use super::*;
 
@@ -169,7 +169,7 @@ mod tests {
         let tenants = Tenants::new();
         let swap = add(&tenants, "swap", None);
         let cache = add(&tenants, "cache", None);
-        cache.set_guard(Some(all));
+        cache.set_guard(Some(all), Giving::ByAge);
         assert_eq!(tenants.floors(ROOM).of(cache), 64);
         assert_eq!(tenants.promised(ROOM).of(cache), 0);
         assert!(tenants.may_pin(swap, ROOM));

@@ -1,5 +1,7 @@
 //! Who gives way when a block is needed and none is free.
 
+use sublet_types::Giving;
+
 use crate::floors::Capacity;
 use crate::tenants::{Tenant, Tenants};
 
@@ -31,19 +33,21 @@ impl Tenants {
         }
     }
 
-    /// The tenant whose next to go is the oldest, if it is older than the putter's.
+    /// The tenant that gives before others do, or whose next to go is the oldest, if the putter does not come before it.
     fn oldest_gives_way<'a>(&'a self, putter: &'a Tenant, room: Capacity) -> &'a Tenant {
-        let written = |tenant: &Tenant| match tenant.is_gone() {
-            true => 0,
-            false => tenant.tails.oldest(),
-        };
         let margin = u64::from(room.blocks) * room.block_bytes as u64 / OLDER_BY_ONE_IN;
-        match self
-            .givers(putter, room)
-            .min_by_key(|tenant| written(tenant))
-        {
+        let place = |tenant: &Tenant| match tenant.is_gone() {
+            true => (Giving::First, 0),
+            false => (tenant.giving(), tenant.tails.oldest()),
+        };
+        let (own, own_oldest) = place(putter);
+        let comes_before = |tenant: &Tenant| {
+            let (giving, oldest) = place(tenant);
+            giving < own || (giving == own && oldest + margin < own_oldest)
+        };
+        match self.givers(putter, room).min_by_key(|tenant| place(tenant)) {
             Some(tenant) if self.has_a_claim(putter, room) => tenant,
-            Some(tenant) if written(tenant) + margin < written(putter) => tenant,
+            Some(tenant) if comes_before(tenant) => tenant,
             _ => putter,
         }
     }
@@ -86,7 +90,7 @@ mod tests {
         };
         let id = tenants.add(settings).expect("added");
         let tenant = tenants.get(id).expect("there");
-        tenant.set_guard(Some(Bytes(4 * BLOCK as u64)));
+        tenant.set_guard(Some(Bytes(4 * BLOCK as u64)), Giving::ByAge);
         (0..held).for_each(|_| tenant.gained_block());
         tenant.tails.note_page(tail * BLOCK as u64);
         id
@@ -105,6 +109,56 @@ mod tests {
         assert_eq!([giver(putter), giver(large), giver(old)], [old, old, old]);
         let settings = tenants.get(putter).expect("there");
         assert_eq!(tenants.largest_gives_way(settings, ROOM).id, large);
+    }
+
+    #[test]
+    fn who_gives_first_does_so_however_young_and_for_its_own_puts_too() {
+        let tenants = Tenants::new();
+        let flat = pooled(&tenants, "flat", 8, 900);
+        let old = pooled(&tenants, "old", 8, 100);
+        let gives_first = |id, kept: u64| {
+            let tenant = tenants.get(id).expect("there");
+            tenant.set_guard(Some(Bytes(kept * BLOCK as u64)), Giving::First);
+        };
+        let giver = |id| {
+            let putter = tenants.get(id).expect("there");
+            tenants.gives_way(putter, ROOM).id
+        };
+        assert_eq!([giver(old), giver(flat)], [old, old]);
+        gives_first(flat, 4);
+        assert_eq!([giver(old), giver(flat)], [flat, flat]);
+        gives_first(flat, 8);
+        assert_eq!(
+            [giver(old), giver(flat)],
+            [old, flat],
+            "it keeps what it has"
+        );
+        gives_first(flat, 9);
+        assert_eq!(giver(flat), old, "who is below what it keeps gets it");
+        gives_first(old, 4);
+        gives_first(flat, 4);
+        assert_eq!(
+            [giver(old), giver(flat)],
+            [old, old],
+            "among themselves by age"
+        );
+    }
+
+    #[test]
+    fn a_part_of_a_block_is_kept_as_a_whole_one() {
+        let tenants = Tenants::new();
+        let part = tenants.get(pooled(&tenants, "part", 4, 1)).expect("there");
+        let putter = tenants
+            .get(pooled(&tenants, "putter", 8, 900))
+            .expect("there");
+        let keeps = |bytes| {
+            part.set_guard(Some(Bytes(bytes)), Giving::ByAge);
+            tenants.gives_way(putter, ROOM).id == putter.id
+        };
+        assert_eq!(
+            [keeps(3 * BLOCK as u64), keeps(3 * BLOCK as u64 + 1)],
+            [false, true]
+        );
     }
 
     #[test]

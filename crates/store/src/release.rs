@@ -199,7 +199,9 @@ impl Worker {
             self.pinned(|| self.store().pages.fit_all());
         }
         more |= self.clear_floors(now);
-        self.keep_limits(now) || more
+        more |= self.keep_limits(now);
+        self.evict_ahead(now);
+        more
     }
 
     /// Moves pages together where there are many free frames between them.
@@ -207,6 +209,13 @@ impl Worker {
         for tenant in self.items().tenants.iter() {
             let evacuates = |_: &u32| self.pinned(|| self.clearing(tenant, now).evacuate());
             (0..EVACUATED_AT_ONCE).take_while(evacuates).for_each(drop);
+        }
+    }
+
+    /// Has tenants that have all they may have evict a few pages ahead of their puts.
+    fn evict_ahead(&self, now: Second) {
+        for tenant in self.items().tenants.iter() {
+            self.pinned(|| self.store().pages.evict_ahead(tenant, now));
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock};
-use sublet_types::{Bytes, TenantId, TenantName, TenantSettings, Weight};
+use sublet_types::{Bytes, Giving, TenantId, TenantName, TenantSettings, Weight};
 
 use crate::api::TenantError;
 use crate::arena::PageKind;
@@ -59,6 +59,8 @@ pub(crate) struct Tenant {
     got: AtomicU64,
     /// What it keeps in any case where all memory is one pool, in bytes; `u64::MAX` where it is none.
     guard: AtomicU64,
+    /// Of what it has beyond that it gives way before everybody else.
+    gives_first: AtomicBool,
 }
 
 impl Tenants {
@@ -234,6 +236,7 @@ impl Tenant {
             gave: AtomicU64::new(0),
             got: AtomicU64::new(0),
             guard: AtomicU64::new(u64::MAX),
+            gives_first: AtomicBool::new(false),
         };
         tenant.grant(&settings);
         tenant
@@ -257,7 +260,7 @@ impl Tenant {
         self.tally.reset();
         self.tails.reset();
         self.followed.reset();
-        self.set_guard(None);
+        self.set_guard(None, Giving::ByAge);
         self.grant(settings);
         self.set_target(None);
         self.is_gone.store(false, Ordering::Release);
@@ -344,8 +347,7 @@ impl Tenant {
     /// than its ceiling.
     pub(crate) fn promised_blocks(&self, block_bytes: usize) -> u32 {
         let floor = self.floor().map_or(0, |floor| floor.0);
-        let blocks = u32::try_from(floor.div_ceil(block_bytes as u64)).unwrap_or(u32::MAX);
-        blocks.min(self.blocks_under_ceiling(block_bytes))
+        blocks_for(floor, block_bytes).min(self.blocks_under_ceiling(block_bytes))
     }
 
     /// The same; where all memory is one pool, what it keeps of that is a floor, too.
@@ -391,10 +393,20 @@ impl Tenant {
         self.target.store(bytes, Ordering::Relaxed);
     }
 
-    /// Takes over what it keeps where all memory is one pool; `None` where weights decide.
-    pub(crate) fn set_guard(&self, guard: Option<Bytes>) {
+    /// Takes over what it keeps where all memory is one pool, and when it gives the rest; `None` where weights decide.
+    pub(crate) fn set_guard(&self, guard: Option<Bytes>, giving: Giving) {
         let bytes = guard.map_or(u64::MAX, |guard| guard.0);
         self.guard.store(bytes, Ordering::Relaxed);
+        self.gives_first
+            .store(giving == Giving::First, Ordering::Relaxed);
+    }
+
+    /// When it gives way where all memory is one pool. Who is gone gives first.
+    pub(crate) fn giving(&self) -> Giving {
+        match self.is_gone() || self.gives_first.load(Ordering::Relaxed) {
+            true => Giving::First,
+            false => Giving::ByAge,
+        }
     }
 
     /// Hears that it gave blocks for a put of `putter`: no move, if that is itself.
@@ -416,11 +428,11 @@ impl Tenant {
         self.guard.load(Ordering::Relaxed) != u64::MAX
     }
 
-    /// Blocks that it keeps where all memory is one pool.
+    /// Blocks that it keeps where all memory is one pool: rounded up.
     fn guard_blocks(&self, block_bytes: usize) -> Option<u32> {
         let guard = self.guard.load(Ordering::Relaxed);
         let keeps = self.is_pooled() && !self.is_gone();
-        keeps.then(|| blocks_in(guard, block_bytes))
+        keeps.then(|| blocks_for(guard, block_bytes))
     }
 
     /// Blocks that its ceiling allows it: one, always.
@@ -463,6 +475,11 @@ impl Tenant {
 
 fn blocks_in(bytes: u64, block_bytes: usize) -> u32 {
     u32::try_from(bytes / block_bytes as u64).unwrap_or(u32::MAX)
+}
+
+/// The least blocks that have room for so much.
+fn blocks_for(bytes: u64, block_bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(block_bytes as u64)).unwrap_or(u32::MAX)
 }
 
 fn check(settings: &TenantSettings) -> Result<(), TenantError> {

@@ -20,7 +20,7 @@ pub use disk::{
 pub use host::{CgroupFigures, HostFigures, Pressure};
 pub use page::{ObjectId, PageIndex, PoolFlags, PoolId, SharedName, SharedNameError};
 pub use plain::plain;
-pub use snapshot::{Curve, Shrinking, Snapshot, Target, Targets, TenantSnapshot};
+pub use snapshot::{Curve, Giving, Shrinking, Snapshot, Target, Targets, TenantSnapshot};
 pub use tenant::{
     EvictionKind, EvictionKindError, ReleaseMode, TenantId, TenantName, TenantNameError,
     TenantSettings, Weight,

@@ -92,6 +92,18 @@ pub struct Target {
     /// What it keeps in any case where all tenants' memory is one pool, of which the oldest goes first, whoever's it is; `None`
     /// where weights decide who gives way.
     pub guard: Option<Pages>,
+    /// When it gives of what it holds beyond that.
+    pub giving: Giving,
+}
+
+/// When a tenant gives way where all tenants' memory is one pool and nothing is free; in the order in which they do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Giving {
+    /// Before everybody else, and for its own puts: more memory brings it hardly anything.
+    First,
+    /// When what it would lose next is the oldest of all.
+    #[default]
+    ByAge,
 }
 
 /// What becomes of who holds more than its target.

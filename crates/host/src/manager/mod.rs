@@ -6,6 +6,7 @@ mod followed;
 mod losses;
 mod movements;
 mod snapshot;
+mod told;
 
 use std::collections::HashMap;
 use std::io;
@@ -18,17 +19,18 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use sublet_frontends::memcached::serve::Premises;
 use sublet_policy::catalogue::{Choice, ChoiceError};
-use sublet_policy::explain::{Explanation, Loss, LossCause};
-use sublet_policy::moved::{Move, Moves, Place, Standing};
+use sublet_policy::explain::{Loss, LossCause};
+use sublet_policy::moved::{Move, Place};
 use sublet_policy::what_if::Record;
 use sublet_policy::{Decision, Policy};
-use sublet_types::{Bytes, Pages, Shrinking, Targets, TenantId, TenantName};
+use sublet_types::{Bytes, Shrinking, Targets, TenantId, TenantName};
 
 pub use decisions::{Decisions, Event, LogFile, Made};
 pub use followed::Leavers;
 use losses::{Losses, Lost};
 use movements::Movements;
 use snapshot::Observer;
+use told::Told;
 
 use crate::ending::Ending;
 
@@ -112,6 +114,7 @@ struct Ruling {
     observer: Observer,
     losses: Losses,
     movements: Movements,
+    told: Told,
     /// Whether all floors were more together than tenants may hold.
     floors_were_short: bool,
     /// What it said last.
@@ -135,6 +138,7 @@ impl Manager {
                 observer: Observer::default(),
                 losses: Losses::default(),
                 movements: Movements::default(),
+                told: Told::default(),
                 floors_were_short: false,
                 targets: Targets::default(),
             }),
@@ -259,15 +263,13 @@ impl Seat {
         } = &mut *ruling;
         let lost = losses.look(&snapshot, orders, |id| observer.evicted(id));
         let figures = self.premises.store.tenants();
-        ruling.movements.look(&figures, &decision, now);
+        ruling.movements.look(&figures, snapshot.free, now);
         // Under the same lock, so that no older decision is applied after a newer one.
         self.apply(&decision);
         self.say_what_a_ceiling_took(&lost);
         self.say_that_floors_are_short(&mut ruling.floors_were_short);
-        let changes = decision.explanations.iter().filter(|one| one.is_change());
-        let moves = moves(&ruling.targets, &decision);
-        let changes =
-            changes.map(|change| (change.id, Event::Decided(*change), of(change, &moves)));
+        let changes = ruling.told.changes(&decision).into_iter();
+        let changes = changes.map(|(one, moves)| (one.id, Event::Decided(one), moves));
         let lost = lost.into_iter();
         let lost = lost.map(|(id, loss, moves)| (id, Event::Lost(loss), moves));
         let lines = self.remember(policy, lost.chain(changes));
@@ -314,7 +316,9 @@ impl Seat {
             let bytes = target.pages.map(|pages| pages.bytes());
             self.premises.store.set_target(target.id, bytes);
             let guard = target.guard.map(|pages| pages.bytes());
-            self.premises.store.set_guard(target.id, guard);
+            self.premises
+                .store
+                .set_guard(target.id, guard, target.giving);
         }
     }
 
@@ -337,38 +341,6 @@ impl Seat {
             Some(decisions.add(unix, policy, name, event, moves))
         };
         events.filter_map(told).collect()
-    }
-}
-
-/// What a decision moves from whom to whom; nothing where some had no target before, or have none from now on.
-fn moves(before: &Targets, decision: &Decision) -> Moves {
-    let standing = |pages: fn(&Explanation) -> Option<Pages>, free: Pages| -> Option<Standing> {
-        let target = |one: &Explanation| Some((one.id, pages(one)?));
-        let tenants = decision.explanations.iter().map(target);
-        Some(Standing {
-            tenants: tenants.collect::<Option<_>>()?,
-            free,
-            over: Pages(0),
-        })
-    };
-    let before = standing(|one| one.before, before.unassigned);
-    let after = standing(|one| one.after, decision.targets.unassigned);
-    let both = before.zip(after);
-    both.map_or_else(Moves::default, |(before, after)| {
-        Moves::between(&before, &after)
-    })
-}
-
-/// One tenant's part of them.
-fn of(change: &Explanation, moves: &Moves) -> Vec<Move<TenantId>> {
-    let (before, after) = (
-        change.before.unwrap_or_default(),
-        change.after.unwrap_or_default(),
-    );
-    let amount = Pages(before.0.abs_diff(after.0));
-    match change.is_less() {
-        true => moves.of_loss(amount),
-        false => moves.of_gain(amount),
     }
 }
 

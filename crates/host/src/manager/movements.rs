@@ -1,73 +1,103 @@
-//! Memory that goes from one tenant to another: by targets, where a policy sets them, else by who gave way for whose put.
+//! Memory that goes from one tenant to another: what one gave for another's put, and what one gave up for its target and another
+//! took after that.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
-use sublet_policy::Decision;
-use sublet_policy::explain::Explanation;
 use sublet_policy::undone::Moves;
 use sublet_store::TenantFigures;
 use sublet_types::{Bytes, Pages, Second, TenantId};
 
-/// What each tenant gives to others and gets of them by a change of targets. What goes to nobody or to the host, and what comes
-/// from there, is in neither: where one side is larger, each of it counts for its part.
-fn between_tenants(changes: &[Explanation]) -> Vec<(TenantId, Pages, Pages)> {
-    let both = |change: &Explanation| Some((change.id, change.before?.0, change.after?.0));
-    let changes: Vec<(TenantId, u64, u64)> = changes.iter().filter_map(both).collect();
-    let lost = changes
-        .iter()
-        .map(|(_, before, after)| before.saturating_sub(*after));
-    let gained = changes
-        .iter()
-        .map(|(_, before, after)| after.saturating_sub(*before));
-    let (lost, gained): (u64, u64) = (lost.sum(), gained.sum());
-    let moved = u128::from(lost.min(gained));
-    let part = |of: u64, all: u64| match all {
-        0 => Pages(0),
-        all => Pages((u128::from(of) * moved / u128::from(all)) as u64),
-    };
-    let moves = changes.iter().map(|(tenant, before, after)| {
-        let gave = part(before.saturating_sub(*after), lost);
-        let got = part(after.saturating_sub(*before), gained);
-        (*tenant, gave, got)
-    });
-    moves.collect()
+/// What one tenant holds, and gave and got for puts since the start.
+#[derive(Clone, Copy, Debug)]
+struct Stand {
+    id: TenantId,
+    held: Bytes,
+    gave: Bytes,
+    got: Bytes,
+    target: Option<Bytes>,
+}
+
+impl Stand {
+    fn of(figures: &TenantFigures) -> Stand {
+        Stand {
+            id: figures.id,
+            held: figures.held,
+            gave: figures.gave,
+            got: figures.got,
+            target: figures.target,
+        }
+    }
 }
 
 /// Follows what tenants give to each other.
 #[derive(Debug, Default)]
 pub(super) struct Movements {
     moves: Moves,
-    /// What each gave and got by the last look.
-    before: HashMap<TenantId, (Bytes, Bytes)>,
+    /// What each was by the last look.
+    before: HashMap<TenantId, Stand>,
+    /// What tenants gave up for their targets and nobody has taken yet, the oldest first.
+    on_its_way: VecDeque<(TenantId, Bytes)>,
 }
 
 impl Movements {
-    /// Looks at what was moved since the last look, and at what a decision is going to move.
-    pub(super) fn look(&mut self, tenants: &[TenantFigures], decision: &Decision, now: Second) {
-        let by_targets = decision
-            .targets
-            .tenants
-            .iter()
-            .all(|target| target.pages.is_some());
-        for (tenant, gave, got) in between_tenants(&decision.explanations)
-            .into_iter()
-            .filter(|_| by_targets)
-        {
-            self.moves.gave(tenant, gave, now);
-            self.moves.got(tenant, got, now);
-        }
-        let mut seen = HashMap::new();
-        for tenant in tenants {
-            let sums = (tenant.gave, tenant.got);
-            let (gave, got) = self.before.get(&tenant.id).copied().unwrap_or(sums);
-            if !by_targets {
-                self.moves
-                    .gave(tenant.id, Pages::of(tenant.gave - gave), now);
-                self.moves.got(tenant.id, Pages::of(tenant.got - got), now);
+    /// Looks at what was moved since the last look. `free` is what tenants may hold and nobody does.
+    pub(super) fn look(&mut self, tenants: &[TenantFigures], free: Pages, now: Second) {
+        let stands: Vec<Stand> = tenants.iter().map(Stand::of).collect();
+        self.follow(&stands, free.bytes(), now);
+    }
+
+    fn follow(&mut self, stands: &[Stand], free: Bytes, now: Second) {
+        let mut taken = Vec::new();
+        for stand in stands {
+            let before = self.before.get(&stand.id).copied().unwrap_or(*stand);
+            let (gave, got) = (stand.gave - before.gave, stand.got - before.got);
+            self.moves.gave(stand.id, Pages::of(gave), now);
+            self.moves.got(stand.id, Pages::of(got), now);
+            // Beside what went for puts.
+            let (had, has) = (before.held + got, stand.held + gave);
+            if has > had {
+                taken.push((stand.id, has - had));
+            } else if before.target.is_some_and(|target| before.held > target) {
+                self.on_its_way.push_back((stand.id, had - has));
             }
-            seen.insert(tenant.id, sums);
         }
-        self.before = seen;
+        for (tenant, amount) in taken {
+            self.take(tenant, amount, now);
+        }
+        self.forget_beyond(free);
+        self.before = stands.iter().map(|stand| (stand.id, *stand)).collect();
+    }
+
+    /// A tenant took so much of what was free: first what it gave up itself, which is no move, then what others did.
+    fn take(&mut self, tenant: TenantId, amount: Bytes, now: Second) {
+        let mut left = amount;
+        for own in [true, false] {
+            let whose = |giver: &TenantId| (*giver == tenant) == own;
+            for (giver, rest) in self.on_its_way.iter_mut().filter(|(giver, _)| whose(giver)) {
+                let part = left.min(*rest);
+                (left, *rest) = (left - part, *rest - part);
+                if !own {
+                    self.moves.gave(*giver, Pages::of(part), now);
+                    self.moves.got(tenant, Pages::of(part), now);
+                }
+            }
+        }
+        self.on_its_way.retain(|(_, rest)| *rest > Bytes::ZERO);
+    }
+
+    /// What is no longer free, and no tenant took, is the host's.
+    fn forget_beyond(&mut self, free: Bytes) {
+        let all: Bytes = self.on_its_way.iter().map(|(_, rest)| *rest).sum();
+        let mut over = all - free;
+        while over > Bytes::ZERO
+            && let Some((_, rest)) = self.on_its_way.front_mut()
+        {
+            let part = over.min(*rest);
+            (over, *rest) = (over - part, *rest - part);
+            if *rest == Bytes::ZERO {
+                self.on_its_way.pop_front();
+            }
+        }
     }
 
     /// What was moved since the start, and what of that came back within ten minutes.
@@ -78,43 +108,90 @@ impl Movements {
 
 #[cfg(test)]
 mod tests {
-    use sublet_policy::explain::Reason;
-
     use super::*;
 
-    fn change(id: u16, before: u64, after: u64) -> Explanation {
-        Explanation {
-            id: TenantId(id),
-            before: Some(Pages(before)),
-            after: Some(Pages(after)),
-            reason: Reason::Unbound,
-            bound: None,
+    const ALL: u64 = 200;
+
+    /// Two tenants, of whom each holds so many MiB and may hold so many; what neither holds of all is free, but for what the host took.
+    #[derive(Default)]
+    struct Host {
+        movements: Movements,
+        gave: [u64; 2],
+        now: u32,
+    }
+
+    impl Host {
+        fn look(&mut self, held: [u64; 2], targets: [u64; 2], hosts: u64) -> (u64, u64) {
+            self.now += 1;
+            let stand = |n: usize| Stand {
+                id: TenantId(n as u16),
+                held: Bytes::mib(held[n]),
+                gave: Bytes::mib(self.gave[n]),
+                got: Bytes::mib(self.gave[1 - n]),
+                target: Some(Bytes::mib(targets[n])),
+            };
+            let free = Bytes::mib(ALL - hosts - held[0] - held[1]);
+            self.movements
+                .follow(&[stand(0), stand(1)], free, Second(self.now));
+            let (moved, undone) = self.movements.sums();
+            (moved.0 >> 20, undone.0 >> 20)
         }
     }
 
-    fn moves(changes: &[Explanation]) -> Vec<(u64, u64)> {
-        let moves = between_tenants(changes).into_iter();
-        moves.map(|(_, gave, got)| (gave.0, got.0)).collect()
+    #[test]
+    fn what_is_given_up_for_a_target_moves_when_another_takes_it() {
+        let mut host = Host::default();
+        assert_eq!(host.look([100, 100], [100, 100], 0), (0, 0));
+        assert_eq!(
+            host.look([100, 100], [60, 140], 0),
+            (0, 0),
+            "a target is no move"
+        );
+        assert_eq!(host.look([60, 100], [60, 140], 0), (0, 0), "nobody has it");
+        assert_eq!(host.look([60, 110], [60, 140], 0), (10, 0));
+        assert_eq!(host.look([60, 140], [140, 60], 0), (40, 0));
+        assert_eq!(host.look([60, 60], [140, 60], 0), (40, 0));
+        assert_eq!(
+            host.look([130, 60], [140, 60], 0),
+            (110, 40),
+            "and 30 beyond that"
+        );
     }
 
     #[test]
-    fn what_goes_to_another_tenant_is_a_move() {
-        let changes = [change(1, 100, 60), change(2, 50, 80), change(3, 50, 60)];
-        assert_eq!(moves(&changes), [(40, 0), (0, 30), (0, 10)]);
+    fn who_takes_back_what_it_gave_up_moved_nothing() {
+        let mut host = Host::default();
+        host.look([100, 100], [60, 100], 0);
+        host.look([60, 100], [100, 100], 0);
+        assert_eq!(host.look([100, 100], [100, 100], 0), (0, 0));
     }
 
     #[test]
-    fn what_goes_to_the_host_and_comes_back_is_none() {
-        let shrunk = [change(1, 100, 60), change(2, 50, 30)];
-        assert_eq!(moves(&shrunk), [(0, 0); 2]);
-        let grown = [change(1, 60, 100), change(2, 30, 50)];
-        assert_eq!(moves(&grown), [(0, 0); 2]);
-        assert_eq!(moves(&[change(1, 7, 7)]), [(0, 0)]);
+    fn what_was_let_go_or_went_to_the_host_is_no_move() {
+        let mut host = Host::default();
+        host.look([100, 100], [100, 140], 0);
+        host.look([60, 100], [100, 140], 0);
+        assert_eq!(
+            host.look([60, 140], [100, 140], 0),
+            (0, 0),
+            "it was below its target"
+        );
+        host.look([60, 140], [60, 100], 0);
+        host.look([60, 100], [100, 100], 40);
+        assert_eq!(
+            host.look([100, 100], [100, 100], 0),
+            (0, 0),
+            "the host gave it"
+        );
     }
 
     #[test]
-    fn where_more_is_lost_than_gained_each_gave_its_part() {
-        let changes = [change(1, 100, 70), change(2, 100, 90), change(3, 10, 30)];
-        assert_eq!(moves(&changes), [(15, 0), (5, 0), (0, 20)]);
+    fn what_goes_for_a_put_is_a_move_at_once_and_once() {
+        let mut host = Host::default();
+        host.look([100, 100], [100, 100], 0);
+        host.gave[0] = 8;
+        assert_eq!(host.look([92, 108], [100, 100], 0), (8, 0));
+        host.gave[1] = 6;
+        assert_eq!(host.look([98, 102], [100, 100], 0), (14, 6));
     }
 }

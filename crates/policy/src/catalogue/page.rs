@@ -10,7 +10,7 @@ const HEADING: &str = "\
 Made from the catalogue of policies by `sublet generate policy-reference`; change it there.
 
 Each second (`[policy] interval`) the Memory Manager takes a snapshot of every tenant, the policy says what each may hold, and what
-changed is applied. A tenant at its target displaces its own coldest pages or items; its persistent puts are refused. A tenant above its
+changed is applied. A tenant at its target displaces its own coldest pages or items, a few of them ahead of its puts (targets are rounded down to blocks of 2 MiB, and items keep a block free: it holds one or two blocks less); its persistent puts are refused. A tenant above its
 target is brought down to it (`shrink = \"never\"` leaves it, as the papers did).
 
 ```console
@@ -25,7 +25,7 @@ $ sublet policy what-if --policy mrc floor=40
 
 `weights` decides where nothing is said. Under it what a tenant has filled up to its share it keeps, however idle it is; `utility` and
 `mrc` move it. `mrc` measures pages and items, one in sixteen of each by hash; items weigh what they take. Who is not measured yet (its puts are less than its share) gets its weighted share. `mrc` sets targets,
-and is slow to; `pooled` sets none but for who gains nothing from more.
+and is slow to; `pooled` sets none: who gains nothing from more gives way first where nothing is free, and what is free anybody may fill.
 
 | what you want | choose |
 | --- | --- |
@@ -64,7 +64,7 @@ to trust the answer. How long memory takes to move is not in it. Who is not meas
 
 ## Why did it lose memory?
 
-Every change of a target is kept for a day, or 16 MiB of them, with its reason; and so is every loss of a 64th of what a tenant held and
+Every change of a target by a block (2 MiB) and more, smaller ones when they have added up to that, and of who gives way first is kept for a day, or 16 MiB of them, with its reason; and so is every loss of a 64th of what a tenant held and
 more: because it was over its target or a lowered ceiling, because its owner released memory by hand, because the arena gave memory to the host, because others
 put and it had most above its weighted share (or the oldest, under `pooled`), because it evicted its own ahead of its next puts, or because it let go itself (nothing of it was evicted). Each says
 where what was lost went, to whom, to the free memory or to the host, and where what was got came from; the amounts are together as much as that. The five largest are

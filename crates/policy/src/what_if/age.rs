@@ -4,6 +4,8 @@
 //! second. So what stands within m pages came within the last ∫₀ᵐ dx ÷ (gets − hits(x)) seconds, and a pool whose oldest page
 //! has an age gives every tenant as much as came to it since.
 
+use sublet_types::Giving;
+
 use crate::mrc::Ladder;
 
 /// One tenant's part of the pool.
@@ -18,6 +20,8 @@ pub(super) struct Stream<'a> {
     pub(super) least: u64,
     /// What it never has more than; not below `least`.
     pub(super) most: u64,
+    /// Who gives first has, beyond what it keeps, what the others leave.
+    pub(super) giving: Giving,
 }
 
 impl Stream<'_> {
@@ -52,8 +56,31 @@ const HALVINGS: u32 = 128;
 /// An age that no page reaches, in seconds.
 const AGE_MAX: f64 = 1e12;
 
-/// What each gets of `total`: all that came since one moment, within its bounds.
-pub(super) fn by_age(total: u64, streams: &[Stream<'_>]) -> Vec<u64> {
+/// What each gets of `total`: all that came since one moment, within its bounds; who gives first, only what the others leave.
+pub(super) fn by_age<'a>(total: u64, streams: &[Stream<'a>]) -> Vec<u64> {
+    let kept = |stream: &Stream<'a>| match stream.giving {
+        Giving::First => Stream {
+            most: stream.least,
+            ..*stream
+        },
+        Giving::ByAge => *stream,
+    };
+    let got = since_one_moment(total, &streams.iter().map(kept).collect::<Vec<_>>());
+    let left = |(stream, got): (&Stream<'a>, u64)| match stream.giving {
+        Giving::First => *stream,
+        Giving::ByAge => Stream {
+            least: got,
+            most: got,
+            ..*stream
+        },
+    };
+    since_one_moment(
+        total,
+        &streams.iter().zip(got).map(left).collect::<Vec<_>>(),
+    )
+}
+
+fn since_one_moment(total: u64, streams: &[Stream<'_>]) -> Vec<u64> {
     let each = |age: f64| streams.iter().map(move |stream| stream.since(age));
     let fits = |age: f64| each(age).map(u128::from).sum::<u128>() <= u128::from(total);
     let (mut low, mut high) = (0.0, AGE_MAX);
@@ -90,6 +117,7 @@ mod tests {
             puts,
             least: 0,
             most: u64::MAX,
+            giving: Giving::ByAge,
         }
     }
 
@@ -105,6 +133,14 @@ mod tests {
         assert_eq!(by_age(400, &[capped, slow]), [90, 310]);
         let both = Stream { most: 90, ..slow };
         assert_eq!(by_age(400, &[capped, both]), [90, 90], "the rest is free");
+        let giving = Giving::First;
+        let first = Stream {
+            giving,
+            least: 50,
+            ..scan
+        };
+        assert_eq!(by_age(400, &[first, slow]), [50, 350]);
+        assert_eq!(by_age(400, &[first, both]), [310, 90], "what others leave");
     }
 
     /// Half of 40 gets are hits with 100 pages: those come in 100 ÷ 30 s, all further ones at 20 a second.

@@ -214,8 +214,15 @@ impl Model {
     /// policy has made one pool of all memory.
     pub(super) fn divide(&self, record: &Record, total: u64, bounds: &[Bounds]) -> Vec<u64> {
         let tenants = record.tenants.iter().zip(bounds);
-        let guard = |id: TenantId| self.target(id).and_then(|target| target.guard);
-        if !record.tenants.iter().any(|party| guard(party.id).is_some()) {
+        let pooled = |id: TenantId| {
+            let target = self.target(id)?;
+            Some((target.guard?, target.giving))
+        };
+        if !record
+            .tenants
+            .iter()
+            .any(|party| pooled(party.id).is_some())
+        {
             let bed = |(party, bounds): (&Party, &Bounds)| Bed {
                 weight: party.weight.0,
                 least: bounds.least,
@@ -224,13 +231,14 @@ impl Model {
             return level(total, &tenants.map(bed).collect::<Vec<_>>());
         }
         let streams = tenants.map(|(party, bounds)| {
-            let kept = guard(party.id).map_or(0, |guard| guard.0);
+            let (kept, giving) = pooled(party.id).unwrap_or_default();
             Stream {
                 ladder: party.ladder.as_ref(),
                 gets: party.rates.gets,
                 puts: party.rates.puts,
-                least: kept.max(bounds.least).min(bounds.most),
+                least: kept.0.max(bounds.least).min(bounds.most),
                 most: bounds.most,
+                giving,
             }
         });
         by_age(total, &streams.collect::<Vec<_>>())

@@ -1,6 +1,6 @@
 //! A tier that is watched.
 
-use sublet_types::{Pages, TenantId};
+use sublet_types::{Giving, Pages, TenantId};
 
 use super::{Court, Happening};
 use crate::machine::tier::{Census, Get, Pool, Put, Stamp, Tier, TierPage};
@@ -88,8 +88,8 @@ impl Tier for Judged<'_> {
         self.happened(now, &Happening::Target(tenant, target));
     }
 
-    fn set_guard(&mut self, tenant: TenantId, guard: Option<Pages>) {
-        self.tier.set_guard(tenant, guard);
+    fn set_guard(&mut self, tenant: TenantId, guard: Option<Pages>, giving: Giving) {
+        self.tier.set_guard(tenant, guard, giving);
     }
 
     fn resize(&mut self, total: Pages, now: Moment) {

@@ -2,7 +2,7 @@
 //! snapshots carry the curves that policies may ask for.
 
 use sublet_policy::mrc::{Access, ENTRIES_MAX, Shadow, is_sampled};
-use sublet_types::{Pages, Snapshot, TenantId};
+use sublet_types::{Giving, Pages, Snapshot, TenantId};
 
 use super::tier::{Census, Get, Pool, Put, Stamp, Tier, TierPage};
 use crate::chance::mixed;
@@ -63,8 +63,8 @@ impl Tier for Shadowed<'_> {
         self.tier.set_target(tenant, target, now);
     }
 
-    fn set_guard(&mut self, tenant: TenantId, guard: Option<Pages>) {
-        self.tier.set_guard(tenant, guard);
+    fn set_guard(&mut self, tenant: TenantId, guard: Option<Pages>, giving: Giving) {
+        self.tier.set_guard(tenant, guard, giving);
     }
 
     fn resize(&mut self, total: Pages, now: Moment) {

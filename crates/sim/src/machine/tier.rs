@@ -1,6 +1,6 @@
 //! What stands between a guest's memory and its disk.
 
-use sublet_types::{Pages, Snapshot, TenantId};
+use sublet_types::{Giving, Pages, Snapshot, TenantId};
 
 use crate::chance::mixed;
 use crate::virtual_time::Moment;
@@ -82,8 +82,8 @@ pub trait Tier {
     /// Sets what a tenant may hold from now on.
     fn set_target(&mut self, tenant: TenantId, target: Option<Pages>, now: Moment);
 
-    /// Sets what a tenant keeps of one pool that all tenants' memory is; nothing where weights decide.
-    fn set_guard(&mut self, _tenant: TenantId, _guard: Option<Pages>) {}
+    /// Sets what a tenant keeps of one pool that all tenants' memory is, and when it gives the rest; nothing where weights decide.
+    fn set_guard(&mut self, _tenant: TenantId, _guard: Option<Pages>, _giving: Giving) {}
 
     /// Sets what all may hold together from now on.
     fn resize(&mut self, total: Pages, now: Moment);

@@ -12,8 +12,8 @@ use sublet_store::{
     StoreSettings, TenantError, TooManyWorkers, Worker,
 };
 use sublet_types::{
-    Bytes, EvictionKind, ObjectId, PageIndex, Pages, PoolFlags, PoolId, ReleaseMode, Second,
-    Shrinking, Snapshot, TenantId, TenantSettings, Windows,
+    Bytes, EvictionKind, Giving, ObjectId, PageIndex, Pages, PoolFlags, PoolId, ReleaseMode,
+    Second, Shrinking, Snapshot, TenantId, TenantSettings, Windows,
 };
 
 use super::tier::{Census, Get, Pool, Put, Stamp, TenantCount, Tier, TierPage};
@@ -290,9 +290,9 @@ impl Tier for StoreTier {
         self.store.set_target(tenant, bytes);
     }
 
-    fn set_guard(&mut self, tenant: TenantId, guard: Option<Pages>) {
+    fn set_guard(&mut self, tenant: TenantId, guard: Option<Pages>, giving: Giving) {
         let bytes = guard.map(|guard| Bytes(guard.0.saturating_mul(PAGE)));
-        self.store.set_guard(tenant, bytes);
+        self.store.set_guard(tenant, bytes, giving);
     }
 
     fn resize(&mut self, total: Pages, now: Moment) {

@@ -141,7 +141,8 @@ impl Play {
         for target in self.policy.decide(&snapshot).targets.tenants {
             let bytes = |pages: Option<Pages>| pages.map(|pages| pages.bytes());
             self.store.set_target(target.id, bytes(target.pages));
-            self.store.set_guard(target.id, bytes(target.guard));
+            self.store
+                .set_guard(target.id, bytes(target.guard), target.giving);
         }
     }
 

@@ -135,6 +135,24 @@ mod tests {
         }
     }
 
+    /// Where all fits, everybody misses what it never asked for before, and nothing else.
+    #[test]
+    fn pooled_takes_nothing_from_anybody_while_memory_is_free() {
+        let set = Set {
+            percent: 115.0,
+            ..small(25_000)
+        };
+        let new: Vec<u64> = set.streams.iter().map(Stream::footprint).collect();
+        let misses =
+            |all: Vec<Asked>| -> Vec<u64> { all.iter().map(|asked| asked.misses).collect() };
+        for policy in ["pooled", "pooled kept=0"] {
+            let pages = play_pages(&set, policy, EvictionKind::XS3h).expect("played");
+            assert_eq!(misses(pages), new, "{policy}");
+            let items = play_items(&set, policy).expect("played");
+            assert_eq!(misses(items), new, "{policy}, items");
+        }
+    }
+
     #[test]
     fn items_are_asked_for_alike_under_every_policy() {
         let set = small(25_000);

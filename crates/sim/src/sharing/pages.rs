@@ -73,7 +73,7 @@ fn second(tier: &mut dyn Tier, policy: &mut dyn sublet_policy::Policy, now: Mome
     let snapshot = tier.snapshot(now);
     for target in policy.decide(&snapshot).targets.tenants {
         tier.set_target(target.id, target.pages, now);
-        tier.set_guard(target.id, target.guard);
+        tier.set_guard(target.id, target.guard, target.giving);
     }
 }
 

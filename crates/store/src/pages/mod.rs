@@ -5,6 +5,7 @@
 //! is copied in or out once, under its shard's lock and its worker's pin: so it is never torn, and a put
 //! that replaces cannot fail half-way (R-P1, R-P3, R-G5).
 
+mod ahead;
 mod arrivals;
 mod desk;
 mod directory;

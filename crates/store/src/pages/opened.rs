@@ -26,6 +26,8 @@ use crate::tenants::Tenant;
 /// Where a frame for a new page came from.
 enum Found {
     Free(FrameId),
+    /// Free since a page of the tenant was evicted ahead, as if it went now.
+    FreedAhead(FrameId),
     /// Another page of the tenant went for it. Its block counts it as taken still.
     Displaced(FrameId),
     NeedsBlock,
@@ -144,9 +146,11 @@ impl Opened<'_> {
             return Tried::Done(Put::Refused(PutRefused::Frozen));
         }
         let age = self.shard.directory.age();
-        let (frame, done) = match self.frame(terms, arrivals) {
+        let found = self.frame(terms, arrivals);
+        let is_counted = matches!(found, Found::Displaced(_));
+        let (frame, done) = match found {
             Found::Free(frame) => (frame, Put::Stored),
-            Found::Displaced(frame) => (frame, Put::Displaced),
+            Found::FreedAhead(frame) | Found::Displaced(frame) => (frame, Put::Displaced),
             Found::NeedsBlock => {
                 let owner = self.pages.tenants.get(self.owner.id);
                 return match owner {
@@ -167,7 +171,7 @@ impl Opened<'_> {
         if let Err(refused) = self.store(frame, standing, arrivals, fill) {
             return Tried::Done(Put::Refused(refused));
         }
-        if done == Put::Stored {
+        if !is_counted {
             arrivals.note(frame);
         }
         Tried::Done(if is_known { Put::Replaced } else { done })
@@ -281,7 +285,7 @@ impl Opened<'_> {
         let kind = self.pool.kind();
         let mut patience = Patience::default();
         if let Some(frame) = self.free_frame(kind, &mut patience) {
-            return Found::Free(frame);
+            return self.freed(frame, kind);
         }
         arrivals.count_all();
         let arena = &self.pages.arena;
@@ -313,6 +317,15 @@ impl Opened<'_> {
         match self.siblings_frame(kind, terms.siblings, &mut patience) {
             Asked::Nobody if !is_decided => Found::NeedsBlock,
             asked => asked.into(),
+        }
+    }
+
+    /// A free frame that was taken, by how it came to be free.
+    fn freed(&mut self, frame: FrameId, kind: PageKind) -> Found {
+        let left = self.shard.free[kind as usize].len();
+        match kind == PageKind::Ephemeral && self.shard.ahead.take(left) {
+            true => Found::FreedAhead(frame),
+            false => Found::Free(frame),
         }
     }
 

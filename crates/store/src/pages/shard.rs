@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use sublet_types::Second;
 
+use super::ahead::Ahead;
 use super::directory::{Directory, Keys, Standing, Whereabouts};
 use super::disk::DiskPages;
 use super::dues::Dues;
@@ -97,6 +98,8 @@ pub(crate) struct Shard {
     pub(super) eviction: Box<dyn Eviction>,
     /// Frames without a page, by kind.
     pub(super) free: [Queue; 2],
+    /// Those of the ephemeral ones that were evicted ahead of puts.
+    pub(super) ahead: Ahead,
     /// Which shards of the tenant have free frames; what this one is told of as, by kind.
     rich: Arc<Rich>,
     told: [Told; 2],
@@ -134,6 +137,7 @@ impl Shard {
             directory: Directory::new(seed),
             eviction,
             free: [Queue::new(QueueId::FREE), Queue::new(QueueId::FREE)],
+            ahead: Ahead::default(),
             rich,
             told: [Told::default(); 2],
             dues: Dues::default(),

@@ -106,13 +106,18 @@ impl Pages {
         let mut spare = || {
             let frame = self.free_frame(tenant, sibling, kind, patience)?;
             self.frames.get(frame).set_shard(own);
-            Some(frame)
+            let left = sibling.free[kind as usize].len();
+            let was_ahead = kind == PageKind::Ephemeral && sibling.ahead.take(left);
+            Some((frame, was_ahead))
         };
-        let first = spare()?;
+        let (first, was_ahead) = spare()?;
+        let mut freed_ahead = u32::from(was_ahead);
         // Not one of its own: those may be of a dropped block, and patience have ended amid them.
-        for frame in std::iter::from_fn(spare).take(BORROWED - 1) {
+        for (frame, was_ahead) in std::iter::from_fn(spare).take(BORROWED - 1) {
             shard.push_free(&self.frames, frame, kind);
+            freed_ahead += u32::from(was_ahead);
         }
+        shard.ahead.add(freed_ahead);
         Some(first)
     }
 

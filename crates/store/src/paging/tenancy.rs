@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use sublet_types::{
-    Bytes, EvictionKind, Pages, PoolFlags, PoolId, Second, SharedName, TenantId, Windows,
+    Bytes, EvictionKind, Giving, Pages, PoolFlags, PoolId, Second, SharedName, TenantId, Windows,
 };
 
 use crate::api::*;
@@ -94,11 +94,11 @@ impl Store {
         }
     }
 
-    /// Has a tenant's memory be a part of one pool, of which the oldest goes first, whoever's it is; so much it keeps in any case. `None`
-    /// leaves to weights who gives way.
-    pub fn set_guard(&self, tenant: TenantId, guard: Option<Bytes>) {
+    /// Has a tenant's memory be a part of one pool, of which the oldest goes first, whoever's it is; so much it keeps in any case, and gives
+    /// the rest in its turn. `None` leaves to weights who gives way.
+    pub fn set_guard(&self, tenant: TenantId, guard: Option<Bytes>, giving: Giving) {
         if let Some(tenant) = self.items.tenants.get(tenant) {
-            tenant.set_guard(guard);
+            tenant.set_guard(guard, giving);
         }
     }
 

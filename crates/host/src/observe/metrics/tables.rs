@@ -70,13 +70,13 @@ pub(super) const DAEMON: &[Figure<Status>] = &[
         "What the policy would ask of other nodes",
         |s| s.rule.as_ref().map(|rule| rule.wanted.0 as f64),
     ),
-    gauge(
+    counter(
         "sublet_policy_moved",
         BYTES,
-        "What went from one tenant to another since the start",
+        "What one tenant held and another took, since the start",
         |s| s.rule.as_ref().map(|rule| rule.moved.0 as f64),
     ),
-    gauge(
+    counter(
         "sublet_policy_moves_undone",
         BYTES,
         "What of that came back within ten minutes",

@@ -1,6 +1,7 @@
 //! The page store against a model, and rule by rule: tests are named after the rules of transcendent memory that they hold.
 
 mod adaptive;
+mod ahead;
 mod model;
 mod rules;
 mod saved;
