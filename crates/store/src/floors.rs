@@ -40,10 +40,10 @@ enum Which {
 }
 
 impl Which {
-    fn of(self, tenant: &Tenant, block_bytes: usize) -> u32 {
+    fn of(self, tenant: &Tenant) -> u32 {
         match self {
-            Which::Promised => tenant.promised_blocks(block_bytes),
-            Which::Kept => tenant.floor_blocks(block_bytes),
+            Which::Promised => tenant.promised_blocks(),
+            Which::Kept => tenant.floor_blocks(),
         }
     }
 }
@@ -51,7 +51,7 @@ impl Which {
 impl Floors {
     /// Blocks of a tenant's floor.
     pub(crate) fn of(&self, tenant: &Tenant) -> u32 {
-        let floor = self.which.of(tenant, self.room.block_bytes);
+        let floor = self.which.of(tenant);
         if self.asked <= u64::from(self.room.blocks) {
             return floor;
         }
@@ -86,7 +86,7 @@ impl Tenants {
     }
 
     fn floors_of(&self, which: Which, room: Capacity) -> Floors {
-        let floors = self.iter().map(|tenant| which.of(tenant, room.block_bytes));
+        let floors = self.iter().map(|tenant| which.of(tenant));
         Floors {
             room,
             which,
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn persistent_pages_keep_off_promised_floors_and_not_off_what_is_kept_of_a_pool() {
         let all = Bytes((64 * BLOCK) as u64);
-        let tenants = Tenants::new();
+        let tenants = Tenants::new(BLOCK);
         let swap = add(&tenants, "swap", None);
         let cache = add(&tenants, "cache", None);
         cache.set_guard(Some(all), Giving::ByAge);

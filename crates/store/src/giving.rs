@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn the_oldest_gives_way_whoever_holds_most() {
-        let tenants = Tenants::new();
+        let tenants = Tenants::new(BLOCK);
         let large = pooled(&tenants, "large", 40, 900);
         let old = pooled(&tenants, "old", 8, 700);
         let putter = pooled(&tenants, "putter", 8, 800);
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn who_gives_first_does_so_however_young_and_for_its_own_puts_too() {
-        let tenants = Tenants::new();
+        let tenants = Tenants::new(BLOCK);
         let flat = pooled(&tenants, "flat", 8, 900);
         let old = pooled(&tenants, "old", 8, 100);
         let gives_first = |id, kept: u64| {
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_part_of_a_block_is_kept_as_a_whole_one() {
-        let tenants = Tenants::new();
+        let tenants = Tenants::new(BLOCK);
         let part = tenants.get(pooled(&tenants, "part", 4, 1)).expect("there");
         let putter = tenants
             .get(pooled(&tenants, "putter", 8, 900))
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_little_older_is_not_enough_and_nobody_is_brought_below_what_it_keeps() {
-        let tenants = Tenants::new();
+        let tenants = Tenants::new(BLOCK);
         let old = pooled(&tenants, "old", 8, 798);
         let putter = pooled(&tenants, "putter", 8, 800);
         let giver = |id| {

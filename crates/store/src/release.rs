@@ -154,11 +154,10 @@ impl Worker {
     /// Brings tenants under their ceilings and, unless the store was told to leave that, their targets: a piece of each a
     /// call. Says whether there is more to do.
     fn keep_limits(&self, now: Second) -> bool {
-        let block_bytes = self.items().arena.block_bytes();
         let shrinking = self.store().shrinking();
         let over = |tenant: &Tenant| match shrinking {
-            Shrinking::Active => tenant.blocks_over_limit(block_bytes),
-            Shrinking::Never => tenant.blocks_over_ceiling(block_bytes),
+            Shrinking::Active => tenant.blocks_over_limit(),
+            Shrinking::Never => tenant.blocks_over_ceiling(),
         };
         let tenants = self.items().tenants.iter();
         let quotas: Vec<(&Tenant, u32)> = tenants
@@ -179,7 +178,7 @@ impl Worker {
                 .into_iter()
                 .collect();
         }
-        tenants.give_back(blocks, self.items().arena.block_bytes())
+        tenants.give_back(blocks)
     }
 
     /// The chores of the background: dead segments, dropped pages, the index's size, heat, surplus, limits. Takes about a

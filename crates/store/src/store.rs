@@ -61,7 +61,7 @@ impl Store {
         arena.grow().ok()?;
         let index = arena.take(Claimant::None, 0, Second(0))?;
         arena.set_limit(settings.limit);
-        let (arena, tenants) = (Arc::new(arena), Arc::new(Tenants::new()));
+        let (arena, tenants) = (Arc::new(arena), Arc::new(Tenants::new(block_bytes)));
         let pages = Pages::new(Arc::clone(&arena), Arc::clone(&tenants), &settings).ok()?;
         let items = Items::new(arena, tenants, index, &settings);
         Some(Arc::new(Store {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A tail moves towards the one seen last by one part in so many: a tenant's shards are not equally old.
 const SMOOTHED_ONE_IN: u64 = 4;
 
-/// Not known yet: nothing ever went.
+/// Not known: nothing is there, or nothing ever went.
 const UNKNOWN: u64 = 0;
 
 /// When what a tenant would lose next was written, by the arena's clock.
@@ -32,12 +32,18 @@ impl Tails {
         self.pages.store(now.max(1), Ordering::Relaxed);
     }
 
-    /// Hears when the oldest segment was opened.
-    pub(crate) fn note_segment(&self, opened: u64) {
-        self.items.store(opened.max(1), Ordering::Relaxed);
+    /// Hears when the oldest segment was opened, where there is one.
+    pub(crate) fn note_segment(&self, opened: Option<u64>) {
+        let opened = opened.map_or(UNKNOWN, |opened| opened.max(1));
+        self.items.store(opened, Ordering::Relaxed);
     }
 
-    /// When the oldest of what would go was written; 0 if that is not known.
+    /// Hears that no pages are left.
+    pub(crate) fn note_no_pages(&self) {
+        self.pages.store(UNKNOWN, Ordering::Relaxed);
+    }
+
+    /// When the oldest of what would go was written; 0 if that is not known: nothing is there, or nothing ever went.
     pub(crate) fn oldest(&self) -> u64 {
         let load = |tail: &AtomicU64| tail.load(Ordering::Relaxed);
         match (load(&self.pages), load(&self.items)) {
@@ -48,8 +54,8 @@ impl Tails {
 
     /// Forgets all: another tenant has its place.
     pub(crate) fn reset(&self) {
-        self.pages.store(UNKNOWN, Ordering::Relaxed);
-        self.items.store(UNKNOWN, Ordering::Relaxed);
+        self.note_no_pages();
+        self.note_segment(None);
     }
 }
 
@@ -67,8 +73,13 @@ mod tests {
         assert_eq!(tails.oldest(), 900);
         tails.note_page(500);
         assert_eq!(tails.oldest(), 800);
-        tails.note_segment(500);
+        tails.note_segment(Some(500));
         assert_eq!(tails.oldest(), 500);
+        tails.note_segment(None);
+        assert_eq!(tails.oldest(), 800);
+        tails.note_segment(Some(900));
+        tails.note_no_pages();
+        assert_eq!(tails.oldest(), 900);
         tails.reset();
         assert_eq!(tails.oldest(), UNKNOWN);
     }

@@ -28,6 +28,7 @@ pub(crate) struct Tenants {
     next_again: Mutex<usize>,
     /// Held while a block of persistent pages is opened: such blocks are counted against all floors.
     pub(crate) pinning: Mutex<()>,
+    block_bytes: usize,
 }
 
 /// One tenant and what it holds.
@@ -43,6 +44,11 @@ pub(crate) struct Tenant {
     target: AtomicU64,
     /// Blocks it owns.
     held: AtomicU32,
+    /// Blocks that ceiling, target and floor allow it: asked for at every set, worked out when one of them changes.
+    allowed: AtomicU32,
+    /// Held while one of them changes.
+    changing: Mutex<()>,
+    block_bytes: usize,
     /// It was removed; what it still holds goes. Then its place is for one of its name, or for another.
     is_gone: AtomicBool,
     pub(crate) pages: OnceLock<Holdings>,
@@ -64,8 +70,10 @@ pub(crate) struct Tenant {
 }
 
 impl Tenants {
-    pub(crate) fn new() -> Tenants {
+    /// Nobody yet; memory is handed out in blocks of that size.
+    pub(crate) fn new(block_bytes: usize) -> Tenants {
         Tenants {
+            block_bytes,
             places: (0..TENANTS_MAX).map(|_| OnceLock::new()).collect(),
             count: AtomicUsize::new(0),
             next_again: Mutex::new(0),
@@ -88,7 +96,7 @@ impl Tenants {
             return self.use_again(&settings, &mut next_again);
         };
         let id = TenantId(place as u16);
-        free.get_or_init(|| Tenant::new(id, settings));
+        free.get_or_init(|| Tenant::new(id, settings, self.block_bytes));
         self.count.store(place + 1, Ordering::Release);
         Ok(id)
     }
@@ -132,6 +140,11 @@ impl Tenants {
         self.places[..count].iter().filter_map(OnceLock::get)
     }
 
+    /// Whether there was never more than one: nobody else has anything to give.
+    pub(crate) fn are_one(&self) -> bool {
+        self.count.load(Ordering::Acquire) <= 1
+    }
+
     fn weights(&self) -> u64 {
         let present = self.present();
         present.map(|tenant| u64::from(tenant.weight().0)).sum()
@@ -146,8 +159,8 @@ impl Tenants {
 
     /// Who gives how many of so many blocks back to the host: again and again the tenant with the largest fairness
     /// above its floor; where all are at their floors, the largest of all, for the host's need comes first.
-    pub(crate) fn give_back(&self, blocks: u32, block_bytes: usize) -> Vec<(&Tenant, u32)> {
-        let givers = self.iter().map(|tenant| Giver::new(tenant, block_bytes));
+    pub(crate) fn give_back(&self, blocks: u32) -> Vec<(&Tenant, u32)> {
+        let givers = self.iter().map(Giver::new);
         let mut givers: BinaryHeap<Giver<'_>> = givers.filter(|giver| giver.left > 0).collect();
         for _ in 0..blocks {
             // What changes in place moves to its new place when it is let go of.
@@ -175,13 +188,13 @@ struct Giver<'a> {
 }
 
 impl Giver<'_> {
-    fn new(tenant: &Tenant, block_bytes: usize) -> Giver<'_> {
+    fn new(tenant: &Tenant) -> Giver<'_> {
         let held = tenant.held();
         Giver {
             tenant,
             held,
             left: held,
-            floor_blocks: tenant.floor_blocks(block_bytes),
+            floor_blocks: tenant.floor_blocks(),
             weight: f64::from(tenant.weight().0),
         }
     }
@@ -216,7 +229,7 @@ impl PartialEq for Giver<'_> {
 impl Eq for Giver<'_> {}
 
 impl Tenant {
-    fn new(id: TenantId, settings: TenantSettings) -> Tenant {
+    fn new(id: TenantId, settings: TenantSettings, block_bytes: usize) -> Tenant {
         let tenant = Tenant {
             id,
             name: RwLock::new(settings.name.clone()),
@@ -225,6 +238,9 @@ impl Tenant {
             ceiling: AtomicU64::new(0),
             target: AtomicU64::new(u64::MAX),
             held: AtomicU32::new(0),
+            allowed: AtomicU32::new(0),
+            changing: Mutex::new(()),
+            block_bytes,
             is_gone: AtomicBool::new(false),
             pages: OnceLock::new(),
             segments: Segments::default(),
@@ -248,7 +264,7 @@ impl Tenant {
 
     /// Nobody finds it any more, and it may hold nothing.
     pub(crate) fn go(&self) {
-        self.is_gone.store(true, Ordering::Release);
+        self.change(|| self.is_gone.store(true, Ordering::Release));
     }
 
     fn is_called(&self, name: &TenantName) -> bool {
@@ -263,18 +279,25 @@ impl Tenant {
         self.set_guard(None, Giving::ByAge);
         self.grant(settings);
         self.set_target(None);
-        self.is_gone.store(false, Ordering::Release);
+        self.change(|| self.is_gone.store(false, Ordering::Release));
         self.id
     }
 
     fn grant(&self, settings: &TenantSettings) {
+        let floor = settings.floor.map_or(0, |floor| floor.0);
+        let ceiling = settings.ceiling.map_or(u64::MAX, |ceiling| ceiling.0);
         self.weight.store(settings.weight.0, Ordering::Relaxed);
-        self.floor
-            .store(settings.floor.map_or(0, |floor| floor.0), Ordering::Relaxed);
-        self.ceiling.store(
-            settings.ceiling.map_or(u64::MAX, |ceiling| ceiling.0),
-            Ordering::Relaxed,
-        );
+        self.change(|| {
+            self.floor.store(floor, Ordering::Relaxed);
+            self.ceiling.store(ceiling, Ordering::Relaxed);
+        });
+    }
+
+    /// Changes something that bounds what it may hold.
+    fn change(&self, change: impl FnOnce()) {
+        let _changing = self.changing.lock();
+        change();
+        self.allowed.store(self.blocks_allowed(), Ordering::Relaxed);
     }
 
     /// Takes over weight, floor and ceiling.
@@ -345,26 +368,26 @@ impl Tenant {
 
     /// Blocks that the floor takes which the owner promised it: rounded up, for what is less than a block is none; never more
     /// than its ceiling.
-    pub(crate) fn promised_blocks(&self, block_bytes: usize) -> u32 {
+    pub(crate) fn promised_blocks(&self) -> u32 {
         let floor = self.floor().map_or(0, |floor| floor.0);
-        blocks_for(floor, block_bytes).min(self.blocks_under_ceiling(block_bytes))
+        self.blocks_for(floor).min(self.blocks_under_ceiling())
     }
 
     /// The same; where all memory is one pool, what it keeps of that is a floor, too.
-    pub(crate) fn floor_blocks(&self, block_bytes: usize) -> u32 {
-        let guard = self.guard_blocks(block_bytes).unwrap_or(0);
-        let guard = guard.min(self.blocks_under_ceiling(block_bytes));
-        self.promised_blocks(block_bytes).max(guard)
+    pub(crate) fn floor_blocks(&self) -> u32 {
+        let guard = self.guard_blocks().unwrap_or(0);
+        let guard = guard.min(self.blocks_under_ceiling());
+        self.promised_blocks().max(guard)
     }
 
     /// Whether its floor takes all that it holds: then it has nothing to spare.
-    pub(crate) fn is_within_floor(&self, block_bytes: usize) -> bool {
-        self.held() <= self.floor_blocks(block_bytes)
+    pub(crate) fn is_within_floor(&self) -> bool {
+        self.held() <= self.floor_blocks()
     }
 
     /// Whether it holds less than its floor.
-    pub(crate) fn is_below_floor(&self, block_bytes: usize) -> bool {
-        self.held() < self.floor_blocks(block_bytes)
+    pub(crate) fn is_below_floor(&self) -> bool {
+        self.held() < self.floor_blocks()
     }
 
     /// Blocks that it cannot give for a put, since persistent pages are in them.
@@ -390,13 +413,13 @@ impl Tenant {
     /// Takes over what the policy allows.
     pub(crate) fn set_target(&self, target: Option<Bytes>) {
         let bytes = target.map_or(u64::MAX, |target| target.0);
-        self.target.store(bytes, Ordering::Relaxed);
+        self.change(|| self.target.store(bytes, Ordering::Relaxed));
     }
 
     /// Takes over what it keeps where all memory is one pool, and when it gives the rest; `None` where weights decide.
     pub(crate) fn set_guard(&self, guard: Option<Bytes>, giving: Giving) {
         let bytes = guard.map_or(u64::MAX, |guard| guard.0);
-        self.guard.store(bytes, Ordering::Relaxed);
+        self.change(|| self.guard.store(bytes, Ordering::Relaxed));
         self.gives_first
             .store(giving == Giving::First, Ordering::Relaxed);
     }
@@ -429,57 +452,58 @@ impl Tenant {
     }
 
     /// Blocks that it keeps where all memory is one pool: rounded up.
-    fn guard_blocks(&self, block_bytes: usize) -> Option<u32> {
+    fn guard_blocks(&self) -> Option<u32> {
         let guard = self.guard.load(Ordering::Relaxed);
         let keeps = self.is_pooled() && !self.is_gone();
-        keeps.then(|| blocks_for(guard, block_bytes))
+        keeps.then(|| self.blocks_for(guard))
     }
 
     /// Blocks that its ceiling allows it: one, always.
-    fn blocks_under_ceiling(&self, block_bytes: usize) -> u32 {
-        blocks_in(self.ceiling.load(Ordering::Relaxed), block_bytes).max(1)
+    fn blocks_under_ceiling(&self) -> u32 {
+        self.blocks_in(self.ceiling.load(Ordering::Relaxed)).max(1)
     }
 
     /// Blocks that ceiling and target allow it: its floor in any case.
-    fn blocks_allowed(&self, block_bytes: usize) -> u32 {
-        let target = blocks_in(self.target_bytes(), block_bytes);
-        let target = target.max(self.floor_blocks(block_bytes));
-        self.blocks_under_ceiling(block_bytes).min(target)
+    fn blocks_allowed(&self) -> u32 {
+        let target = self.blocks_in(self.target_bytes());
+        let target = target.max(self.floor_blocks());
+        self.blocks_under_ceiling().min(target)
     }
 
     /// Blocks that it holds beyond its ceiling: all of them, where it is gone.
-    pub(crate) fn blocks_over_ceiling(&self, block_bytes: usize) -> u32 {
+    pub(crate) fn blocks_over_ceiling(&self) -> u32 {
         let allowed = match self.is_gone() {
             true => 0,
-            false => self.blocks_under_ceiling(block_bytes),
+            false => self.blocks_under_ceiling(),
         };
         self.held().saturating_sub(allowed)
     }
 
     /// Whether so many more blocks would be more than it may hold.
-    pub(crate) fn is_at_limit(&self, more: u32, block_bytes: usize) -> bool {
-        self.held().saturating_add(more) > self.blocks_allowed(block_bytes)
+    pub(crate) fn is_at_limit(&self, more: u32) -> bool {
+        self.held().saturating_add(more) > self.allowed.load(Ordering::Relaxed)
     }
 
     /// Blocks that it holds beyond what it may.
-    pub(crate) fn blocks_over_limit(&self, block_bytes: usize) -> u32 {
-        self.held().saturating_sub(self.blocks_allowed(block_bytes))
+    pub(crate) fn blocks_over_limit(&self) -> u32 {
+        self.held()
+            .saturating_sub(self.allowed.load(Ordering::Relaxed))
     }
 
     /// Whether so many blocks fit under its ceiling at all.
-    pub(crate) fn may_ever_hold(&self, blocks: u32, block_bytes: usize) -> bool {
-        let wanted = u64::from(blocks) * block_bytes as u64;
+    pub(crate) fn may_ever_hold(&self, blocks: u32) -> bool {
+        let wanted = u64::from(blocks) * self.block_bytes as u64;
         blocks <= 1 || wanted <= self.ceiling.load(Ordering::Relaxed)
     }
-}
 
-fn blocks_in(bytes: u64, block_bytes: usize) -> u32 {
-    u32::try_from(bytes / block_bytes as u64).unwrap_or(u32::MAX)
-}
+    fn blocks_in(&self, bytes: u64) -> u32 {
+        u32::try_from(bytes / self.block_bytes as u64).unwrap_or(u32::MAX)
+    }
 
-/// The least blocks that have room for so much.
-fn blocks_for(bytes: u64, block_bytes: usize) -> u32 {
-    u32::try_from(bytes.div_ceil(block_bytes as u64)).unwrap_or(u32::MAX)
+    /// The least blocks that have room for so much.
+    fn blocks_for(&self, bytes: u64) -> u32 {
+        u32::try_from(bytes.div_ceil(self.block_bytes as u64)).unwrap_or(u32::MAX)
+    }
 }
 
 fn check(settings: &TenantSettings) -> Result<(), TenantError> {
@@ -520,7 +544,7 @@ mod tests {
 
     #[test]
     fn who_is_over_its_weighted_share_gives_way() {
-        let tenants = Tenants::new();
+        let tenants = Tenants::new(BLOCK);
         let light = tenants.add(settings("light", 100)).expect("added");
         let heavy = tenants.add(settings("heavy", 300)).expect("added");
         hold(&tenants, light, 50);
@@ -545,7 +569,7 @@ mod tests {
 
     #[test]
     fn a_floor_holds_against_other_tenants_and_not_against_the_host() {
-        let tenants = Tenants::new();
+        let tenants = Tenants::new(BLOCK);
         let floored = TenantSettings {
             floor: Some(Bytes(50 * BLOCK as u64)),
             ..settings("floored", 1)
@@ -559,7 +583,7 @@ mod tests {
         hold(&tenants, other, 0);
         assert_eq!(tenants.gives_way(putter, ROOM).id, other);
         let quotas = |blocks| -> Vec<(TenantId, u32)> {
-            let givers = tenants.give_back(blocks, BLOCK).into_iter();
+            let givers = tenants.give_back(blocks).into_iter();
             givers.map(|(tenant, quota)| (tenant.id, quota)).collect()
         };
         assert_eq!(quotas(1), [(floored, 1)]);
@@ -576,7 +600,7 @@ mod tests {
 
     #[test]
     fn a_tenant_that_went_is_found_by_nobody_until_it_comes_back() {
-        let tenants = Tenants::new();
+        let tenants = Tenants::new(BLOCK);
         let stays = tenants.add(settings("stays", 100)).expect("added");
         let goes = tenants.add(settings("goes", 300)).expect("added");
         let (stays, gone) = (
@@ -588,7 +612,7 @@ mod tests {
         assert!(tenants.by_name(&settings("goes", 1).name).is_none());
         assert_eq!(tenants.present().count(), 1);
         assert_eq!(tenants.weights(), 100);
-        assert_eq!(gone.blocks_over_limit(BLOCK), 3, "all that it held goes");
+        assert_eq!(gone.blocks_over_limit(), 3, "all that it held goes");
         gone.set_target(Some(Bytes(2 * BLOCK as u64)));
         let floored = TenantSettings {
             floor: Some(Bytes(2 * BLOCK as u64)),
@@ -596,7 +620,7 @@ mod tests {
         };
         assert_eq!(gone.set(&floored), Ok(()));
         assert_eq!(
-            (gone.blocks_over_limit(BLOCK), gone.floor_blocks(BLOCK)),
+            (gone.blocks_over_limit(), gone.floor_blocks()),
             (3, 0),
             "who looked before it went does not bring it back"
         );
@@ -608,7 +632,7 @@ mod tests {
 
     #[test]
     fn wrong_settings_are_refused() {
-        let tenants = Tenants::new();
+        let tenants = Tenants::new(BLOCK);
         assert_eq!(tenants.add(settings("none", 0)), Err(TenantError::NoWeight));
         let crossed = TenantSettings {
             floor: Some(Bytes(2)),

@@ -94,6 +94,8 @@ impl Play {
                 ceiling: None,
             };
             let id = store.add_tenant(settings).map_err(StoreTierError::from)?;
+            // From now on.
+            store.drain_item_uses(id, &mut Vec::new());
             Ok(Tenant {
                 id,
                 shadow: WeighedShadow::new(Second(0), total, ENTRIES_MAX),

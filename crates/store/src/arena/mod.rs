@@ -52,6 +52,7 @@ pub(crate) struct Arena {
     /// Blocks backed by memory: owned, ready and in limbo.
     held: AtomicU32,
     ready: AtomicU32,
+    limbo: AtomicU32,
     /// Blocks given back to the kernel since the start.
     left: AtomicU64,
     sequence: AtomicU64,
@@ -99,6 +100,7 @@ impl Arena {
             limit: AtomicU32::new(0),
             held: AtomicU32::new(0),
             ready: AtomicU32::new(0),
+            limbo: AtomicU32::new(0),
             left: AtomicU64::new(0),
             sequence: AtomicU64::new(1),
             written: AtomicU64::new(0),
@@ -290,7 +292,7 @@ impl Arena {
 
     /// Blocks that are retired and not yet ready.
     pub(crate) fn in_limbo(&self) -> usize {
-        self.stock.lock().limbo.len()
+        self.limbo.load(Ordering::Relaxed) as usize
     }
 
     /// Moves what is past its epoch from limbo to the free list.
@@ -314,6 +316,8 @@ impl Arena {
         }
         self.ready
             .store(stock.ready.len() as u32, Ordering::Relaxed);
+        self.limbo
+            .store(stock.limbo.len() as u32, Ordering::Relaxed);
     }
 
     fn part_with(&self, first: BlockId, count: usize) {

@@ -45,6 +45,8 @@ pub struct Entry<'a> {
     hindrance: Option<Hindrance>,
     written: u64,
     grows: bool,
+    /// It was asked for in vain: what is stored in its place was.
+    asked: bool,
 }
 
 /// What one run of a decision came to.
@@ -127,6 +129,7 @@ impl Items {
             hindrance: None,
             written: 0,
             grows: false,
+            asked: false,
         };
         let answer = decide(&mut entry);
         Attempt {
@@ -149,11 +152,15 @@ impl<'a> Entry<'a> {
         self.absence.unwrap_or(Absence::Unknown)
     }
 
-    /// Counts a use of the item, as a read would, whether or not it is there.
+    /// Counts a use of the item, as a read would, whether or not it is there. If it is not, what is stored in its place is
+    /// used already.
     pub fn note_use(&mut self) {
         self.tenant.followed.note(self.hash, ItemUse::Asked);
-        if let Some((cell, _)) = &mut self.old {
-            cell.slot = self.items.note_use(self.tenant, *cell, self.moment);
+        match &mut self.old {
+            Some((cell, _)) if self.current.is_some() => {
+                cell.slot = self.items.note_use(self.tenant, *cell, self.moment);
+            }
+            _ => self.asked = true,
         }
     }
 
@@ -358,14 +365,26 @@ impl<'a> Entry<'a> {
         Ok(())
     }
 
+    /// The new slot with what eviction knows of the key. A hot key stays hot when it is written; whether it was read since is
+    /// another matter, unless it is the same value again.
+    fn marked(&self, slot: Slot, cas: NewCas) -> Slot {
+        let now = || self.tenant.segments.clock().now();
+        match &self.old {
+            _ if self.asked => slot.with_stamp(now()).with_fetched(true),
+            Some((cell, _)) => {
+                let fetched = cas == NewCas::Keep && cell.slot.fetched();
+                let stamp = cell.slot.stamp().carried(now());
+                slot.with_stamp(stamp).with_fetched(fetched)
+            }
+            None => slot,
+        }
+    }
+
     /// Makes the new record the item; the old one is gone with its chunks.
     fn publish(&mut self, slot: Slot, lives: Lives, cas: NewCas) {
+        let slot = self.marked(slot, cas);
         match self.old.take() {
             Some((cell, record)) => {
-                // A hot key stays hot when it is written; whether it was read since is another matter, unless
-                // it is the same value again.
-                let fetched = cas == NewCas::Keep && cell.slot.fetched();
-                let slot = slot.with_stamp(cell.slot.stamp()).with_fetched(fetched);
                 self.held.replace(cell, slot);
                 self.items.unlink_chunks(&record);
                 self.items.arena.block(slot.place().block).gain(lives);
@@ -455,16 +474,16 @@ impl Items {
         if let Claimant::Tenant(tenant) = owner
             && let Some(tenant) = self.tenants.get(tenant)
         {
-            self.evicted(tenant, slot, record);
+            let hash = self.hash(tenant.id, record.fields.key);
+            self.evicted(tenant, hash, slot, record);
         }
     }
 
     /// Counts an eviction and tells who listens.
-    pub(super) fn evicted(&self, tenant: &Tenant, slot: Slot, record: &Record<'_>) {
+    pub(super) fn evicted(&self, tenant: &Tenant, hash: u64, slot: Slot, record: &Record<'_>) {
         if record.fields.role == Role::Chunk {
             return; // its item counts
         }
-        let hash = self.hash(tenant.id, record.fields.key);
         tenant.followed.note(hash, ItemUse::Evicted);
         tenant.tally.evictions.add(1);
         let unfetched = u64::from(!slot.fetched());

@@ -1,5 +1,7 @@
-//! What happens to a sample of a tenant's items, noted for whoever draws miss-ratio curves. A note takes a lock that is
-//! tried only: where somebody else has it, the note is not made.
+//! What happens to a sample of a tenant's items, noted for whoever draws miss-ratio curves, from the first time that somebody
+//! asks. A note takes a lock that is tried only: where somebody else has it, the note is not made.
+
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
@@ -30,6 +32,8 @@ pub enum ItemUse {
 pub(crate) struct Followed {
     places: [Mutex<Vec<Note<ItemUse>>>; PLACES],
     order: Order,
+    /// Somebody drains the notes.
+    is_heard: AtomicBool,
 }
 
 impl Followed {
@@ -43,25 +47,35 @@ impl Followed {
 
     #[cold]
     fn write(&self, hash: u64, what: ItemUse) {
+        if !self.is_heard.load(Ordering::Relaxed) {
+            return;
+        }
         let place = (hash / SAMPLE_ONE_IN) as usize % PLACES;
-        if let Some(mut notes) = self.places[place].try_lock()
-            && notes.len() < NOTES_MAX
-        {
+        let Some(mut notes) = self.places[place].try_lock() else {
+            return;
+        };
+        let has_room = match what {
+            ItemUse::Gone => notes.len() < notes.capacity(), // a removal needs no memory
+            _ => notes.len() < NOTES_MAX,
+        };
+        if has_room {
             notes.push(Note::next(&self.order, hash, what));
         }
     }
 
     /// Forgets what was noted: another tenant has its place.
     pub(crate) fn reset(&self) {
+        self.is_heard.store(false, Ordering::Relaxed);
         self.places.iter().for_each(|notes| notes.lock().clear());
     }
 
-    /// Moves what was noted to the end of `into`, in its order.
+    /// Moves what was noted since the last call to the end of `into`, in its order. Before the first call nothing is.
     pub(crate) fn drain(&self, into: &mut Vec<(u64, ItemUse)>) {
-        let notes = self
-            .places
-            .each_ref()
-            .map(|notes| std::mem::take(&mut *notes.lock()));
-        in_order(notes.concat(), into);
+        self.is_heard.store(true, Ordering::Relaxed);
+        let mut all = Vec::new();
+        for notes in &self.places {
+            all.append(&mut notes.lock());
+        }
+        in_order(all, into);
     }
 }

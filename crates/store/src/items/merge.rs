@@ -26,7 +26,7 @@ use crate::tenants::Tenant;
 /// Segments looked at to find a dead one, or one that is mostly dead, at the most.
 const CANDIDATES_MAX: usize = 512;
 
-/// While the arena may grow, a segment is worked through only if less than one byte in so many is alive: copying
+/// While memory is free, a segment is worked through only if less than one byte in so many is alive: copying
 /// those costs less than having the kernel clear another block.
 const RECYCLED_BELOW: u32 = 4;
 
@@ -56,6 +56,37 @@ impl Source {
     }
 }
 
+/// Where working through segments ends: at whichever of these comes first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Aim {
+    /// Bytes of records that are not kept.
+    pub(super) freed: u64,
+    /// Bytes of records worked through.
+    pub(super) worked: u64,
+    /// Blocks given up.
+    pub(super) blocks: u32,
+}
+
+impl Aim {
+    /// All that there is.
+    const ALL: Aim = Aim {
+        freed: u64::MAX,
+        worked: u64::MAX,
+        blocks: u32::MAX,
+    };
+
+    /// One block, whatever it takes.
+    pub(super) const BLOCK: Aim = Aim {
+        blocks: 1,
+        ..Aim::ALL
+    };
+
+    /// About so many bytes worked through.
+    pub(super) fn piece(worked: u64) -> Aim {
+        Aim { worked, ..Aim::ALL }
+    }
+}
+
 /// What working through segments came to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Yield {
@@ -72,11 +103,19 @@ pub(super) struct Yield {
     pub(super) waits: bool,
 }
 
+impl Yield {
+    fn has_reached(&self, aim: &Aim) -> bool {
+        self.blocks >= aim.blocks
+            || self.worked >= aim.worked
+            || self.worked - self.bytes_kept >= aim.freed
+    }
+}
+
 /// How far a step came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
-    /// Its budget is used up.
-    Budget,
+    /// Its aim.
+    Aim,
     /// Nothing is left in the segment.
     End,
     /// What must survive finds no room.
@@ -112,22 +151,21 @@ impl<'a> Evictor<'a> {
         }
     }
 
-    /// Passes about `budget` bytes of records, or fewer if `blocks` blocks are given up before.
-    pub(super) fn evict(&mut self, budget: u64, blocks: u32) {
-        let until = self.done.worked + budget;
-        while self.done.worked < until && self.done.blocks < blocks {
+    /// Works through what goes next until `aim` is reached.
+    pub(super) fn evict(&mut self, aim: Aim) {
+        while !self.done.has_reached(&aim) {
             let Some(source) = self.ring.source.or_else(|| self.next_source()) else {
                 return;
             };
-            if !self.step(source, until) {
+            if !self.step(source, &aim) {
                 return;
             }
         }
     }
 
-    /// Works for about `budget` bytes at a segment of which hardly anything is alive, so that the arena need not
-    /// grow. Says whether there is more to do at it.
-    pub(super) fn recycle(&mut self, budget: u64) -> bool {
+    /// Works at a segment that is dead, or of which hardly anything is alive, so that no free memory is needed. Says
+    /// whether there is more to do at it.
+    pub(super) fn recycle(&mut self, aim: Aim) -> bool {
         let most = self.items.arena.block_bytes() as u32 / RECYCLED_BELOW;
         let begun = self.ring.source.filter(|source| source.bar == Bar::Live);
         let source = match (begun, self.ring.source) {
@@ -137,25 +175,19 @@ impl<'a> Evictor<'a> {
                 Some(Source::new(sparsest, Bar::Live))
             }),
         };
-        let until = self.done.worked + budget;
-        source.is_some_and(|source| self.step(source, until) && self.ring.source.is_some())
+        source.is_some_and(|source| self.step(source, &aim) && self.ring.source.is_some())
     }
 
     /// Works through one segment to its end. Says whether it could be given up.
     pub(super) fn empty(&mut self, block: BlockId, bar: Bar) -> bool {
-        self.step(Source::new(block, bar), u64::MAX)
+        self.step(Source::new(block, bar), &Aim::ALL)
     }
 
-    /// Works at a segment until `until` bytes are done in all. Says whether to go on.
-    fn step(&mut self, mut source: Source, until: u64) -> bool {
-        let reach = self.work_through(&mut source, until);
-        self.ring.source = (reach == Reach::Budget).then_some(source);
+    /// Works at a segment until `aim` is reached, or its end. Says whether to go on.
+    fn step(&mut self, mut source: Source, aim: &Aim) -> bool {
+        let reach = self.work_through(&mut source, aim);
+        self.ring.source = (reach == Reach::Aim).then_some(source);
         if reach == Reach::End {
-            if source.bar == Bar::Moving {
-                let oldest = self.items.arena.block(source.block);
-                let opened = oldest.born.load(Ordering::Relaxed);
-                self.tenant.tails.note_segment(opened);
-            }
             self.ring.window.turn(self.items.arena.block_bytes() as u64);
             self.give_up(source.block);
         }
@@ -234,37 +266,53 @@ impl<'a> Evictor<'a> {
         for _ in blocks {
             self.tenant.lost_block();
         }
+        self.tell_tail();
         self.items.sweeper.note_stale(lost.0);
         self.done.blocks += blocks.len() as u32;
         lost
     }
 
-    /// The segment with the fewest live bytes, if they are less than `most` and working through it frees more than
-    /// it takes.
+    /// The segment with the fewest live bytes, a dead one before all others, if they are less than `most` and working
+    /// through it frees more than it takes.
     fn sparsest(&self, most: u32) -> Option<BlockId> {
         let arena = &self.items.arena;
-        let live = |block: &BlockId| arena.block(*block).live_bytes.load(Ordering::Relaxed);
-        let sparsest = self.candidates().min_by_key(live)?;
-        let second = self
-            .candidates()
-            .filter(|block| *block != sparsest)
-            .map(|block| live(&block))
-            .min();
+        let [(live, sparsest), (second, _)] = self.two_sparsest();
         let size = arena.block_bytes() as u32;
         // Into a new target it pays only together with another segment.
         let room = self
             .ring
             .target
             .map(|target| size - arena.block(target).filled.load(Ordering::Relaxed));
-        let pays = live(&sparsest) == 0
-            || room.is_some_and(|room| live(&sparsest) <= room)
-            || (arena.ready() > 0 && second.is_some_and(|second| second < most));
-        (pays && live(&sparsest) < most && arena.is_complete(sparsest, self.me)).then_some(sparsest)
+        let pays = live == 0
+            || room.is_some_and(|room| live <= room)
+            || (arena.ready() > 0 && second < most);
+        let may_go = |block: &BlockId| arena.is_complete(*block, self.me);
+        sparsest.filter(|block| pays && live < most && may_go(block))
     }
 
-    fn work_through(&mut self, source: &mut Source, until: u64) -> Reach {
+    /// The two segments with the fewest live bytes, and how many these are: none in a dead one.
+    fn two_sparsest(&self) -> [(u32, Option<BlockId>); 2] {
+        let mut least = [(u32::MAX, None); 2];
+        for block in self.candidates() {
+            let live = match self.is_dead(block) {
+                true => 0,
+                false => {
+                    let facts = self.items.arena.block(block);
+                    facts.live_bytes.load(Ordering::Relaxed)
+                }
+            };
+            if live < least[0].0 {
+                least = [(live, Some(block)), least[0]];
+            } else if live < least[1].0 {
+                least[1] = (live, Some(block));
+            }
+        }
+        least
+    }
+
+    fn work_through(&mut self, source: &mut Source, aim: &Aim) -> Reach {
         let generation = self.items.arena.block(source.block).generation();
-        while self.done.worked < until {
+        while !self.done.has_reached(aim) {
             let Some((record, next)) = self.items.walk(source.block, source.at) else {
                 return Reach::End;
             };
@@ -276,7 +324,7 @@ impl<'a> Evictor<'a> {
             self.done.worked += u64::from(len);
             source.at = next;
         }
-        Reach::Budget
+        Reach::Aim
     }
 
     /// Keeps a record or lets it go. Says whether that could be done.
@@ -309,7 +357,7 @@ impl<'a> Evictor<'a> {
         } else {
             self.done.items_lost += u64::from(lives.items);
             self.done.bytes_lost += len;
-            items.evicted(self.tenant, slot, record);
+            items.evicted(self.tenant, hash, slot, record);
         }
         true
     }
@@ -394,10 +442,17 @@ impl<'a> Evictor<'a> {
         Some(self.items.fill(claim, hash, fields, &[value], value.len()))
     }
 
+    /// Says how old what is left is.
+    fn tell_tail(&self) {
+        let oldest = self.tenant.segments.oldest(&self.items.arena, self.ring);
+        self.tenant.tails.note_segment(oldest);
+    }
+
     /// Gives up a segment in which nothing is alive any more.
     fn give_up(&mut self, block: BlockId) {
         self.ring.remove(block);
         self.tenant.lost_block();
+        self.tell_tail();
         self.items.arena.retire(&[block]);
         self.done.blocks += 1;
     }

@@ -3,15 +3,18 @@
 use sublet_types::Second;
 
 use super::Items;
-use super::merge::{Evictor, Yield};
+use super::merge::{Aim, Evictor, Yield};
 use super::segments::Ring;
 use crate::arena::PinSlot;
 use crate::floors::Capacity;
 use crate::tenants::Tenant;
 
-/// Bytes worked through for each byte written ahead of need. At most half of them is kept, so this frees more
-/// than was written.
-const WORK_FOR_EACH_BYTE: u64 = 3;
+/// Bytes worked through for each byte that is to be freed, at the most: of many segments at most half is kept, of a
+/// single one perhaps all.
+const WORKED_FOR_EACH_FREED: u64 = 4;
+
+/// Bytes of a mostly dead segment that are worked through for each byte written.
+const RECYCLED_FOR_EACH_WRITTEN: u64 = 3;
 
 /// Bytes worked through in any case.
 const WORK_MIN: u64 = 256;
@@ -51,8 +54,7 @@ struct Need<'a> {
 impl Items {
     /// Whether a tenant can have so many blocks more at once.
     pub(crate) fn has_room(&self, tenant: &Tenant, blocks: u32) -> bool {
-        self.arena.ready() >= blocks + self.arena.reserve() as u32
-            && !tenant.is_at_limit(blocks, self.arena.block_bytes())
+        self.arena.ready() >= blocks + self.arena.reserve() as u32 && !tenant.is_at_limit(blocks)
     }
 
     /// Makes some room for `tenant`, growing where the arena may, evicting where it may not. The caller is
@@ -77,11 +79,10 @@ impl Items {
     }
 
     fn next_step(&self, tenant: &Tenant, blocks: u32) -> Step {
-        let block_bytes = self.arena.block_bytes();
         let limit = u64::from(self.arena.limit());
         let needed = blocks as usize + self.arena.reserve();
-        let at_limit = tenant.is_at_limit(blocks, block_bytes);
-        if !tenant.may_ever_hold(blocks, block_bytes) || needed as u64 > limit {
+        let at_limit = tenant.is_at_limit(blocks);
+        if !tenant.may_ever_hold(blocks) || needed as u64 > limit {
             Step::Hopeless // not even an empty arena has room for it
         } else if !at_limit && self.arena.may_grow() {
             Step::Grow
@@ -105,13 +106,16 @@ impl Items {
         let Some(mut ring) = giver.segments.try_ring() else {
             return Room::Busy(giver);
         };
-        let budget = 2 * self.arena.block_bytes() as u64;
         let need = Need { of: tenant, giver };
-        let mut done = self.work(need, &mut ring, me, now, budget, blocks);
+        let aim = Aim {
+            blocks,
+            ..Aim::piece(2 * self.arena.block_bytes() as u64)
+        };
+        let mut done = self.work(need, &mut ring, me, now, aim);
         if ring.blocks.is_empty() && done.blocks == 0 && self.evicts {
             // Nothing is full: what is open must do.
             giver.segments.close_all(&self.arena, &mut ring);
-            done = self.work(need, &mut ring, me, now, u64::MAX, 1);
+            done = self.work(need, &mut ring, me, now, Aim::BLOCK);
         }
         self.arena.settle();
         let worked = done.worked > 0 && !done.stuck;
@@ -123,7 +127,7 @@ impl Items {
 
     /// Whose blocks go so that `tenant` gets some.
     pub(crate) fn giver<'a>(&'a self, tenant: &'a Tenant, blocks: u32) -> &'a Tenant {
-        match tenant.is_at_limit(blocks, self.arena.block_bytes()) {
+        match tenant.is_at_limit(blocks) || self.tenants.are_one() {
             true => tenant,
             false => self.tenants.gives_way(tenant, self.capacity()),
         }
@@ -138,15 +142,20 @@ impl Items {
         }
     }
 
-    /// Works ahead of need after `written` bytes, so that room is there when it is wanted. Never waits.
+    /// Works ahead of need after `written` bytes, so that room is there when it is wanted: as many bytes are freed, twice
+    /// as many where the reserve is touched. Never waits.
     pub(crate) fn work_ahead(&self, tenant: &Tenant, me: &PinSlot, written: u64, now: Second) {
-        if self.evicts && self.arena.may_grow() && tenant.segments.recycles() {
-            self.recycle(tenant, me, written, now);
+        if !self.evicts {
+            return;
         }
-        let at_limit = tenant.is_at_limit(1, self.arena.block_bytes());
         // So many free blocks that whoever needs one next need not wait for it.
         let mut short = (2 * self.arena.reserve() as u32).saturating_sub(self.arena.ready());
-        if !self.evicts || (!at_limit && (short == 0 || self.arena.may_grow())) {
+        let is_free = short == 0 || self.arena.may_grow();
+        if is_free && tenant.segments.recycles() {
+            self.recycle(tenant, me, written, now);
+        }
+        let at_limit = tenant.is_at_limit(1);
+        if is_free && !at_limit {
             return;
         }
         // What was given up already is only waiting for its last readers.
@@ -154,40 +163,34 @@ impl Items {
         if short == 0 && !at_limit {
             return;
         }
+        let freed = match short > self.arena.reserve() as u32 {
+            true => 2 * written,
+            false => written,
+        };
+        let aim = Aim {
+            freed,
+            worked: WORK_MIN + WORKED_FOR_EACH_FREED * freed,
+            blocks: short.max(1),
+        };
         let giver = self.giver(tenant, 1);
         if let Some(mut ring) = giver.segments.try_ring() {
-            self.work(
-                Need { of: tenant, giver },
-                &mut ring,
-                me,
-                now,
-                WORK_MIN + WORK_FOR_EACH_BYTE * written,
-                short.max(1),
-            );
+            self.work(Need { of: tenant, giver }, &mut ring, me, now, aim);
         }
     }
 
-    /// Reuses what is mostly dead before the arena grows.
+    /// Reuses what is dead or mostly dead while there is free memory, so that less of that is used.
     fn recycle(&self, tenant: &Tenant, me: &PinSlot, written: u64, now: Second) {
         let Some(mut ring) = tenant.segments.try_ring() else {
             return;
         };
-        let budget = WORK_MIN + WORK_FOR_EACH_BYTE * written;
-        let more = Evictor::new(self, tenant, &mut ring, me, now).recycle(budget);
+        let aim = Aim::piece(WORK_MIN + RECYCLED_FOR_EACH_WRITTEN * written);
+        let more = Evictor::new(self, tenant, &mut ring, me, now).recycle(aim);
         tenant.segments.set_recycles(more);
     }
 
-    fn work(
-        &self,
-        need: Need<'_>,
-        ring: &mut Ring,
-        me: &PinSlot,
-        now: Second,
-        budget: u64,
-        blocks: u32,
-    ) -> Yield {
+    fn work(&self, need: Need<'_>, ring: &mut Ring, me: &PinSlot, now: Second, aim: Aim) -> Yield {
         let mut evictor = Evictor::new(self, need.giver, ring, me, now);
-        evictor.evict(budget, blocks);
+        evictor.evict(aim);
         need.giver.gave_to(need.of, evictor.done.blocks);
         if need.giver.id == need.of.id {
             need.of.tally.displaced.add(evictor.done.items_lost);

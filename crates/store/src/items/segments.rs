@@ -101,7 +101,7 @@ impl Segments {
             segments.arrivals.lock().push(block);
             *open = None;
         }
-        if tenant.is_at_limit(1, arena.block_bytes()) {
+        if tenant.is_at_limit(1) {
             return None;
         }
         let block = arena.take(Claimant::Tenant(tenant.id), arena.reserve(), now)?;
@@ -146,6 +146,16 @@ impl Segments {
 
     fn take_in(&self, ring: &mut Ring) {
         ring.blocks.extend(self.arrivals.lock().drain(..));
+    }
+
+    /// When its oldest segment was opened, by the arena's clock. `None` if it has none.
+    pub(super) fn oldest(&self, arena: &Arena, ring: &Ring) -> Option<u64> {
+        let born = |block: BlockId| arena.block(block).born.load(Ordering::Relaxed);
+        let full = ring.blocks.front().copied().map(born);
+        full.or_else(|| {
+            let open = self.open.iter().filter_map(|open| *open.lock());
+            open.chain(ring.target).map(born).min()
+        })
     }
 
     /// Closes every open segment, the survivors' too.

@@ -54,7 +54,7 @@ impl Pages {
             return;
         };
         let shards = holdings.shards();
-        if shards.len() == 1 || !tenant.is_at_limit(1, self.arena.block_bytes()) {
+        if shards.len() == 1 || !tenant.is_at_limit(1) {
             return;
         }
         for shard in shards {

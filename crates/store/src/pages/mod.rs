@@ -188,7 +188,7 @@ impl Pages {
         let Some(_opening) = holdings.begin_opening(kind) else {
             return true; // somebody else just opened one
         };
-        if tenant.is_at_limit(1, self.arena.block_bytes()) {
+        if tenant.is_at_limit(1) {
             return false;
         }
         let owner = Claimant::Pages(tenant.id, kind);

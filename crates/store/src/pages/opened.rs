@@ -178,7 +178,7 @@ impl Opened<'_> {
     }
 
     fn why_nowhere(&self) -> PutRefused {
-        match self.owner.is_at_limit(1, self.pages.arena.block_bytes()) {
+        match self.owner.is_at_limit(1) {
             true => PutRefused::AtTarget,
             false => PutRefused::NoMemory,
         }
@@ -289,7 +289,7 @@ impl Opened<'_> {
         }
         arrivals.count_all();
         let arena = &self.pages.arena;
-        let bound = self.owner.is_at_limit(1, arena.block_bytes());
+        let bound = self.owner.is_at_limit(1);
         let is_decided = terms.displacing == Displacing::Always;
         if kind == PageKind::Persistent {
             return match self.siblings_frame(kind, terms.siblings, &mut patience) {
@@ -300,7 +300,7 @@ impl Opened<'_> {
         if let Some(found) = self.spared_frame(terms.siblings, &mut patience) {
             return found;
         }
-        let is_below = self.owner.is_below_floor(arena.block_bytes());
+        let is_below = self.owner.is_below_floor();
         if is_decided && is_below {
             self.shard.note_in_vain();
         }
@@ -334,8 +334,7 @@ impl Opened<'_> {
     fn spared_frame(&mut self, siblings: Siblings, patience: &mut Patience) -> Option<Found> {
         let kind = PageKind::Ephemeral;
         let (pages, owner) = (self.pages, self.owner);
-        let is_scant =
-            owner.is_within_floor(pages.arena.block_bytes()) || self.holdings.are_shards_small();
+        let is_scant = owner.is_within_floor() || self.holdings.are_shards_small();
         let stock = match is_scant {
             true => Stock::Some,
             false => Stock::Spare,

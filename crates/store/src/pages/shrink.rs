@@ -370,8 +370,7 @@ impl Pages {
             facts.stay();
             return Emptied::No;
         }
-        holdings.lost_block(kind, block);
-        tenant.lost_block();
+        self.lost_block(tenant, kind, block);
         self.arena.retire(&[block]);
         Emptied::Yes
     }

@@ -25,16 +25,24 @@ impl Pages {
         for block in blocks {
             let facts = self.arena.block(*block);
             // Before it is to be swept: nobody is handed a frame of it from then on.
-            self.holdings(tenant)
-                .lost_block(PageKind::Ephemeral, *block);
+            self.lost_block(tenant, PageKind::Ephemeral, *block);
             facts.former.store(tenant.id.0, Ordering::Relaxed);
             facts.unswept.store(true, Ordering::Release);
             lost += u64::from(facts.live_items.swap(0, Ordering::AcqRel));
-            tenant.lost_block();
         }
         self.unswept.lock().extend(blocks);
         self.arena.retire(blocks);
         lost
+    }
+
+    /// Hears that a block is the tenant's no longer.
+    pub(super) fn lost_block(&self, tenant: &Tenant, kind: PageKind, block: BlockId) {
+        let holdings = self.holdings(tenant);
+        holdings.lost_block(kind, block);
+        tenant.lost_block();
+        if holdings.blocks(PageKind::Ephemeral) == 0 {
+            tenant.tails.note_no_pages();
+        }
     }
 
     /// Sweeps some of the dropped blocks. Says whether there are more.

@@ -19,7 +19,7 @@ impl Worker {
     pub(super) fn page_block(&self, tenant: &Tenant, kind: PageKind, now: Second) -> Displacing {
         let pages = &self.store().pages;
         let arena = &pages.arena;
-        if tenant.is_at_limit(1, arena.block_bytes()) {
+        if tenant.is_at_limit(1) {
             return match kind == PageKind::Ephemeral && self.trade(tenant, now) {
                 true => Displacing::IfBound,
                 false => Displacing::Always,

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::pages::{self, Client, EPHEMERAL, KEEPING};
 use super::*;
-use crate::items::ItemUse;
+use crate::items::{Entry, ItemUse};
 use crate::pages::SampledUse;
 
 /// Luck that is the same in every run.
@@ -25,6 +25,7 @@ fn a_followed_item_is_there_exactly_if_the_notes_say_so() {
     let worker = store.worker().expect("a worker");
     let (mut names, mut here) = (HashMap::new(), HashSet::new());
     let (mut luck, mut notes, mut evicted) = (Luck(3), Vec::new(), 0);
+    store.drain_item_uses(ann, &mut notes);
     for n in 0..24_000_u64 {
         let key = luck.below(12_000).to_le_bytes();
         let turn = luck.below(10);
@@ -69,6 +70,7 @@ fn a_use_in_an_update_is_asked_for_too() {
     let ann = tenant(&store, "ann", 100);
     let worker = store.worker().expect("a worker");
     let (mut notes, mut asked) = (Vec::new(), [0, 0]);
+    store.drain_item_uses(ann, &mut notes);
     for n in 0..2000_u64 {
         let is_there = n % 2 == 0;
         if is_there {
@@ -89,6 +91,62 @@ fn a_use_in_an_update_is_asked_for_too() {
         asked.iter().all(|uses| (30..100).contains(uses)),
         "{asked:?}"
     );
+}
+
+/// A reader that stores what it did not find (`mg` with vivify) missed it, and has used what it stored.
+#[test]
+fn what_is_stored_where_it_was_asked_for_in_vain_is_a_miss_and_used() {
+    let (store, _) = store(16, true);
+    let ann = tenant(&store, "ann", 100);
+    let worker = store.worker().expect("a worker");
+    let new = NewItem {
+        flags: 0,
+        expiry: Expiry::At(Second(NOW.0 + 5)),
+        marks: Marks::default(),
+        cas: NewCas::Fresh,
+        value: &[b"value"],
+    };
+    let mut notes = Vec::new();
+    store.drain_item_uses(ann, &mut notes);
+    for (n, now) in (0..1000_u64).flat_map(|n| [(n, NOW), (n, Second(NOW.0 + 10))]) {
+        let make = |entry: &mut Entry<'_>| {
+            assert!(entry.current().is_none());
+            entry.note_use();
+            entry.store(&new);
+        };
+        worker
+            .update(ann, &n.to_le_bytes(), now, make)
+            .expect("room");
+        store.drain_item_uses(ann, &mut notes);
+        let uses: Vec<ItemUse> = notes.drain(..).map(|(_, what)| what).collect();
+        assert!(
+            matches!(uses[..], [] | [ItemUse::Asked, ItemUse::Stored(_)]),
+            "{uses:?}"
+        );
+        let fetched = worker.read(ann, &n.to_le_bytes(), NOW, Reading::Peek, |item| {
+            item.fetched()
+        });
+        assert_eq!(fetched, Lookup::Hit(true));
+    }
+    assert_eq!(store.tenant_figures(ann).expired_unfetched, 0);
+}
+
+/// Nothing is noted, and no memory taken for it, before somebody asks.
+#[test]
+fn nothing_is_noted_until_somebody_drains() {
+    let (store, _) = store(16, true);
+    let ann = tenant(&store, "ann", 100);
+    let worker = store.worker().expect("a worker");
+    let mut notes = Vec::new();
+    let mut noted = || {
+        for key in 0..1000_u32 {
+            put(&worker, ann, &key.to_le_bytes(), &[7; 50], NOW).expect("room");
+        }
+        store.drain_item_uses(ann, &mut notes);
+        notes.drain(..).count()
+    };
+    assert_eq!(noted(), 0);
+    assert!(noted() > 30);
 }
 
 /// A put, a get that takes the page away or leaves it, and an eviction are all that happens to a page here.

@@ -10,6 +10,16 @@ use super::*;
 const KEYS: u32 = 4000;
 const ROUNDS: u32 = 30_000;
 
+/// Rounds of all writers between two releases: so a busy machine sees no more of them.
+const ROUNDS_BETWEEN: u64 = 100;
+
+/// How far the writers are.
+#[derive(Default)]
+struct Progress {
+    rounds: AtomicU64,
+    hits: AtomicU64,
+}
+
 fn xorshift(luck: &mut u64) -> u64 {
     *luck ^= *luck << 13;
     *luck ^= *luck >> 7;
@@ -25,7 +35,7 @@ fn is_whole(key: u32, value: &[u8]) -> bool {
     value == self_describing(key, version, value.len())
 }
 
-fn write_and_read(store: &Arc<Store>, tenants: [TenantId; 2], seed: u64, hits: &AtomicU64) {
+fn write_and_read(store: &Arc<Store>, tenants: [TenantId; 2], seed: u64, progress: &Progress) {
     let worker = store.worker().expect("a worker");
     let mut luck = seed;
     for round in 0..ROUNDS {
@@ -48,8 +58,9 @@ fn write_and_read(store: &Arc<Store>, tenants: [TenantId; 2], seed: u64, hits: &
             );
         } else if let Some(value) = get(&worker, tenant, &name, NOW) {
             assert!(is_whole(key, &value), "a torn or foreign value of {key}");
-            hits.fetch_add(1, Ordering::Relaxed);
+            progress.hits.fetch_add(1, Ordering::Relaxed);
         }
+        progress.rounds.fetch_add(1, Ordering::Relaxed);
         assert_eq!(
             get(&worker, tenants[1 - key as usize % 2], &name, NOW),
             None,
@@ -58,7 +69,7 @@ fn write_and_read(store: &Arc<Store>, tenants: [TenantId; 2], seed: u64, hits: &
     }
 }
 
-fn disturb(store: &Arc<Store>, tenants: [TenantId; 2], stop: &AtomicBool) {
+fn disturb(store: &Arc<Store>, tenants: [TenantId; 2], progress: &Progress, stop: &AtomicBool) {
     let worker = store.worker().expect("a worker");
     let modes = [
         ReleaseMode::Ordered,
@@ -80,7 +91,11 @@ fn disturb(store: &Arc<Store>, tenants: [TenantId; 2], stop: &AtomicBool) {
             worker.flush(tenants[round % 2], NOW);
         }
         store.populate();
-        std::thread::sleep(std::time::Duration::from_micros(300));
+        let rounds = || progress.rounds.load(Ordering::Relaxed);
+        let next = rounds() + ROUNDS_BETWEEN;
+        while rounds() < next && !stop.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
     }
 }
 
@@ -89,13 +104,13 @@ fn values_stay_whole_while_blocks_come_and_go() {
     let (store, levers) = store(64, true);
     let tenants = [tenant(&store, "ann", 100), tenant(&store, "ben", 300)];
     let stop = AtomicBool::new(false);
-    let hits = AtomicU64::new(0);
+    let progress = Progress::default();
     std::thread::scope(|scope| {
-        scope.spawn(|| disturb(&store, tenants, &stop));
+        scope.spawn(|| disturb(&store, tenants, &progress, &stop));
         let writers: Vec<_> = (1..=3u64)
             .map(|n| {
-                let (store, hits) = (&store, &hits);
-                scope.spawn(move || write_and_read(store, tenants, n * 0x9e37_79b9, hits))
+                let (store, progress) = (&store, &progress);
+                scope.spawn(move || write_and_read(store, tenants, n * 0x9e37_79b9, progress))
             })
             .collect();
         let outcomes: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
@@ -103,7 +118,7 @@ fn values_stay_whole_while_blocks_come_and_go() {
         assert!(outcomes.iter().all(Result::is_ok));
     });
     assert!(
-        hits.load(Ordering::Relaxed) > u64::from(ROUNDS) / 10,
+        progress.hits.load(Ordering::Relaxed) > u64::from(ROUNDS) / 10,
         "the test read next to nothing"
     );
     let held = store.figures().held;

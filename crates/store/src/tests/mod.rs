@@ -421,6 +421,60 @@ fn release_gives_memory_back_and_ordered_keeps_the_hot() {
     }
 }
 
+/// Who gives way where all memory is one pool is asked how old what it would lose next is: what is there, not what went.
+#[test]
+fn the_age_of_what_goes_next_is_that_of_what_is_left() {
+    use sublet_types::ReleaseMode::{Fast, Ordered};
+    let (store, _) = store(64, true);
+    let ann = tenant(&store, "ann", 100);
+    let worker = store.worker().expect("a worker");
+    let arena = &store.items.arena;
+    let oldest = || store.items.tenants.get(ann).expect("ann").tails.oldest();
+    let own = || arena.blocks().filter(|(_, block)| block.is_owned_by(ann));
+    let born = |block: &crate::arena::Block| block.born.load(std::sync::atomic::Ordering::Relaxed);
+    for mode in [Fast, Ordered] {
+        for key in 0..6000u32 {
+            put(&worker, ann, &key.to_le_bytes(), &[7; 600], NOW).expect("room");
+            get(&worker, ann, &(key / 2).to_le_bytes(), NOW);
+        }
+        while own().count() > 0 {
+            let amount = Bytes((7 * BLOCK) as u64);
+            let tenant = Some(ann);
+            worker.release(
+                Release {
+                    amount,
+                    mode,
+                    tenant,
+                },
+                NOW,
+            );
+            let left = own().map(|(_, block)| born(block)).min();
+            assert_eq!(oldest(), left.unwrap_or(0), "{mode:?}");
+        }
+    }
+}
+
+#[test]
+fn who_has_no_pages_left_is_not_told_to_be_as_old_as_they_were() {
+    let (store, _) = pages::store(40, 4);
+    let client = pages::Client::new(&store, tenant(&store, "ann", 100), pages::EPHEMERAL);
+    let oldest = || {
+        let ann = store.items.tenants.get(client.tenant);
+        ann.expect("ann").tails.oldest()
+    };
+    for n in 0..2000 {
+        client.put(n / 16, n as u32 % 16, n);
+    }
+    assert_ne!(oldest(), 0);
+    let release = Release {
+        amount: store.limit(),
+        mode: sublet_types::ReleaseMode::Fast,
+        tenant: Some(client.tenant),
+    };
+    client.worker.release(release, NOW);
+    assert_eq!(oldest(), 0);
+}
+
 /// Of four kinds side by side the expired ones go; when they are gone, those that are large and were never hit.
 #[test]
 fn an_ordered_release_takes_the_expired_and_then_what_has_most_space_time() {
@@ -524,7 +578,9 @@ fn a_small_ordered_release_copies_little_however_much_is_held() {
     };
     let released = worker.release(release, NOW);
     assert_eq!(released.bytes, amount);
-    assert!(released.bytes_kept <= amount * 2, "{released:?}");
+    // Twice as much; what stays free in its blocks may take another one.
+    let most = amount * 2 + Bytes(BLOCK as u64);
+    assert!(released.bytes_kept <= most, "{released:?}");
 }
 
 #[test]
@@ -593,6 +649,53 @@ fn what_is_written_over_again_and_again_takes_no_more_memory() {
         let value = get(&worker, ann, &key.to_le_bytes(), NOW);
         assert_eq!(value, Some(self_describing(key, 399, 6000)));
     }
+}
+
+#[test]
+fn what_is_dead_is_used_again_before_more_memory_is() {
+    let (store, _) = store(512, true);
+    while store.populate() {}
+    let ann = tenant(&store, "ann", 100);
+    let worker = store.worker().expect("a worker");
+    let mut stored = 0;
+    for round in 0..20u32 {
+        let now = Second(NOW.0 + 10 * round);
+        let expiry = Expiry::At(Second(now.0 + 5));
+        for key in 0..100u32 {
+            let key = [round.to_le_bytes(), key.to_le_bytes()].concat();
+            put_until(&worker, ann, &key, &[7; 6000], expiry, now).expect("room");
+            stored += 1;
+        }
+        if round % 8 == 4 {
+            worker.flush(ann, now);
+        }
+    }
+    // A hundred items are ten blocks; all of them would be two hundred.
+    let figures = store.tenant_figures(ann);
+    let held = figures.held.0 / BLOCK as u64;
+    assert!(held < 24, "{held} blocks");
+    assert_eq!(figures.reclaimed + figures.items, stored, "{figures:?}");
+    assert_eq!(figures.expired_unfetched, figures.reclaimed);
+}
+
+/// Who watches a full cache sees something go with each put, and memory is not freed far ahead of its use.
+#[test]
+fn each_put_into_a_full_cache_evicts_as_much_as_it_wrote() {
+    let (store, _) = store(256, true);
+    let ann = tenant(&store, "ann", 100);
+    let worker = store.worker().expect("a worker");
+    let filling = 256 * BLOCK as u32 / 1000;
+    let mut before = 0;
+    for key in 0..4 * filling {
+        put(&worker, ann, &key.to_le_bytes(), &[7; 1000], NOW).expect("room");
+        let evictions = store.tenant_figures(ann).evictions;
+        if key > 2 * filling {
+            assert_ne!(evictions, before, "{key}");
+        }
+        before = evictions;
+    }
+    let evictions = u64::from(4 * filling) - store.tenant_figures(ann).items;
+    assert_eq!(before, evictions);
 }
 
 #[test]

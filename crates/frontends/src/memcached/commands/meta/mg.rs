@@ -108,25 +108,16 @@ fn take_token(caller: Caller<'_>, flags: &Flags<'_>) -> bool {
 /// Reads and changes in one.
 fn update(caller: Caller<'_>, flags: &Flags<'_>, out: &mut Vec<u8>) -> bool {
     let mark = out.len();
-    let mut made = false;
     let (worker, tenant, now) = caller.tenancy.acting();
     let found = worker.update(tenant, flags.key.bytes(), now, |entry| {
         out.truncate(mark);
-        made = false;
         match flags.vivify {
-            Some(_) if entry.current().is_none() => {
-                made = true;
-                Ok(vivify(caller, flags, entry, out))
-            }
+            Some(_) if entry.current().is_none() => Ok(vivify(caller, flags, entry, out)),
             _ => refresh(caller, flags, entry, out),
         }
     });
     // No memory for what is made or stored again is a miss.
     let found = found.unwrap_or(Err(Absence::Unknown));
-    if made && found.is_ok() && !flags.no_use {
-        // A use, which eviction hears of; the reply was written already.
-        let _ = worker.read(tenant, flags.key.bytes(), now, Reading::Use, |_| ());
-    }
     match flags.expiry {
         Some(_) => operate::count_touched(caller, &flags.key, found),
         None => operate::count_fetched(caller, &flags.key, found),
@@ -201,6 +192,9 @@ fn vivify(
         cas: flags.new_cas(),
         value: &[],
     };
+    if !flags.no_use {
+        entry.note_use();
+    }
     let cas = entry.store(&new);
     render_made(caller, flags, cas, out);
     0
