@@ -46,7 +46,7 @@ struct Model {
     open: Option<u32>,
     target: Option<u32>,
     source: Option<(u32, usize)>,
-    /// Ticks, in 65,536ths.
+    /// Ticks, in 2^24ths: coarser ones would fall behind the engine's by a tick now and then.
     parts: u64,
     spread: BTreeMap<i64, u64>,
     seen: u64,
@@ -65,7 +65,7 @@ fn level(space_time: u64) -> i64 {
 
 impl Model {
     fn tick(&self) -> u64 {
-        self.parts / 65_536
+        self.parts >> 24
     }
 
     fn opened(&mut self) -> u32 {
@@ -78,7 +78,7 @@ impl Model {
                 ..Segment::default()
             },
         );
-        self.parts += 8 * 65_536 / self.segments.len() as u64;
+        self.parts += (8 << 24) / self.segments.len() as u64;
         self.names
     }
 
