@@ -3,12 +3,15 @@
 //! All tenants' memory can be one cache: then what was put first goes first, whoever's it is. The clock is what was written to the
 //! arena, in bytes, so that ages are comparable between tenants, pages and items, and nothing depends on how fast time
 //! passes. Of pages the oldest that has proven itself counts: newcomers are so few, and go so soon, that they tell nothing of what their
-//! tenant has.
+//! tenant has. Of items, for the same reason, the age of those that just survive.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A tail moves towards the one seen last by one part in so many: a tenant's shards are not equally old.
 const SMOOTHED_ONE_IN: u64 = 4;
+
+/// Times begin so long before the arena's first write: what goes next may count as older than that.
+pub(crate) const BEGINNING: u64 = 1 << 50;
 
 /// Not known: nothing is there, or nothing ever went.
 const UNKNOWN: u64 = 0;
@@ -23,19 +26,21 @@ pub(crate) struct Tails {
 impl Tails {
     /// Hears when the page at the end of a shard's order was written.
     pub(crate) fn note_page(&self, written: u64) {
+        let written = BEGINNING.saturating_add(written);
         let last = self.pages.load(Ordering::Relaxed);
         let now = match last {
             UNKNOWN => written,
             last if written >= last => last + (written - last).div_ceil(SMOOTHED_ONE_IN),
             last => last - (last - written) / SMOOTHED_ONE_IN,
         };
-        self.pages.store(now.max(1), Ordering::Relaxed);
+        self.pages.store(now, Ordering::Relaxed);
     }
 
-    /// Hears when the oldest segment was opened, where there is one.
-    pub(crate) fn note_segment(&self, opened: Option<u64>) {
-        let opened = opened.map_or(UNKNOWN, |opened| opened.max(1));
-        self.items.store(opened, Ordering::Relaxed);
+    /// Hears now how old the items are that just survive, where there are any.
+    pub(crate) fn note_items(&self, now: u64, age: Option<u64>) {
+        let written = |age: u64| BEGINNING.saturating_add(now).saturating_sub(age).max(1);
+        self.items
+            .store(age.map_or(UNKNOWN, written), Ordering::Relaxed);
     }
 
     /// Hears that no pages are left.
@@ -55,7 +60,7 @@ impl Tails {
     /// Forgets all: another tenant has its place.
     pub(crate) fn reset(&self) {
         self.note_no_pages();
-        self.note_segment(None);
+        self.note_items(0, None);
     }
 }
 
@@ -68,18 +73,19 @@ mod tests {
         let tails = Tails::default();
         assert_eq!(tails.oldest(), UNKNOWN);
         tails.note_page(100);
-        assert_eq!(tails.oldest(), 100);
+        assert_eq!(tails.oldest(), BEGINNING + 100);
         (0..100).for_each(|_| tails.note_page(900));
-        assert_eq!(tails.oldest(), 900);
+        assert_eq!(tails.oldest(), BEGINNING + 900);
         tails.note_page(500);
-        assert_eq!(tails.oldest(), 800);
-        tails.note_segment(Some(500));
-        assert_eq!(tails.oldest(), 500);
-        tails.note_segment(None);
-        assert_eq!(tails.oldest(), 800);
-        tails.note_segment(Some(900));
+        assert_eq!(tails.oldest(), BEGINNING + 800);
+        tails.note_items(900, Some(400));
+        assert_eq!(tails.oldest(), BEGINNING + 500);
+        tails.note_items(900, None);
+        assert_eq!(tails.oldest(), BEGINNING + 800);
+        tails.note_items(900, Some(1000));
+        assert_eq!(tails.oldest(), BEGINNING - 100, "older than the arena");
         tails.note_no_pages();
-        assert_eq!(tails.oldest(), 900);
+        assert_eq!(tails.oldest(), BEGINNING - 100);
         tails.reset();
         assert_eq!(tails.oldest(), UNKNOWN);
     }

@@ -442,10 +442,13 @@ impl<'a> Evictor<'a> {
         Some(self.items.fill(claim, hash, fields, &[value], value.len()))
     }
 
-    /// Says how old what is left is.
+    /// Says how old the items of what is left are that just survive.
     fn tell_tail(&self) {
-        let oldest = self.tenant.segments.oldest(&self.items.arena, self.ring);
-        self.tenant.tails.note_segment(oldest);
+        let arena = &self.items.arena;
+        let oldest = self.tenant.segments.oldest(arena, self.ring);
+        let now = arena.clock();
+        let bar_age = |opened: u64| self.ring.window.bar_age(now.saturating_sub(opened));
+        self.tenant.tails.note_items(now, oldest.map(bar_age));
     }
 
     /// Gives up a segment in which nothing is alive any more.

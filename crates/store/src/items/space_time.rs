@@ -94,6 +94,12 @@ impl Level {
     fn lowered(self, by: u8) -> Option<Level> {
         self.0.checked_sub(by).map(Level)
     }
+
+    /// The least space-time on it.
+    fn least(self) -> u64 {
+        let (doublings, steps) = (self.0 >> STEPS_BITS, u64::from(self.0) % (1 << STEPS_BITS));
+        ((1 << STEPS_BITS) + steps) << doublings >> STEPS_BITS
+    }
 }
 
 /// Parts of what is on the bar that may stay.
@@ -189,6 +195,7 @@ pub(super) struct Window {
     spread: Spread,
     seen: u64,
     kept: u64,
+    items: u64,
     /// Bytes of items that were hit, less those of others that were kept: where nothing is hit, nothing is worth a copy.
     hit: u64,
     bar: Level,
@@ -201,6 +208,7 @@ impl Default for Window {
             spread: Spread::default(),
             seen: 0,
             kept: 0,
+            items: 0,
             hit: 0,
             bar: Level::MOST,
         }
@@ -213,6 +221,7 @@ impl Window {
         let level = hit.level(now, len);
         self.spread.add(level, len);
         self.seen += len;
+        self.items += 1;
         let fits = (self.kept + len) * KEPT_ONE_IN <= self.seen;
         let is_below = level < self.bar || (level == self.bar && fits);
         let keeps = match hit {
@@ -224,6 +233,14 @@ impl Window {
         };
         self.kept += if keeps { len } else { 0 };
         keeps
+    }
+
+    /// How old an item of mean length is, by its last hit, that just survives, where a turnover takes so long. By this tenants are
+    /// compared: newcomers leave after a turnover whatever their tenant's hits.
+    pub(super) fn bar_age(&self, turnover: u64) -> u64 {
+        let mean = (self.seen / self.items.max(1)).max(1);
+        let ticks = (self.bar.least() / mean).clamp(1, OLD_TICKS + 1);
+        turnover.saturating_mul(ticks) / TURNOVER_TICKS
     }
 
     fn spend_hit(&mut self, len: u64) -> bool {
@@ -238,8 +255,43 @@ impl Window {
         if self.seen > WINDOW_BLOCKS * block_bytes {
             self.seen /= 2;
             self.kept /= 2;
+            self.items /= 2;
             self.hit /= 2;
             self.spread.fade();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The oracle is who survives: the half hit last.
+    #[test]
+    fn the_bars_age_is_that_of_who_just_survives() {
+        let now = Stamp(40);
+        let mut window = Window::default();
+        let mut see = |hits: &mut dyn Iterator<Item = Stamp>| {
+            let survivors = hits.filter(|hit| window.keeps(*hit, now, 100));
+            let oldest = survivors.map(|hit| hit.age(now)).max();
+            window.turn(1 << 30);
+            (oldest, window.bar_age(8000) / 1000)
+        };
+        for _ in 0..2 {
+            see(&mut (9..=40).map(Stamp));
+        }
+        let (oldest, age) = see(&mut (9..=40).map(Stamp));
+        assert!(
+            age.abs_diff(oldest.expect("some survive")) <= 4,
+            "{oldest:?} {age}"
+        );
+        let mut scan = Window::default();
+        (0..64).for_each(|_| _ = scan.keeps(Stamp::NEVER, now, 100));
+        scan.turn(1 << 30);
+        assert_eq!(
+            scan.bar_age(8000),
+            40_000,
+            "what is older counts as never hit"
+        );
     }
 }
