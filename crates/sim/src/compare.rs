@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use sublet_types::{Bytes, EvictionKind, Pages, Shrinking, Weight};
 
 use crate::machine::disk::DiskSpeed;
@@ -114,14 +115,36 @@ pub struct Shares {
     pub tier: f64,
 }
 
+/// How much memory a trace is replayed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Sizes {
+    /// The guest's own memory.
+    pub client_pages: u64,
+    /// The tier.
+    pub tier_pages: u64,
+}
+
+impl Shares {
+    /// What these shares of a footprint come to: a guest has [`GUEST_MIN`] pages at least, a tier whole blocks,
+    /// one at least.
+    pub fn of(self, footprint: Pages) -> Sizes {
+        let part = |share: f64| (footprint.0 as f64 * share) as u64;
+        let blocks = part(self.tier) / BLOCK_PAGES;
+        Sizes {
+            client_pages: part(self.guest).max(GUEST_MIN),
+            tier_pages: blocks.max(1) * BLOCK_PAGES,
+        }
+    }
+}
+
 /// A scenario of one virtual machine that replays a trace of this footprint.
 pub fn of_trace(trace: &spec::Trace, footprint: Pages, shares: Shares) -> Scenario {
-    let part = |share: f64| Pages((footprint.0 as f64 * share) as u64).bytes();
+    let sizes = shares.of(footprint);
     let shares_said = format!("{}% + {}%", shares.guest * 100.0, shares.tier * 100.0);
     let vm = VmSpec {
         name: "trace".to_owned(),
         count: 1,
-        memory: part(shares.guest).max(GUEST_MIN),
+        memory: Pages(sizes.client_pages).bytes(),
         reserved: Bytes::ZERO,
         swap: footprint.bytes(),
         read_ahead: 8,
@@ -143,7 +166,7 @@ pub fn of_trace(trace: &spec::Trace, footprint: Pages, shares: Shares) -> Scenar
         duration: Nanos::secs(YEAR_SECS),
         warm_up: Nanos::default(),
         host: Host {
-            memory: part(shares.tier),
+            memory: Pages(sizes.tier_pages).bytes(),
             ..Host::default()
         },
         tier: TierSpec::default(),
@@ -161,8 +184,11 @@ pub fn of_trace(trace: &spec::Trace, footprint: Pages, shares: Shares) -> Scenar
 /// A replay ends with its trace.
 const YEAR_SECS: u64 = 365 * 86_400;
 
-/// A guest of 64 pages at least.
-const GUEST_MIN: Bytes = Bytes::kib(256);
+/// Pages that a guest has at least.
+pub const GUEST_MIN: u64 = 64;
+
+/// Pages of a block: a tier has whole ones.
+pub const BLOCK_PAGES: u64 = sublet_types::BLOCK_BYTES / sublet_types::PAGE_BYTES;
 
 #[cfg(test)]
 mod tests {
@@ -217,7 +243,12 @@ mod tests {
             tier: 0.1,
         };
         let scenario = of_trace(&trace, Pages(100_000), shares);
-        assert_eq!(scenario.host.memory, Pages(10_000).bytes());
+        assert_eq!(scenario.host.memory, Pages(9728).bytes(), "19 blocks");
         assert_eq!(scenario.machines()[0].shape.memory_pages, 2_000);
+        let least = Sizes {
+            client_pages: 64,
+            tier_pages: 512,
+        };
+        assert_eq!(shares.of(Pages(1000)), least);
     }
 }

@@ -4,9 +4,12 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::compare::Shares;
+use crate::compare::{BLOCK_PAGES, GUEST_MIN, Shares, Sizes};
 use crate::outcome::{Outcome, VERSION};
 use crate::report::Report;
+
+/// Pages from which on a tier counts as a large one. What smaller ones miss is much by chance.
+pub const LARGE_TIER: u64 = 4096;
 
 /// Misses of several variants on several traces; the first variant is the yard-stick.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -26,6 +29,9 @@ pub struct MissRow {
     pub client: f64,
     /// The tier.
     pub tier: f64,
+    /// What these came to, where that is known.
+    #[serde(flatten)]
+    pub sizes: Option<Sizes>,
     /// Pages asked of the tier, which all variants are asked alike.
     pub gets: u64,
     /// Of these, what each variant did not have.
@@ -33,6 +39,12 @@ pub struct MissRow {
 }
 
 impl MissRow {
+    /// Whether the tier is known to be a large one.
+    fn is_large(&self) -> bool {
+        self.sizes
+            .is_some_and(|sizes| sizes.tier_pages >= LARGE_TIER)
+    }
+
     /// Misses relative to the yard-stick's.
     pub fn ratios(&self) -> Vec<f64> {
         let first = self.misses.first().copied().unwrap_or(0);
@@ -46,7 +58,7 @@ impl MissRow {
 
 impl Misses {
     /// Adds what the variants came to on one trace.
-    pub fn add(&mut self, trace: &str, shares: Shares, runs: &[Outcome]) {
+    pub fn add(&mut self, trace: &str, shares: Shares, sizes: Sizes, runs: &[Outcome]) {
         let gets = |run: &Outcome| run.vms.iter().map(|vm| vm.guest.tier_gets).sum::<u64>();
         let hits = |run: &Outcome| run.vms.iter().map(|vm| vm.guest.tier_hits).sum::<u64>();
         self.labels = runs.iter().map(|run| run.variant()).collect();
@@ -54,6 +66,7 @@ impl Misses {
             trace: trace.rsplit('/').next().unwrap_or(trace).to_owned(),
             client: shares.guest,
             tier: shares.tier,
+            sizes: Some(sizes),
             gets: runs.first().map_or(0, gets),
             misses: runs.iter().map(|run| gets(run) - hits(run)).collect(),
         });
@@ -61,23 +74,39 @@ impl Misses {
 
     /// Each variant's ratio to the yard-stick: the mean over all rows, and the worst of them.
     pub fn means(&self) -> Vec<(f64, f64)> {
+        self.means_of(&self.rows.iter().collect::<Vec<_>>())
+    }
+
+    fn means_of(&self, rows: &[&MissRow]) -> Vec<(f64, f64)> {
         let summary = |variant: usize| {
-            let ratios = self.rows.iter().map(|row| row.ratios()[variant]);
+            let ratios = rows.iter().map(|row| row.ratios()[variant]);
             let worst = ratios.clone().fold(0.0, f64::max);
-            (ratios.sum::<f64>() / self.rows.len().max(1) as f64, worst)
+            (ratios.sum::<f64>() / rows.len().max(1) as f64, worst)
         };
         (0..self.labels.len()).map(summary).collect()
     }
 
+    /// The rows of large tiers.
+    fn large(&self) -> Vec<&MissRow> {
+        self.rows.iter().filter(|row| row.is_large()).collect()
+    }
+
     /// The machine-readable form: the misses, and every run behind them.
     pub fn json(&self, reports: &[Report]) -> Value {
-        let means = self.means();
+        let (means, large) = (self.means(), self.large());
+        let means_of_large = self.means_of(&large);
         serde_json::json!({
             "version": VERSION,
             "labels": self.labels,
             "rows": self.rows,
             "mean_ratios": means.iter().map(|mean| mean.0).collect::<Vec<f64>>(),
             "worst_ratios": means.iter().map(|mean| mean.1).collect::<Vec<f64>>(),
+            "large_tiers": {
+                "pages_at_least": LARGE_TIER,
+                "rows": large.len(),
+                "mean_ratios": means_of_large.iter().map(|mean| mean.0).collect::<Vec<f64>>(),
+                "worst_ratios": means_of_large.iter().map(|mean| mean.1).collect::<Vec<f64>>(),
+            },
             "reports": reports.iter().map(Report::json).collect::<Vec<Value>>(),
         })
     }
@@ -85,10 +114,14 @@ impl Misses {
     /// The form for people.
     pub fn text(&self) -> String {
         let table = self.table("gets");
-        format!("Misses, and how they compare with the first column's\n{table}\n")
+        let sizes = format!(
+            "In brackets: pages. A tier has whole blocks of {BLOCK_PAGES}, one at least; a client has {GUEST_MIN} at least."
+        );
+        format!("Misses, and how they compare with the first column's\n{table}\n{sizes}\n")
     }
 
-    /// A row for each trace and size of the client, then the mean and the worst; `asked` says what the gets are.
+    /// A row for each trace and size of the client, then the mean and the worst, of large tiers alone too where there are
+    /// others; `asked` says what the gets are.
     pub fn table(&self, asked: &str) -> Table {
         let mut table = Table::new();
         let fixed = ["trace", "client", "tier", asked].map(str::to_owned);
@@ -102,24 +135,38 @@ impl Misses {
         self.rows.iter().for_each(|row| {
             table.add_row(cells(row));
         });
-        for (name, figure) in [("mean", 0), ("worst", 1)] {
-            let blank = [name, "", "", ""].map(str::to_owned);
-            let means = self.means().into_iter().map(|(mean, worst)| match figure {
-                0 => change(mean),
-                _ => change(worst),
-            });
-            table.add_row(blank.into_iter().chain(means));
+        add_means(&mut table, "", &self.means());
+        let large = self.large();
+        if !large.is_empty() && large.len() < self.rows.len() {
+            let of = format!(", tiers from {LARGE_TIER} pages on");
+            add_means(&mut table, &of, &self.means_of(&large));
         }
         table
     }
 }
 
+/// Adds the mean and the worst of some rows: `of` says of which.
+fn add_means(table: &mut Table, of: &str, means: &[(f64, f64)]) {
+    let row = |name: &str, changes: Vec<String>| {
+        let blank = [format!("{name}{of}")].into_iter();
+        let blank = blank.chain(["", "", ""].map(str::to_owned));
+        blank.chain(changes).collect::<Vec<String>>()
+    };
+    let mean = means.iter().map(|(mean, _)| change(*mean));
+    table.add_row(row("mean", mean.collect()));
+    let worst = means.iter().map(|(_, worst)| change(*worst));
+    table.add_row(row("worst", worst.collect()));
+}
+
 fn cells(row: &MissRow) -> Vec<String> {
-    let percent = |share: f64| format!("{}%", (share * 1000.0).round() / 10.0);
+    let percent = |share: f64, pages: Option<u64>| {
+        let pages = pages.map_or(String::new(), |pages| format!(" ({pages})"));
+        format!("{}%{pages}", (share * 1000.0).round() / 10.0)
+    };
     let fixed = [
         row.trace.clone(),
-        percent(row.client),
-        percent(row.tier),
+        percent(row.client, row.sizes.map(|sizes| sizes.client_pages)),
+        percent(row.tier, row.sizes.map(|sizes| sizes.tier_pages)),
         row.gets.to_string(),
     ];
     let misses = row.misses.iter().zip(row.ratios()).enumerate();
@@ -140,16 +187,20 @@ mod tests {
     use super::*;
 
     fn misses() -> Misses {
-        let row = |trace: &str, misses: [u64; 2]| MissRow {
+        let row = |trace: &str, tier_pages: u64, misses: [u64; 2]| MissRow {
             trace: trace.into(),
             client: 0.02,
             tier: 0.1,
+            sizes: Some(Sizes {
+                client_pages: 64,
+                tier_pages,
+            }),
             gets: 1000,
             misses: misses.to_vec(),
         };
         Misses {
             labels: vec!["lru".into(), "x-s3h".into()],
-            rows: vec![row("a", [100, 90]), row("b", [200, 210])],
+            rows: vec![row("a", 4096, [100, 90]), row("b", 3584, [200, 210])],
         }
     }
 
@@ -164,5 +215,22 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("-2.5%"), "{text}");
+    }
+
+    #[test]
+    fn large_tiers_have_a_mean_of_their_own_where_there_are_others() {
+        let misses = misses();
+        let text = misses.text();
+        assert!(text.contains("10% (3584)"), "{text}");
+        let of_large = text.lines().filter(|line| line.contains("from 4096 pages"));
+        assert!(
+            of_large.clone().count() == 2 && of_large.clone().all(|line| line.contains("-10.0%"))
+        );
+        assert_eq!(misses.json(&[])["large_tiers"]["rows"], 1);
+        let all_large = Misses {
+            rows: misses.rows[..1].to_vec(),
+            ..misses
+        };
+        assert!(!all_large.text().contains("from 4096 pages"));
     }
 }

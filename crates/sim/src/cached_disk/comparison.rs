@@ -141,6 +141,7 @@ fn answer_row(row: &ComparisonRow, figure: Figure, counts: &[&DiskCounts]) -> Mi
         trace: row.trace.clone(),
         client: row.client,
         tier: row.tier,
+        sizes: None,
         gets: counts.first().map_or(0, |counts| figure.asked(counts).1),
         misses: counts.iter().map(|counts| figure.of(counts)).collect(),
     }

@@ -6,7 +6,7 @@
 //! the page would be there.
 
 use super::history::USES_MAX;
-use super::weights::{LEVELS, RANKS, SETTINGS, START, level_of, rank};
+use super::weights::{LEVELS, RANKS, SETTINGS, START, TRUSTS, level_of, rank};
 
 /// Sampled pages that a shadow has room for, at the most.
 pub(super) const ROOM_MAX: u32 = 512;
@@ -22,10 +22,14 @@ const FADING: f64 = 0.925_874_712;
 
 /// What a setting may gain on plain age in one window, and lose, in parts of what was asked for.
 const GAIN_MAX: f64 = 0.02;
-const LOSS_MAX: f64 = 0.04;
+const LOSS_MAX: f64 = 0.06;
 
-/// Gains at which a setting may rule: those of three good windows.
+/// Gains at which a setting may rule: those of four good windows, fading.
 const PROVEN: f64 = 0.06;
+
+/// Gains down to which it may go on to: to change back and forth costs more than a few bad windows, since the pages that
+/// the other setting would have are gone.
+const DOUBTED: f64 = -0.15;
 
 /// No node.
 const NONE: u16 = u16::MAX;
@@ -76,6 +80,8 @@ pub(super) struct Shadows {
     /// Sampled puts, and gets since the window began.
     puts: u32,
     gets: u32,
+    /// What was asked for, fading as scores do.
+    asked: f64,
     ruling: usize,
     /// The room when settings began to be compared.
     begun: u32,
@@ -108,6 +114,7 @@ impl Shadows {
             records: [record; SETTINGS],
             puts: 0,
             gets: 0,
+            asked: 0.0,
             ruling: START,
             begun: 0,
         };
@@ -133,7 +140,8 @@ impl Shadows {
         let mut fitted = Shadows::new(room);
         fitted.puts = self.puts;
         if 2 * fitted.room <= 3 * self.begun && 3 * fitted.room >= 2 * self.begun {
-            (fitted.gets, fitted.ruling, fitted.begun) = (self.gets, self.ruling, self.begun);
+            (fitted.gets, fitted.asked) = (self.gets, self.asked);
+            (fitted.ruling, fitted.begun) = (self.ruling, self.begun);
             for (to, from) in fitted.records.iter_mut().zip(&self.records) {
                 (to.hits, to.score, to.gain) = (from.hits, from.score, from.gain);
             }
@@ -234,6 +242,7 @@ impl Shadows {
     fn close_window(&mut self) {
         let gets = f64::from(std::mem::take(&mut self.gets));
         let plain = f64::from(self.records[0].hits);
+        self.asked = self.asked * FADING + gets;
         for record in &mut self.records {
             let hits = f64::from(std::mem::take(&mut record.hits));
             let gain = ((hits - plain) / gets).clamp(-LOSS_MAX, GAIN_MAX);
@@ -242,9 +251,9 @@ impl Shadows {
         }
         let may_rule = |setting: &usize| {
             let gain = self.records[*setting].gain;
-            *setting == 0 || gain >= PROVEN || (*setting == self.ruling && gain >= 0.0)
+            *setting == 0 || gain >= PROVEN || (*setting == self.ruling && gain >= DOUBTED)
         };
-        let score = |setting: usize| self.records[setting].score;
+        let score = |setting: usize| self.records[setting].score + TRUSTS[setting] * self.asked;
         let best = (0..SETTINGS)
             .filter(may_rule)
             .max_by(|a, b| score(*a).total_cmp(&score(*b)));

@@ -23,6 +23,10 @@ pub(super) const RANKS: [[u32; LEVELS]; SETTINGS] = [
     [34_133, 1024, 410, 164, 66],
 ];
 
+/// What a setting counts for beyond its hits, in parts of what was asked for: those that distrust newcomers most earn late
+/// what they keep, and are left too soon by their hits alone.
+pub(super) const TRUSTS: [f64; SETTINGS] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.01, 0.01];
+
 /// The level of a page that came back so often.
 pub(super) fn level_of(uses: u8) -> usize {
     debug_assert!(uses <= USES_MAX);

@@ -39,7 +39,7 @@ pub(super) fn run(args: &Args, how: &How) -> Result<Exit, SimError> {
             };
             let scenario = of_trace(&trace, pages, shares);
             let runs = how.play(args.variants().of(&scenario), Path::new(""), &progress)?;
-            misses.add(&trace.file, shares, &runs);
+            misses.add(&trace.file, shares, shares.of(pages), &runs);
             reports.push(Report::of(runs));
         }
     }
