@@ -147,6 +147,12 @@ fn what_makes_no_sense_is_told_with_place_and_remedy() {
         (vec!["compare", "mixed", "--tier", "2"], "--tier"),
         (vec!["compare", "mixed", "--format", "lis"], "--format"),
         (vec!["smartmem", "--shrink", "often"], "active or never"),
+        (vec!["disk", "--unwatched"], "--unwatched changes nothing"),
+        (
+            vec!["sharing", "--traces", ".", "--closely"],
+            "--closely changes nothing",
+        ),
+        (vec!["list", "--seed", "2"], "--seed changes nothing"),
     ] {
         let output = sublet(&arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

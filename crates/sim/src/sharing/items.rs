@@ -37,8 +37,8 @@ const CHORES_MAX: u32 = 1000;
 /// # Errors
 ///
 /// No such policy; no memory for the store.
-pub fn play_items(set: &Set, written: &str) -> Result<Vec<Asked>, SharingError> {
-    let mut play = Play::of(set, policy(written)?)?;
+pub fn play_items(set: &Set, written: &str, seed: u64) -> Result<Vec<Asked>, SharingError> {
+    let mut play = Play::of(set, policy(written)?, seed)?;
     let value = vec![7; longest()];
     let mut last = 0;
     for (n, request) in (0..).zip(requests(set)) {
@@ -83,8 +83,8 @@ struct Play {
 }
 
 impl Play {
-    fn of(set: &Set, policy: Box<dyn Policy>) -> Result<Play, SharingError> {
-        let store = store(set).map_err(SharingError::Store)?;
+    fn of(set: &Set, policy: Box<dyn Policy>, seed: u64) -> Result<Play, SharingError> {
+        let store = store(set, seed).map_err(SharingError::Store)?;
         let total = Pages::of(store.limit());
         let tenant = |n: usize| {
             let settings = TenantSettings {
@@ -211,7 +211,7 @@ impl Tenant {
 }
 
 /// A store with room for the set's part of all its items.
-fn store(set: &Set) -> Result<Arc<Store>, StoreTierError> {
+fn store(set: &Set, seed: u64) -> Result<Arc<Store>, StoreTierError> {
     let bytes_of = |stream: &Stream| -> u64 {
         let ids = stream.different();
         ids.iter().map(|id| (len_of(*id) + HEAD) as u64).sum()
@@ -224,7 +224,7 @@ fn store(set: &Set) -> Result<Arc<Store>, StoreTierError> {
         capacity: limit,
         limit,
         item_max: Bytes(BLOCK as u64 / 4),
-        seed: 1,
+        seed,
         evicts: true,
         pages: PageSettings::default(),
     };

@@ -24,10 +24,11 @@ pub fn play_pages(
     set: &Set,
     written: &str,
     eviction: EvictionKind,
+    seed: u64,
 ) -> Result<Vec<Asked>, SharingError> {
     let footprints: Vec<u64> = set.streams.iter().map(Stream::footprint).collect();
     let total = footprints.iter().sum::<u64>() as f64 * set.percent / 100.0;
-    let mut tier = tier(set, Pages(total as u64), eviction)?;
+    let mut tier = tier(set, Pages(total as u64), eviction, seed)?;
     let mut shadowed = Shadowed::of(&mut tier);
     let mut policy = policy(written)?;
     let mut clients: Vec<Client> = footprints.iter().map(|pages| Client::of(*pages)).collect();
@@ -43,7 +44,12 @@ pub fn play_pages(
     Ok(clients.iter().map(|client| client.asked).collect())
 }
 
-fn tier(set: &Set, total: Pages, eviction: EvictionKind) -> Result<StoreTier, SharingError> {
+fn tier(
+    set: &Set,
+    total: Pages,
+    eviction: EvictionKind,
+    seed: u64,
+) -> Result<StoreTier, SharingError> {
     let tenant = |n: usize| StoreTenant {
         settings: TenantSettings {
             name: format!("tenant-{n}").parse().expect("a name"),
@@ -62,7 +68,7 @@ fn tier(set: &Set, total: Pages, eviction: EvictionKind) -> Result<StoreTier, Sh
         shrinking: Shrinking::Active,
         files: PoolFlags::default(),
         windows: Windows::default(),
-        seed: 1,
+        seed,
     };
     Ok(StoreTier::of(&shape, &tenants)?)
 }

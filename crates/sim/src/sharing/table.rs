@@ -6,6 +6,8 @@ use serde_json::Value;
 
 use super::Asked;
 use crate::outcome::VERSION;
+use crate::plot::{Panel, PlotError, draw_panels};
+use crate::report::Row;
 
 /// Misses of several policies on several sets; the first policy is the yard-stick.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -68,6 +70,27 @@ impl Sharing {
             "mean_ratios": means.iter().map(|mean| mean.0).collect::<Vec<f64>>(),
             "worst_ratios": means.iter().map(|mean| mean.1).collect::<Vec<f64>>(),
         })
+    }
+
+    /// The form for people who would rather look: each policy's misses beside the first one's, a group of bars for each set.
+    ///
+    /// # Errors
+    ///
+    /// None that we know of: text in memory takes everything.
+    pub fn draw(&self) -> Result<String, PlotError> {
+        let bars = |row: &SharingRow| Row {
+            vm: row.set.clone(),
+            figure: row.of.to_owned(),
+            unit: "",
+            values: row.ratios().into_iter().map(Some).collect(),
+        };
+        let panel = Panel {
+            title: "misses of all tenants".to_owned(),
+            unit: "relative to the first",
+            rows: self.rows.iter().map(bars).collect(),
+            labels: self.policies.clone(),
+        };
+        draw_panels("sublet sim sharing", &[panel])
     }
 
     /// The form for people.

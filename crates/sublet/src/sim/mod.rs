@@ -83,6 +83,26 @@ enum Verb {
     Synergy,
 }
 
+impl Verb {
+    /// A flag that was given and would change nothing.
+    fn unheard(&self, how: &How) -> Option<&'static str> {
+        let judges = [(how.unwatched, "--unwatched"), (how.closely, "--closely")];
+        let outcome = [
+            (how.seed.is_some(), "--seed"),
+            (how.plot.is_some(), "--plot"),
+        ];
+        let unheard = match self {
+            Verb::List => [judges, outcome].concat(),
+            Verb::Sharing(_) | Verb::Disk(_) => judges.into(),
+            Verb::Run(_) | Verb::Compare(_) | Verb::Smartmem(_) | Verb::Mortar | Verb::Synergy => {
+                Vec::new()
+            }
+        };
+        let given = unheard.into_iter().find(|(is_given, _)| *is_given);
+        given.map(|(_, flag)| flag)
+    }
+}
+
 /// Why there is no outcome.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SimError {
@@ -99,6 +119,9 @@ pub(crate) enum SimError {
         /// Why not.
         cause: io::Error,
     },
+    /// A flag that would change nothing.
+    #[error("{0} changes nothing in what was asked for; leave it out")]
+    Unheard(&'static str),
     /// A scenario that makes no sense.
     #[error(transparent)]
     Scenario(Box<ScenarioError>),
@@ -173,6 +196,7 @@ impl SimError {
             SimError::NoScenario(_)
             | SimError::Unreadable { .. }
             | SimError::Scenario(_)
+            | SimError::Unheard(_)
             | SimError::Format { .. } => Exit::usage(self),
             SimError::NoTrace { .. }
             | SimError::EmptyTrace(_)
@@ -191,6 +215,9 @@ impl SimError {
 /// Runs a simulation and shows what it came to on stdout.
 pub(crate) fn run(args: &Args) -> Exit {
     let how = &args.how;
+    if let Some(flag) = args.verb.unheard(how) {
+        return SimError::Unheard(flag).exit();
+    }
     let ended = match &args.verb {
         Verb::List => Ok(list::run(how)),
         Verb::Run(args) => run::run(args, how),

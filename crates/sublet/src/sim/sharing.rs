@@ -6,11 +6,11 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use sublet_sim::scenario::PolicySpec;
-use sublet_sim::sharing::{SETS, Set, Sharing, SharingRow, play_items, play_pages};
+use sublet_sim::sharing::{SEED, SETS, Set, Sharing, SharingRow, play_items, play_pages};
 use sublet_types::EvictionKind;
 
 use super::progress::Progress;
-use super::{How, SimError};
+use super::{How, SimError, write_plot};
 use crate::exit::Exit;
 
 /// What to compare.
@@ -78,9 +78,12 @@ pub(super) fn run(args: &Args, how: &How) -> Result<Exit, SimError> {
     for spec in SETS.iter().filter(|spec| is_asked(spec.name)) {
         progress.say(format!("{}: its traces", spec.name));
         let set = spec.read(args.requests.get(), &mut open)?;
-        sharing.rows.push(row(args, &set, &progress)?);
+        sharing.rows.push(row(args, &set, how, &progress)?);
     }
     progress.finish();
+    if let Some(plot) = &how.plot {
+        write_plot(plot, &sharing.draw()?)?;
+    }
     let mut out = io::stdout().lock();
     Ok(Exit::written(match how.json {
         true => writeln!(out, "{:#}", sharing.json()),
@@ -88,14 +91,15 @@ pub(super) fn run(args: &Args, how: &How) -> Result<Exit, SimError> {
     }))
 }
 
-fn row(args: &Args, set: &Set, progress: &Progress) -> Result<SharingRow, SimError> {
+fn row(args: &Args, set: &Set, how: &How, progress: &Progress) -> Result<SharingRow, SimError> {
+    let seed = how.seed.unwrap_or(SEED);
     let mut tenants = Vec::with_capacity(args.policies.len());
     for policy in &args.policies {
         progress.say(format!("{}: {policy}", set.name));
         let written = policy.replace(':', " ");
         tenants.push(match args.items {
-            true => play_items(set, &written)?,
-            false => play_pages(set, &written, args.eviction)?,
+            true => play_items(set, &written, seed)?,
+            false => play_pages(set, &written, args.eviction, seed)?,
         });
     }
     Ok(SharingRow {
