@@ -50,6 +50,7 @@ impl From<Spare> for Found {
     fn from(spare: Spare) -> Found {
         match spare {
             Spare::Free(frame) => Found::Free(frame),
+            Spare::FreedAhead(frame) => Found::FreedAhead(frame),
             Spare::Displaced(frame) => Found::Displaced(frame),
         }
     }
@@ -285,7 +286,7 @@ impl Opened<'_> {
         let kind = self.pool.kind();
         let mut patience = Patience::default();
         if let Some(frame) = self.free_frame(kind, &mut patience) {
-            return self.freed(frame, kind);
+            return self.shard.spared(frame, kind).into();
         }
         arrivals.count_all();
         let arena = &self.pages.arena;
@@ -317,15 +318,6 @@ impl Opened<'_> {
         match self.siblings_frame(kind, terms.siblings, &mut patience) {
             Asked::Nobody if !is_decided => Found::NeedsBlock,
             asked => asked.into(),
-        }
-    }
-
-    /// A free frame that was taken, by how it came to be free.
-    fn freed(&mut self, frame: FrameId, kind: PageKind) -> Found {
-        let left = self.shard.free[kind as usize].len();
-        match kind == PageKind::Ephemeral && self.shard.ahead.take(left) {
-            true => Found::FreedAhead(frame),
-            false => Found::Free(frame),
         }
     }
 

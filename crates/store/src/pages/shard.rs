@@ -11,6 +11,7 @@ use super::dues::Dues;
 use super::frame::{FrameId, Frames, Queue, QueueId};
 use super::key::{Key, Seed};
 use super::rich::{Rich, Stock};
+use super::spare::Spare;
 use crate::arena::PageKind;
 use crate::eviction::{Eviction, Page};
 use crate::notes::{Note, Order};
@@ -220,6 +221,15 @@ impl Shard {
         if told.spare_from == 0 && (len >= RICH || len * RICH_ONE_IN >= self.frames_of(kind)) {
             self.told[kind as usize].spare_from = len;
             self.rich.set(Stock::Spare, kind, self.number);
+        }
+    }
+
+    /// A free frame that was taken out, by how it came to be free.
+    pub(super) fn spared(&mut self, frame: FrameId, kind: PageKind) -> Spare {
+        let left = self.free[kind as usize].len();
+        match kind == PageKind::Ephemeral && self.ahead.take(left) {
+            true => Spare::FreedAhead(frame),
+            false => Spare::Free(frame),
         }
     }
 

@@ -14,7 +14,7 @@ use super::frame::{FrameId, QueueId};
 use super::holdings::Holdings;
 use super::rich::Stock;
 use super::shard::Shard;
-use super::spare::{Asked, Spare};
+use super::spare::Asked;
 use crate::arena::{BlockId, Claimant, PageKind};
 use crate::eviction::Page;
 use crate::tenants::Tenant;
@@ -199,8 +199,8 @@ impl Clearing<'_> {
         own.or_else(|| {
             let spare = (Stock::Spare, kind);
             match pages.borrow_frames(self.tenant, shard, spare, patience) {
-                Asked::Has(Spare::Free(frame)) => Some(frame),
-                Asked::Has(_) | Asked::Perhaps | Asked::Nobody => None,
+                Asked::Has(spare) => Some(spare.frame()),
+                Asked::Perhaps | Asked::Nobody => None,
             }
         })
     }

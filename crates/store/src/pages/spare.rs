@@ -35,8 +35,18 @@ const GIVERS_MAX: usize = 16;
 /// A frame that a shard can spare.
 pub(super) enum Spare {
     Free(FrameId),
+    /// Free since a page of the tenant was evicted ahead, as if it went now.
+    FreedAhead(FrameId),
     /// A page of the tenant went for it. Its block counts it as taken still.
     Displaced(FrameId),
+}
+
+impl Spare {
+    pub(super) fn frame(&self) -> FrameId {
+        match self {
+            Spare::Free(frame) | Spare::FreedAhead(frame) | Spare::Displaced(frame) => *frame,
+        }
+    }
 }
 
 /// What asking the other shards came to.
@@ -83,8 +93,8 @@ impl Pages {
                 is_one_held = true;
                 continue;
             };
-            if let Some(frame) = self.take_over(tenant, shard, &mut sibling, kind, patience) {
-                return Asked::Has(Spare::Free(frame));
+            if let Some(spare) = self.take_over(tenant, shard, &mut sibling, kind, patience) {
+                return Asked::Has(spare);
             }
         }
         match is_one_held && !patience.is_over() {
@@ -101,24 +111,39 @@ impl Pages {
         sibling: &mut Shard,
         kind: PageKind,
         patience: &mut Patience,
-    ) -> Option<FrameId> {
+    ) -> Option<Spare> {
         let own = shard.number();
-        let mut spare = || {
-            let frame = self.free_frame(tenant, sibling, kind, patience)?;
-            self.frames.get(frame).set_shard(own);
-            let left = sibling.free[kind as usize].len();
-            let was_ahead = kind == PageKind::Ephemeral && sibling.ahead.take(left);
-            Some((frame, was_ahead))
+        let mut free = || {
+            let free = self.free_spare(tenant, sibling, kind, patience)?;
+            self.frames.get(free.frame()).set_shard(own);
+            Some(free)
         };
-        let (first, was_ahead) = spare()?;
-        let mut freed_ahead = u32::from(was_ahead);
+        let first = free()?;
         // Not one of its own: those may be of a dropped block, and patience have ended amid them.
-        for (frame, was_ahead) in std::iter::from_fn(spare).take(BORROWED - 1) {
-            shard.push_free(&self.frames, frame, kind);
-            freed_ahead += u32::from(was_ahead);
+        for free in std::iter::from_fn(free).take(BORROWED - 1) {
+            self.push_spare(shard, &free, kind);
         }
-        shard.ahead.add(freed_ahead);
         Some(first)
+    }
+
+    /// Makes a frame of another shard a free one of this one.
+    fn push_spare(&self, shard: &mut Shard, spare: &Spare, kind: PageKind) {
+        shard.push_free(&self.frames, spare.frame(), kind);
+        if let Spare::FreedAhead(_) = spare {
+            shard.ahead.add(1);
+        }
+    }
+
+    /// A free frame of a shard, of a block that stays, by how it came to be free.
+    fn free_spare(
+        &self,
+        tenant: &Tenant,
+        shard: &mut Shard,
+        kind: PageKind,
+        patience: &mut Patience,
+    ) -> Option<Spare> {
+        let frame = self.free_frame(tenant, shard, kind, patience)?;
+        Some(shard.spared(frame, kind))
     }
 
     /// A frame that a shard has for another one of its tenant: free, or of an ephemeral page that goes.
@@ -130,8 +155,8 @@ impl Pages {
         now: Second,
         patience: &mut Patience,
     ) -> Option<Spare> {
-        match self.free_frame(tenant, shard, kind, patience) {
-            Some(frame) => Some(Spare::Free(frame)),
+        match self.free_spare(tenant, shard, kind, patience) {
+            Some(free) => Some(free),
             None if kind == PageKind::Persistent => None,
             None => evict(self, tenant, shard, now, patience).map(Spare::Displaced),
         }
@@ -161,10 +186,10 @@ impl Opened<'_> {
                 self.now,
                 patience,
             );
-            if let Some(Spare::Free(frame) | Spare::Displaced(frame)) = spare {
-                pages.frames.get(frame).set_shard(own);
+            if let Some(spare) = spare {
+                pages.frames.get(spare.frame()).set_shard(own);
                 holdings.giver.store(number, Ordering::Relaxed);
-                return spare;
+                return Some(spare);
             }
         }
         holdings
@@ -182,8 +207,7 @@ impl Opened<'_> {
         let mut sibling = self.holdings.shards()[shard].try_lock()?;
         let kind = PageKind::Ephemeral;
         let spare = pages.spare(self.owner, &mut sibling, kind, self.now, patience)?;
-        let (Spare::Free(frame) | Spare::Displaced(frame)) = spare;
-        pages.frames.get(frame).set_shard(own);
+        pages.frames.get(spare.frame()).set_shard(own);
         Some(spare)
     }
 
@@ -215,8 +239,7 @@ impl Opened<'_> {
                 continue;
             };
             if let Some(spare) = pages.spare(self.owner, &mut sibling, kind, self.now, patience) {
-                let (Spare::Free(frame) | Spare::Displaced(frame)) = spare;
-                pages.frames.get(frame).set_shard(own);
+                pages.frames.get(spare.frame()).set_shard(own);
                 return Asked::Has(spare);
             }
         }
@@ -283,21 +306,17 @@ impl Bringing<'_> {
         let (mut here, mut sibling) = pages.holdings(owner).lock_two(self.own, other);
         let patience = &mut Patience::default();
         let spare = match taking {
-            Taking::Free => pages
-                .free_frame(owner, &mut sibling, kind, patience)
-                .map(Spare::Free),
+            Taking::Free => pages.free_spare(owner, &mut sibling, kind, patience),
             Taking::Any => pages.spare(owner, &mut sibling, kind, self.desk.now, patience),
         };
-        let frame = match spare {
-            None => return false,
-            Some(Spare::Free(frame)) => frame,
-            Some(Spare::Displaced(frame)) => {
-                pages.lose(frame);
-                frame
-            }
+        let Some(spare) = spare else {
+            return false;
         };
-        pages.frames.get(frame).set_shard(here.number());
-        here.push_free(&pages.frames, frame, kind);
+        if let Spare::Displaced(frame) = spare {
+            pages.lose(frame);
+        }
+        pages.frames.get(spare.frame()).set_shard(here.number());
+        pages.push_spare(&mut here, &spare, kind);
         true
     }
 }
