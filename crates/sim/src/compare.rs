@@ -204,7 +204,7 @@ mod tests {
             policies: ["greedy", "smart-alloc:p=0.75"]
                 .map(|written| written.parse().expect("a policy"))
                 .to_vec(),
-            evictions: vec![EvictionKind::Lru, EvictionKind::XS3h],
+            evictions: vec![EvictionKind::Lru, EvictionKind::Auto],
             without_tier: true,
             ..Variants::default()
         };

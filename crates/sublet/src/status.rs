@@ -286,10 +286,19 @@ fn pages(tenants: &[TenantStatus]) -> String {
             pages.evictions.to_string(),
             pages.spilled.to_string(),
             percent(pages.free, pages.free + pages.used),
-            tenant.eviction.clone(),
+            eviction(tenant),
         ]);
     }
     laid_out(table, 1..13)
+}
+
+/// Which of its pages goes when another needs the frame, and which eviction that comes to.
+pub(crate) fn eviction(tenant: &TenantStatus) -> String {
+    let (chosen, ruling) = (&tenant.eviction, &tenant.ruling_eviction);
+    match ruling.is_empty() || ruling == chosen {
+        true => chosen.clone(),
+        false => format!("{chosen} ({ruling})"),
+    }
 }
 
 /// Puts that were stored in the place of another page.

@@ -221,7 +221,7 @@ pub(crate) fn grants(tenant: &TenantStatus) -> String {
 fn eviction(tenant: &TenantStatus) -> String {
     match tenant.eviction.as_str() {
         "" => String::new(),
-        name => format!(", eviction {name}"),
+        _ => format!(", eviction {}", status::eviction(tenant)),
     }
 }
 

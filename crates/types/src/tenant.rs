@@ -122,22 +122,24 @@ pub enum EvictionKind {
     #[serde(rename = "s3fifo")]
     S3Fifo,
     /// S3-FIFO for pools whose pages leave when they are read: uses are remembered with what left.
-    #[default]
     #[serde(rename = "x-s3h")]
     XS3h,
     /// Whole files, the least useful first (Synergy).
     File,
     /// By how often pages came back, and age; which counts for more is learned.
     AdaptiveMq,
+    /// By what the tenant's pools are: `adaptive-mq`, or `x-s3h` where one keeps pages that are read.
+    #[default]
+    Auto,
 }
 
 impl EvictionKind {
-    /// Each, with its name and what it does.
-    pub const ALL: [(EvictionKind, &str, &str); 9] = [
+    /// Each, with its name and what it does. Save files say which by its place here.
+    pub const ALL: [(EvictionKind, &str, &str); 10] = [
         (
             EvictionKind::XS3h,
             "x-s3h",
-            "S3-FIFO for an exclusive tier, with hit history (the default)",
+            "S3-FIFO for an exclusive tier, with hit history",
         ),
         (
             EvictionKind::S3Fifo,
@@ -171,7 +173,21 @@ impl EvictionKind {
             "adaptive-mq",
             "by age and how often pages came back; how much that counts is learned",
         ),
+        (
+            EvictionKind::Auto,
+            "auto",
+            "adaptive-mq, or x-s3h where a pool keeps what is read (the default)",
+        ),
     ];
+
+    /// Which one rules where this is chosen, by whether one of the tenant's pools keeps pages that are read.
+    pub fn ruling(self, keeps_read: bool) -> EvictionKind {
+        match (self, keeps_read) {
+            (EvictionKind::Auto, false) => EvictionKind::AdaptiveMq,
+            (EvictionKind::Auto, true) => EvictionKind::XS3h,
+            (named, _) => named,
+        }
+    }
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -189,7 +205,7 @@ impl fmt::Display for EvictionKind {
 /// Why the name of an eviction was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no eviction is called {0:?}: there are x-s3h, s3fifo, lru, fifo, clock, sieve, lrfu, file and adaptive-mq"
+    "no eviction is called {0:?}: there are x-s3h, s3fifo, lru, fifo, clock, sieve, lrfu, file, adaptive-mq and auto"
 )]
 pub struct EvictionKindError(pub String);
 

@@ -186,6 +186,9 @@ pub struct TenantStatus {
     /// Which of its pages goes when another needs the frame; empty from a daemon that does not say.
     #[serde(default)]
     pub eviction: String,
+    /// The same, where `eviction` is `auto`: which one that comes to; empty from a daemon that does not say.
+    #[serde(default)]
+    pub ruling_eviction: String,
     /// Where it is served.
     pub listen: Vec<String>,
     /// Blocks it owns.

@@ -492,6 +492,7 @@ impl Daemon {
             floor: figures.settings.floor,
             ceiling: figures.settings.ceiling,
             eviction: self.premises.store.eviction(figures.id).to_string(),
+            ruling_eviction: self.premises.store.ruling_eviction(figures.id).to_string(),
             listen: service.map_or(Vec::new(), |service| service.listen.clone()),
             held: figures.held,
             used: figures.used + figures.pages.used.bytes(),

@@ -147,7 +147,7 @@ pub(crate) struct Family {
 }
 
 impl Family {
-    /// Evictions of a kind for so many shards.
+    /// Evictions of a kind for so many shards; of a ruling one ([`EvictionKind::ruling`]).
     pub(crate) fn new(kind: EvictionKind, shards: usize, clock: &Arc<Clock>) -> Family {
         let order = || Arc::new(Order::new(shards, Arc::clone(clock)));
         Family {
@@ -171,7 +171,9 @@ impl Family {
             (None, EvictionKind::Sieve) => Box::new(sieve::Sieve::new()),
             (None, EvictionKind::S3Fifo) => Box::new(s3fifo::S3Fifo::new()),
             (None, EvictionKind::File) => Box::new(file::ByFile::new()),
-            (None, EvictionKind::XS3h | EvictionKind::AdaptiveMq) => Box::new(x_s3h::XS3h::new()),
+            (None, EvictionKind::XS3h | EvictionKind::AdaptiveMq | EvictionKind::Auto) => {
+                Box::new(x_s3h::XS3h::new())
+            }
         }
     }
 

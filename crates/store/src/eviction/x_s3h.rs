@@ -1,4 +1,4 @@
-//! `x-s3h`, the default: S3-FIFO for an exclusive tier, with hit history.
+//! `x-s3h`: S3-FIFO for an exclusive tier, with hit history.
 //!
 //! In an exclusive tier a hit leaves the store, so that S3-FIFO never sees a resident page used. Here
 //! the uses go with the page into its ghost, and come back with it:

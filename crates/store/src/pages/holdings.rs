@@ -57,9 +57,17 @@ pub(crate) struct Holdings {
     /// The shard that gave the last one to another.
     pub(super) giver: AtomicUsize,
     frozen: AtomicBool,
-    eviction: Mutex<Family>,
+    eviction: Mutex<Chosen>,
     /// Frames for ephemeral pages that its shards were fitted for.
     fitted: AtomicU32,
+}
+
+/// Which eviction was chosen, and what came of it.
+struct Chosen {
+    kind: EvictionKind,
+    /// One of the tenant's pools keeps, or kept, pages that are read.
+    keeps_read: bool,
+    family: Family,
 }
 
 /// A block whose frames are being handed out.
@@ -74,7 +82,8 @@ impl Holdings {
         let rich = Arc::<Rich>::default();
         let order = Arc::<Order>::default();
         let shards = shards.min(SHARDS_MAX);
-        let family = Family::new(EvictionKind::default(), shards, clock);
+        let kind = EvictionKind::default();
+        let family = Family::new(kind.ruling(false), shards, clock);
         let shard = |n| {
             let (rich, order) = (Arc::clone(&rich), Arc::clone(&order));
             let eviction = family.eviction(n);
@@ -89,7 +98,11 @@ impl Holdings {
             displaced: AtomicU64::new(0),
             giver: AtomicUsize::new(0),
             frozen: AtomicBool::new(false),
-            eviction: Mutex::new(family),
+            eviction: Mutex::new(Chosen {
+                kind,
+                keeps_read: false,
+                family,
+            }),
             fitted: AtomicU32::new(0),
         }
     }
@@ -210,12 +223,18 @@ impl Holdings {
         self.frozen.load(Ordering::Acquire)
     }
 
-    /// Which eviction its shards have.
+    /// Which eviction was chosen for it.
     pub(crate) fn eviction(&self) -> EvictionKind {
-        self.eviction.lock().kind()
+        self.eviction.lock().kind
     }
 
-    /// Gives every shard another eviction; the pages come into it as if they were put now, the oldest first.
+    /// Which eviction its shards have.
+    pub(crate) fn ruling_eviction(&self) -> EvictionKind {
+        self.eviction.lock().family.kind()
+    }
+
+    /// Chooses an eviction. Where another rules then, every shard is given it; the pages come into it as if they were put now, the oldest
+    /// first.
     pub(super) fn set_eviction(
         &self,
         kind: EvictionKind,
@@ -223,14 +242,29 @@ impl Holdings {
         frames: &Frames,
         now: Second,
     ) {
-        let mut eviction = self.eviction.lock();
-        if eviction.kind() == kind {
+        let mut chosen = self.eviction.lock();
+        chosen.kind = kind;
+        self.rule(&mut chosen, clock, frames, now);
+    }
+
+    /// Hears whether one of the tenant's pools keeps pages that are read.
+    pub(super) fn keep_read(&self, keeps_read: bool, clock: &Arc<Clock>, frames: &Frames) {
+        let mut chosen = self.eviction.lock();
+        chosen.keeps_read = keeps_read;
+        self.rule(&mut chosen, clock, frames, Second::default());
+    }
+
+    /// Gives every shard the eviction that rules by what was chosen.
+    fn rule(&self, chosen: &mut Chosen, clock: &Arc<Clock>, frames: &Frames, now: Second) {
+        let ruling = chosen.kind.ruling(chosen.keeps_read);
+        if chosen.family.kind() == ruling {
             return;
         }
-        *eviction = Family::new(kind, self.shards.len(), clock);
-        eviction.fit(self.fitted.load(Ordering::Relaxed).into());
+        chosen.family = Family::new(ruling, self.shards.len(), clock);
+        let fitted = self.fitted.load(Ordering::Relaxed);
+        chosen.family.fit(fitted.into());
         for (number, shard) in self.shards.iter().enumerate() {
-            let eviction = eviction.eviction(number);
+            let eviction = chosen.family.eviction(number);
             shard.lock().set_eviction(eviction, frames, now);
         }
     }
@@ -250,9 +284,9 @@ impl Holdings {
         if !is_due {
             return;
         }
-        let eviction = self.eviction.lock();
+        let chosen = self.eviction.lock();
         self.fitted.store(wanted, Ordering::Relaxed);
-        eviction.fit(wanted.into());
+        chosen.family.fit(wanted.into());
         let shards = self.shards.iter();
         shards.for_each(|shard| shard.lock().eviction.renew());
     }
@@ -264,7 +298,7 @@ impl Holdings {
 
     /// Bytes of what its shards' evictions have in common.
     pub(super) fn order_bytes(&self) -> u64 {
-        self.eviction.lock().bytes()
+        self.eviction.lock().family.bytes()
     }
 
     /// Refuses new pages from now on, or takes them again.

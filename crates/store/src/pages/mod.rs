@@ -34,9 +34,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
-use sublet_types::{EvictionKind, Pages as PageCount, Second};
+use sublet_types::{EvictionKind, Pages as PageCount, PoolFlags, PoolId, Second};
 
-use crate::api::{PageFigures, PageSettings, StoreSettings};
+use crate::api::{PageFigures, PageSettings, PoolError, StoreSettings};
 use crate::arena::{Arena, BlockId, Claimant, PageKind};
 use crate::eviction::Clock;
 use crate::tenants::{Tenant, Tenants};
@@ -209,11 +209,36 @@ impl Pages {
             .set_eviction(kind, &self.clock, &self.frames, now);
     }
 
+    /// Makes a pool for a tenant.
+    ///
+    /// # Errors
+    ///
+    /// There are too many.
+    pub(crate) fn add_pool(
+        &self,
+        tenant: &Tenant,
+        flags: PoolFlags,
+        space: Option<Arc<Space>>,
+    ) -> Result<PoolId, PoolError> {
+        let id = self.pools.add(tenant.id, flags, None, space)?;
+        if flags.keeping && !flags.persistent {
+            self.keep_read(tenant);
+        }
+        Ok(id)
+    }
+
+    /// Hears that a tenant has, or is to have, a pool that keeps pages that are read.
+    pub(crate) fn keep_read(&self, tenant: &Tenant) {
+        self.holdings(tenant)
+            .keep_read(true, &self.clock, &self.frames);
+    }
+
     /// Sets what was set of a tenant before it went as for one that was never there.
     pub(crate) fn begin_anew(&self, tenant: &Tenant) {
         if let Some(holdings) = tenant.pages.get() {
             holdings.freeze(false);
             let (kind, now) = (EvictionKind::default(), Second::default());
+            holdings.keep_read(false, &self.clock, &self.frames);
             holdings.set_eviction(kind, &self.clock, &self.frames, now);
             let shards = holdings.shards().iter();
             shards.for_each(|shard| shard.lock().tally = PageTally::default());

@@ -21,7 +21,7 @@ impl Store {
         flags: PoolFlags,
         spill: Option<Arc<dyn Spill>>,
     ) -> Result<PoolId, PoolError> {
-        self.items.tenants.get(tenant).ok_or(PoolError::NoTenant)?;
+        let tenant = self.items.tenants.get(tenant).ok_or(PoolError::NoTenant)?;
         if flags.shared {
             return Err(match flags.persistent {
                 true => PoolError::SharedPersistent,
@@ -33,7 +33,7 @@ impl Store {
             (true, Some(spill)) => Some(Arc::new(Space::new(spill))),
             (true, None) => return Err(PoolError::NoSpill),
         };
-        self.pages.pools.add(tenant, flags, None, space)
+        self.pages.add_pool(tenant, flags, space)
     }
 
     /// Says what leaves with a page of a pool that is evicted: nothing, unless it is said.
@@ -48,8 +48,11 @@ impl Store {
         account: TenantId,
         members: Vec<TenantId>,
     ) -> Result<(), PoolError> {
-        self.items.tenants.get(account).ok_or(PoolError::NoTenant)?;
-        self.pages.allow_sharing(name, account, members)
+        let tenant = self.items.tenants.get(account);
+        let tenant = tenant.ok_or(PoolError::NoTenant)?;
+        self.pages.allow_sharing(name, account, members)?;
+        self.pages.keep_read(tenant);
+        Ok(())
     }
 
     /// A handle for a tenant on a shared pool that it may share.
@@ -116,18 +119,28 @@ impl Store {
         holdings.is_some_and(|holdings| holdings.is_frozen())
     }
 
-    /// Gives a tenant's ephemeral pages another eviction.
+    /// Chooses the eviction of a tenant's ephemeral pages.
     pub fn set_eviction(&self, tenant: TenantId, kind: EvictionKind, now: Second) {
         if let Some(tenant) = self.items.tenants.get(tenant) {
             self.pages.set_eviction(tenant, kind, now);
         }
     }
 
-    /// Which eviction a tenant's ephemeral pages have.
+    /// Which eviction was chosen for a tenant's ephemeral pages.
     pub fn eviction(&self, tenant: TenantId) -> EvictionKind {
         let tenant = self.items.tenants.get(tenant);
         let holdings = tenant.and_then(|tenant| tenant.pages.get());
         holdings.map_or_else(EvictionKind::default, |holdings| holdings.eviction())
+    }
+
+    /// Which eviction a tenant's ephemeral pages have: never [`EvictionKind::Auto`].
+    pub fn ruling_eviction(&self, tenant: TenantId) -> EvictionKind {
+        let tenant = self.items.tenants.get(tenant);
+        let holdings = tenant.and_then(|tenant| tenant.pages.get());
+        holdings.map_or_else(
+            || EvictionKind::default().ruling(false),
+            |holdings| holdings.ruling_eviction(),
+        )
     }
 
     /// Moves what was noted of a tenant's followed pages since the last call to the end of `into`, in its order: one

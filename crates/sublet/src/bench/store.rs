@@ -6,8 +6,8 @@ use std::time::Instant;
 use memmap2::MmapMut;
 use sublet_store::{Blank, Get, PageKey, PageSettings, Put, Store, StoreSettings, Worker};
 use sublet_types::{
-    Bytes, ObjectId, PAGE_BYTES, PageIndex, PoolFlags, PoolId, Second, TenantId, TenantSettings,
-    Weight,
+    Bytes, EvictionKind, ObjectId, PAGE_BYTES, PageIndex, PoolFlags, PoolId, Second, TenantId,
+    TenantSettings, Weight,
 };
 
 use super::BenchError;
@@ -29,6 +29,9 @@ pub(super) struct Args {
     /// Rounds; each puts, gets and displaces every page once.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
+    /// The order in which pages leave; what auto comes to where pages leave when they are read, unless said otherwise.
+    #[arg(long, default_value_t = EvictionKind::default().ruling(false), value_name = "NAME")]
+    eviction: EvictionKind,
 }
 
 const PAGE: usize = PAGE_BYTES as usize;
@@ -67,10 +70,11 @@ pub(super) fn run(args: &Args, progress: &Progress) -> Result<Report, BenchError
     report.rows.extend(bench.two_threads()?);
     progress.step();
     report.notes.push(format!(
-        "{} pages over {} objects in random order, eviction x-s3h. The peer copies between random frames of as much \
+        "{} pages over {} objects in random order, eviction {}. The peer copies between random frames of as much \
          memory in huge pages and one hot buffer.",
         bench.order.len(),
-        args.objects
+        args.objects,
+        args.eviction
     ));
     Ok(report)
 }
@@ -265,6 +269,7 @@ impl Bench {
                 ceiling: Some(args.memory),
             })
             .map_err(RigError::from)?;
+        store.set_eviction(tenant, args.eviction, NOW);
         let client = |keeping| -> Result<Client, BenchError> {
             let flags = PoolFlags {
                 keeping,

@@ -16,9 +16,10 @@ fn a_tenant_that_was_added_is_there_after_a_restart_until_it_is_removed() {
     let daemon = folder.serve();
     let said = folder.ask(&["tenants", "add", "vm", "--weight", "7", "--ceiling", "8MiB"]);
     let usual = EvictionKind::default();
+    let ruling = usual.ruling(false);
     assert_eq!(
         said,
-        format!("vm: weight 7, floor none, ceiling 8.00 MiB, eviction {usual}\n")
+        format!("vm: weight 7, floor none, ceiling 8.00 MiB, eviction {usual} ({ruling})\n")
     );
     folder.ask(&["tenants", "add", "brief", "--temporary"]);
     assert_eq!(names(&folder), ["default", "vm", "brief"]);
@@ -160,6 +161,8 @@ fn an_eviction_is_changed_live_and_kept() {
     let _again = folder.serve_config(CONFIG);
     assert_eq!(eviction("web"), "sieve");
     assert_eq!(eviction("vm"), "fifo");
+    let said = folder.ask(&["tenants", "set", "vm", "--eviction", "auto"]);
+    assert!(said.ends_with(", eviction auto (adaptive-mq)\n"), "{said}");
     folder.ask(&["tenants", "set", "web", "--eviction", "lru"]);
     assert!(!folder.ask(&["status"]).contains("tenants.web.eviction"));
 

@@ -110,7 +110,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (0..2usize, proptest::option::of(0..12u64))
             .prop_map(|(tenant, blocks)| Step::Target { tenant, blocks }),
         1 => (4..24u64).prop_map(|blocks| Step::Limit { blocks }),
-        1 => (0..8usize).prop_map(|kind| Step::Evict(EvictionKind::ALL[kind].0)),
+        1 => (0..EvictionKind::ALL.len()).prop_map(|kind| Step::Evict(EvictionKind::ALL[kind].0)),
         1 => (0..POOLS.len(), 0..2usize)
             .prop_map(|(pool, at)| Step::Windows { pool, windows: Windows::ALL[at].1 }),
         1 => (0..TENANTS.len(), any::<bool>()).prop_map(|(tenant, frozen)| Step::Freeze { tenant, frozen }),

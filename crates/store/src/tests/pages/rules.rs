@@ -6,7 +6,7 @@
 
 use std::sync::atomic::Ordering;
 
-use sublet_types::{EvictionKind, ReleaseMode, Shrinking};
+use sublet_types::{EvictionKind, ReleaseMode, SharedName, Shrinking};
 
 use super::*;
 
@@ -207,6 +207,41 @@ fn a_tenant_that_comes_back_is_as_new() {
     assert_eq!(store.tenant_figures(ann).pages.tally.puts, 1);
     assert!(again.flush(1, 1));
     assert_eq!(saved(&again), fresh, "frozen, eviction, pools");
+}
+
+/// Unless it is chosen by name, what a tenant's pools are says which eviction rules; its pages are not lost for it.
+#[test]
+fn pools_that_keep_pages_choose_the_eviction() {
+    let (client, _) = alone(EPHEMERAL, 8);
+    let (store, ann) = (Arc::clone(client.worker.store()), client.tenant);
+    let chosen = || (store.eviction(ann), store.ruling_eviction(ann));
+    let auto = |ruling| (EvictionKind::Auto, ruling);
+    assert_eq!(chosen(), auto(EvictionKind::AdaptiveMq));
+    assert!((0..8).all(|index| client.put(1, index, 5).is_stored()));
+    Client::new(&store, ann, PERSISTENT);
+    assert_eq!(chosen(), auto(EvictionKind::AdaptiveMq));
+    let keeper = Client::new(&store, ann, KEEPING);
+    assert_eq!(chosen(), auto(EvictionKind::XS3h));
+    assert!((0..8).all(|index| client.get(1, index) == Some(5)));
+    store.set_eviction(ann, EvictionKind::Lru, NOW);
+    assert_eq!(chosen(), (EvictionKind::Lru, EvictionKind::Lru));
+    store.set_eviction(ann, EvictionKind::Auto, NOW);
+    assert_eq!(chosen(), auto(EvictionKind::XS3h));
+    let settings = store.tenant_settings(ann).expect("there");
+    keeper.worker.destroy_pool(ann, keeper.pool, NOW);
+    store.remove_tenant(ann);
+    assert_eq!(store.add_tenant(settings), Ok(ann));
+    assert_eq!(chosen(), auto(EvictionKind::AdaptiveMq));
+}
+
+/// Who is charged for a shared pool has one that keeps pages that are read.
+#[test]
+fn who_is_charged_for_a_shared_pool_has_one_that_keeps() {
+    let (client, _) = alone(EPHEMERAL, 8);
+    let (store, ann) = (Arc::clone(client.worker.store()), client.tenant);
+    let name = SharedName(7);
+    assert_eq!(store.allow_sharing(name, ann, vec![ann]), Ok(()));
+    assert_eq!(store.ruling_eviction(ann), EvictionKind::XS3h);
 }
 
 /// F5: a pool's number may be used again; its old handle leads nowhere.

@@ -63,7 +63,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => place().prop_map(|(object, at)| vec![Step::Read(object, at)]),
         3 => place().prop_map(ahead),
         1 => Just(vec![Step::Release]),
-        1 => (0..8usize).prop_map(|kind| vec![Step::Evict(EvictionKind::ALL[kind].0)]),
+        1 => (0..EvictionKind::ALL.len()).prop_map(|kind| vec![Step::Evict(EvictionKind::ALL[kind].0)]),
     ];
     proptest::collection::vec(steps, 1..100).prop_map(|steps| steps.concat())
 }
