@@ -14,11 +14,11 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use sublet_frontends::backend::Backend;
 use sublet_frontends::block::{self, Buffer, Disk, Outcome, Outcomes, Request, Shape, Verb};
 use sublet_frontends::doors::{
     ClientCertificate, Endpoint, Tls, TlsSettings, TlsVersion, Transport, bind,
 };
-use sublet_frontends::memcached::serve::Premises;
 use sublet_frontends::nbd::serve::{BACKLOG, Group, start};
 use sublet_frontends::nbd::{Exports, Settings};
 use sublet_frontends::tenancy::{self, Clock, Ledger};
@@ -54,7 +54,7 @@ fn main() -> Result<(), Wrong> {
     };
     let group = Arc::new(Group::new(exports, settings, tls.map(Arc::new)));
     let threads = threads.map_or(Ok(1), str::parse)?;
-    let running = start(threads, &premises()?, Arc::new(|| std::process::exit(1)))?;
+    let running = start(threads, &backend()?, Arc::new(|| std::process::exit(1)))?;
     for listener in bind(&[endpoint(place)?], BACKLOG)? {
         println!("{}", listener.address());
         running.add(listener, Arc::clone(&group))?;
@@ -154,7 +154,7 @@ fn tls_of(folder: PathBuf) -> Result<Tls, Wrong> {
     })?)
 }
 
-fn premises() -> Result<Premises, Wrong> {
+fn backend() -> Result<Backend, Wrong> {
     let store = Store::new(StoreSettings {
         capacity: Bytes::mib(64),
         limit: Bytes::mib(64),
@@ -163,7 +163,7 @@ fn premises() -> Result<Premises, Wrong> {
         evicts: true,
         pages: PageSettings::default(),
     })?;
-    Ok(Premises {
+    Ok(Backend {
         store,
         clock: Clock::start(),
         ledger: Arc::new(Ledger::default()),

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory_disk::{Manners, MemoryDisk, premises};
+use memory_disk::{Manners, MemoryDisk, backend};
 use sublet_frontends::block::Shape;
 use sublet_frontends::vhost_user::serve::{Settings, start};
 
@@ -38,13 +38,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     if let [queues, ..] = queues {
         settings.queues = queues.parse()?;
     }
-    let (premises, tenant) = premises();
+    let (backend, tenant) = backend();
     let disk = MemoryDisk::new("memory", tenant, shape, file, manners);
     let running = start(
         Arc::clone(&disk) as _,
         Path::new(socket),
         0o600,
-        &premises,
+        &backend,
         settings,
     )?;
     loop {

@@ -2,6 +2,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod backend;
 pub mod block;
 pub mod doors;
 pub mod memcached;

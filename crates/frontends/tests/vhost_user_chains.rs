@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use memory_disk::{Manners, MemoryDisk, premises};
+use memory_disk::{Manners, MemoryDisk, backend};
 use sublet_frontends::block::Shape;
 use sublet_frontends::vhost_user::driver::{Ask, Driver, Layout};
 use sublet_frontends::vhost_user::serve::{Running, Settings, start};
@@ -47,7 +47,7 @@ struct Served {
 }
 
 fn serve() -> Served {
-    let (premises, tenant) = premises();
+    let (backend, tenant) = backend();
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("disk");
     let shape = Shape {
@@ -68,7 +68,7 @@ fn serve() -> Served {
         ..Settings::default()
     };
     let running =
-        start(Arc::clone(&disk) as _, &path, 0o600, &premises, settings).expect("it is served");
+        start(Arc::clone(&disk) as _, &path, 0o600, &backend, settings).expect("it is served");
     Served {
         disk,
         running,

@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use memory_disk::{Manners, MemoryDisk, premises};
+use memory_disk::{Manners, MemoryDisk, backend};
+use sublet_frontends::backend::Backend;
 use sublet_frontends::block::Shape;
-use sublet_frontends::memcached::serve::Premises;
 use sublet_frontends::vhost_user::driver::{Ask, Driver, DriverQueue, Layout};
 use sublet_frontends::vhost_user::serve::{Running, Settings, start};
 use sublet_types::TenantId;
@@ -39,7 +39,7 @@ fn shape() -> Shape {
     }
 }
 
-fn serve(path: &Path, file: &Path, premises: &Premises, tenant: TenantId) -> Running {
+fn serve(path: &Path, file: &Path, backend: &Backend, tenant: TenantId) -> Running {
     let manners = Manners {
         hits: 3,
         takes_writes: false,
@@ -52,7 +52,7 @@ fn serve(path: &Path, file: &Path, premises: &Premises, tenant: TenantId) -> Run
         ..Settings::default()
     };
     let disk = MemoryDisk::new("replayed", tenant, shape(), file, manners);
-    start(disk, path, 0o600, premises, settings).expect("it is served")
+    start(disk, path, 0o600, backend, settings).expect("it is served")
 }
 
 /// Not a test of its own: the process that the next test kills.
@@ -62,8 +62,8 @@ fn daemon() {
     let (Ok(socket), Ok(file)) = (std::env::var(SOCKET), std::env::var(FILE)) else {
         return;
     };
-    let (premises, tenant) = premises();
-    let _running = serve(Path::new(&socket), Path::new(&file), &premises, tenant);
+    let (backend, tenant) = backend();
+    let _running = serve(Path::new(&socket), Path::new(&file), &backend, tenant);
     std::thread::sleep(Duration::from_secs(120));
 }
 
@@ -321,17 +321,17 @@ fn a_killed_daemon_loses_and_repeats_nothing() {
 #[test]
 fn a_stopped_daemon_loses_and_repeats_nothing() {
     let mut scene = Scene::new(false);
-    let (premises, tenant) = premises();
+    let (backend, tenant) = backend();
     let mut unanswered = 0;
     for round in 0..ROUNDS {
-        let running = serve(&scene.socket(), &scene.file(), &premises, tenant);
+        let running = serve(&scene.socket(), &scene.file(), &backend, tenant);
         scene.connect();
         scene.drive(40 + round * 5);
         running.stop();
         unanswered += scene.under_way();
     }
     assert!(unanswered > 200, "it was stopped under I/O");
-    let running = serve(&scene.socket(), &scene.file(), &premises, tenant);
+    let running = serve(&scene.socket(), &scene.file(), &backend, tenant);
     scene.connect();
     scene.finish();
     running.stop();
@@ -340,8 +340,8 @@ fn a_stopped_daemon_loses_and_repeats_nothing() {
 #[test]
 fn a_vmm_that_comes_back_finds_its_queues_as_it_left_them() {
     let mut scene = Scene::new(true);
-    let (premises, tenant) = premises();
-    let running = serve(&scene.socket(), &scene.file(), &premises, tenant);
+    let (backend, tenant) = backend();
+    let running = serve(&scene.socket(), &scene.file(), &backend, tenant);
     for round in 0..ROUNDS {
         scene.connect();
         scene.drive(30 + round * 5);

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use memory_disk::{Manners, MemoryDisk, premises};
+use memory_disk::{Manners, MemoryDisk, backend};
+use sublet_frontends::backend::Backend;
 use sublet_frontends::block::Shape;
-use sublet_frontends::memcached::serve::Premises;
 use sublet_frontends::vhost_user::driver::{Answer, Ask, Driver, Layout, NO_STATUS};
 use sublet_frontends::vhost_user::serve::{Running, Settings, start};
 use sublet_types::TenantId;
@@ -22,7 +22,7 @@ const LONGEST: Duration = Duration::from_secs(10);
 /// A folder with sockets in it, and what serving needs.
 struct House {
     folder: tempfile::TempDir,
-    premises: Premises,
+    backend: Backend,
     tenant: TenantId,
 }
 
@@ -51,11 +51,11 @@ fn shape() -> Shape {
 
 impl House {
     fn new() -> House {
-        let (premises, tenant) = premises();
+        let (backend, tenant) = backend();
         let folder = tempfile::tempdir().expect("a folder");
         House {
             folder,
-            premises,
+            backend,
             tenant,
         }
     }
@@ -77,7 +77,7 @@ impl House {
             Arc::clone(&disk) as _,
             &path,
             0o600,
-            &self.premises,
+            &self.backend,
             settings,
         );
         Served {

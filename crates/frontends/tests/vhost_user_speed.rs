@@ -8,7 +8,7 @@ mod memory_disk;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-use memory_disk::{Manners, MemoryDisk, premises};
+use memory_disk::{Manners, MemoryDisk, backend};
 use sublet_frontends::block::Shape;
 use sublet_frontends::vhost_user::driver::{Ask, Driver, Layout};
 use sublet_frontends::vhost_user::serve::{Settings, start};
@@ -25,7 +25,7 @@ fn reads_of_what_is_in_memory() {
     let file = std::fs::File::from(file.expect("a memfd"));
     file.write_all_at(&vec![1; BYTES as usize], 0)
         .expect("bytes");
-    let (premises, tenant) = premises();
+    let (backend, tenant) = backend();
     let shape = Shape {
         bytes: BYTES,
         read_only: false,
@@ -36,7 +36,7 @@ fn reads_of_what_is_in_memory() {
         ..Manners::default()
     };
     let disk = MemoryDisk::new("fast", tenant, shape, file, manners);
-    let running = start(disk, &path, 0o600, &premises, Settings::default()).expect("served");
+    let running = start(disk, &path, 0o600, &backend, Settings::default()).expect("served");
     for (slots, bytes) in [(1, 4096), (16, 4096), (32, 4096), (8, 128 << 10)] {
         let layout = Layout {
             slots,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use sublet_frontends::backend::Backend;
 use sublet_frontends::memcached::instance::Instance;
-use sublet_frontends::memcached::serve::Premises;
 use sublet_frontends::tenancy::{Doorman, Tenancy};
 use sublet_store::{Store, TooManyWorkers};
 use sublet_types::TenantId;
@@ -49,19 +49,19 @@ pub struct Chores {
 impl Chores {
     /// Starts the chores of a store and of the instances in front of it.
     pub fn start(
-        premises: &Premises,
+        backend: &Backend,
         instances: Vec<(Arc<Instance>, TenantId)>,
     ) -> Result<Chores, ChoresError> {
         let mut chores = Chores {
             end: Arc::default(),
             threads: Vec::new(),
         };
-        let (store, end) = (Arc::clone(&premises.store), Arc::clone(&chores.end));
+        let (store, end) = (Arc::clone(&backend.store), Arc::clone(&chores.end));
         chores.spawn("populate", move || populate(&store, &end))?;
         // Tried here, because the thread below has nobody to tell.
-        drop(premises.store.worker()?);
-        let (premises, end) = (premises.clone(), Arc::clone(&chores.end));
-        chores.spawn("second", move || every_second(&premises, instances, &end))?;
+        drop(backend.store.worker()?);
+        let (backend, end) = (backend.clone(), Arc::clone(&chores.end));
+        chores.spawn("second", move || every_second(&backend, instances, &end))?;
         Ok(chores)
     }
 
@@ -92,8 +92,8 @@ fn populate(store: &Store, end: &Ending) {
     }
 }
 
-fn every_second(premises: &Premises, instances: Vec<(Arc<Instance>, TenantId)>, end: &Ending) {
-    let Ok(doorman) = Doorman::new(&premises.store, premises.clock, &premises.ledger) else {
+fn every_second(backend: &Backend, instances: Vec<(Arc<Instance>, TenantId)>, end: &Ending) {
+    let Ok(doorman) = Doorman::new(&backend.store, backend.clock, &backend.ledger) else {
         tracing::error!("no place for the worker that does the chores of a second");
         return;
     };
@@ -102,7 +102,7 @@ fn every_second(premises: &Premises, instances: Vec<(Arc<Instance>, TenantId)>, 
     let (mut pause, mut heap) = (SECOND, Heap::default());
     while !end.came_within(pause) {
         log::tell_left_out();
-        heap.tidy(premises.store.held());
+        heap.tidy(backend.store.held());
         pause = match upkeep(&doorman, end) {
             Backlog::None => SECOND,
             Backlog::Some => STRETCH,

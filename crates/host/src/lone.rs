@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
 
-use sublet_frontends::memcached::serve::Premises;
+use sublet_frontends::backend::Backend;
 use sublet_frontends::tenancy::{Clock, Ledger};
 use sublet_store::{Release, Store, StoreSettings, TenantError};
 use sublet_types::{
@@ -39,7 +39,7 @@ pub enum LoneError {
 /// A store, its clock and its ledger, and the one tenant in it.
 #[derive(Clone)]
 pub struct Lone {
-    premises: Premises,
+    backend: Backend,
     tenant: TenantId,
     capacity: Bytes,
 }
@@ -68,21 +68,21 @@ impl Lone {
             floor: None,
             ceiling: None,
         })?;
-        let premises = Premises {
+        let backend = Backend {
             store,
             clock: Clock::start(),
             ledger: Arc::new(Ledger::default()),
         };
         Ok(Lone {
-            premises,
+            backend,
             tenant,
             capacity,
         })
     }
 
     /// What its workers need.
-    pub fn premises(&self) -> &Premises {
-        &self.premises
+    pub fn backend(&self) -> &Backend {
+        &self.backend
     }
 
     /// The tenant.
@@ -97,28 +97,28 @@ impl Lone {
 
     /// What it may hold.
     pub fn limit(&self) -> Bytes {
-        self.premises.store.limit()
+        self.backend.store.limit()
     }
 
     /// Says what it may hold from now on. What it holds beyond that goes with [`Lone::shrink`].
     pub fn set_limit(&self, limit: Bytes) {
-        self.premises.store.set_limit(limit);
+        self.backend.store.set_limit(limit);
     }
 
     /// Gives back what it holds above its limit. Takes milliseconds.
     pub fn shrink(&self) {
-        let figures = self.premises.store.figures();
+        let figures = self.backend.store.figures();
         let excess = figures.held.saturating_sub(figures.limit);
         if excess == Bytes::ZERO {
             return;
         }
-        if let Ok(worker) = self.premises.store.worker() {
+        if let Ok(worker) = self.backend.store.worker() {
             let release = Release {
                 amount: excess,
                 mode: ReleaseMode::Ordered,
                 tenant: None,
             };
-            worker.release(release, self.premises.clock.now());
+            worker.release(release, self.backend.clock.now());
         }
     }
 }

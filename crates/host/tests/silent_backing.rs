@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sublet_frontends::memcached::serve::Premises;
+use sublet_frontends::backend::Backend;
 use sublet_frontends::tenancy::{Clock, Ledger};
 use sublet_frontends::vhost_user::driver::{Ask, Driver, Layout};
 use sublet_host::config::Claim;
@@ -16,7 +16,7 @@ use sublet_types::{Bytes, DiskKind, DiskListen, DiskName, DiskSettings, Slow, Te
 const SECOND: Duration = Duration::from_secs(1);
 const MEMORY: Bytes = Bytes::mib(16);
 
-fn premises() -> Premises {
+fn backend() -> Backend {
     let store = Store::new(StoreSettings {
         capacity: MEMORY,
         limit: MEMORY,
@@ -25,7 +25,7 @@ fn premises() -> Premises {
         evicts: true,
         pages: PageSettings::default(),
     });
-    let premises = Premises {
+    let backend = Backend {
         store: store.expect("a store"),
         clock: Clock::start(),
         ledger: Arc::new(Ledger::default()),
@@ -36,8 +36,8 @@ fn premises() -> Premises {
         floor: None,
         ceiling: None,
     };
-    premises.store.add_tenant(tenant).expect("a tenant");
-    premises
+    backend.store.add_tenant(tenant).expect("a tenant");
+    backend
 }
 
 fn open_disks(folder: &Path) -> Disks {
@@ -48,7 +48,7 @@ fn open_disks(folder: &Path) -> Disks {
         threads: 1,
         silence_max: SECOND,
     };
-    Disks::open(&premises(), ground)
+    Disks::open(&backend(), ground)
 }
 
 /// A disk whose backing takes so long to answer.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
-use sublet_frontends::memcached::serve::Premises;
+use sublet_frontends::backend::Backend;
 use sublet_frontends::tenancy::{Clock, Ledger};
 use sublet_host::config::Claim;
 use sublet_host::disk::{DiskGround, Disks, History, keep};
@@ -54,9 +54,9 @@ type Kind = (&'static str, fn(&mut Guest));
 fn a_swapping_guest_allocates_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("swap.sock");
-    let premises = premises();
+    let backend = backend();
     let disks = Disks::open(
-        &premises,
+        &backend,
         DiskGround {
             state: Claim::to(Some(folder.path().to_owned())),
             dirty_max: DIRTY_MAX,
@@ -110,7 +110,7 @@ fn a_swapping_guest_allocates_nothing() {
     ];
     let counts = kinds.map(|(name, ask)| {
         (0..2 * COUNTED).for_each(|_| ask(&mut guest));
-        drain_samples(&premises.store);
+        drain_samples(&backend.store);
         let before = allocated();
         (0..COUNTED).for_each(|_| ask(&mut guest));
         (name, allocated() - before)
@@ -140,7 +140,7 @@ fn allocated() -> u64 {
     (stats.allocations + stats.reallocations) as u64
 }
 
-fn premises() -> Premises {
+fn backend() -> Backend {
     let store = Store::new(StoreSettings {
         capacity: MEMORY,
         limit: MEMORY,
@@ -157,7 +157,7 @@ fn premises() -> Premises {
         ceiling: None,
     };
     store.add_tenant(tenant).expect("the first");
-    Premises {
+    Backend {
         store,
         clock: Clock::start(),
         ledger: Arc::new(Ledger::default()),

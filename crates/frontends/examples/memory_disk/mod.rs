@@ -9,8 +9,8 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 
+use sublet_frontends::backend::Backend;
 use sublet_frontends::block::{Desk, Disk, Fault, Outcome, Request, Shape, Verb};
-use sublet_frontends::memcached::serve::Premises;
 use sublet_frontends::tenancy::{Clock, Doorman, Ledger};
 use sublet_store::{PageSettings, Store, StoreSettings};
 use sublet_types::{Bytes, TenantId, TenantSettings, Weight};
@@ -195,7 +195,7 @@ fn carry_out(bytes: &File, request: Request, counts: &Counts) {
 }
 
 /// A small store with one tenant, as a daemon would have it.
-pub(crate) fn premises() -> (Premises, TenantId) {
+pub(crate) fn backend() -> (Backend, TenantId) {
     let store = Store::new(StoreSettings {
         capacity: Bytes::mib(16),
         limit: Bytes::mib(16),
@@ -212,10 +212,10 @@ pub(crate) fn premises() -> (Premises, TenantId) {
         ceiling: None,
     };
     let tenant = store.add_tenant(tenant).expect("the first tenant");
-    let premises = Premises {
+    let backend = Backend {
         store,
         clock: Clock::start(),
         ledger: Arc::new(Ledger::default()),
     };
-    (premises, tenant)
+    (backend, tenant)
 }

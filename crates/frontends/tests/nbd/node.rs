@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use sublet_frontends::backend::Backend;
 use sublet_frontends::block::Disk;
 use sublet_frontends::doors::{Endpoint, Tls, Transport, bind, bind_one};
-use sublet_frontends::memcached::serve::Premises;
 use sublet_frontends::nbd::serve::{BACKLOG, Group, Running, start};
 use sublet_frontends::nbd::{Exports, Settings};
 use sublet_frontends::tenancy::{Clock, Ledger};
@@ -50,7 +50,7 @@ impl Node {
         for disk in disks {
             exports.add(disk).expect("room");
         }
-        let running = start(2, &premises(), Arc::new(|| panic!("serving failed")));
+        let running = start(2, &backend(), Arc::new(|| panic!("serving failed")));
         let node = Node {
             folder: tempfile::tempdir().expect("a folder"),
             group: Arc::new(Group::new(Arc::new(exports), settings, tls.map(Arc::new))),
@@ -125,7 +125,7 @@ impl Drop for Node {
     }
 }
 
-fn premises() -> Premises {
+fn backend() -> Backend {
     let store = Store::new(StoreSettings {
         capacity: Bytes::mib(64),
         limit: Bytes::mib(64),
@@ -134,7 +134,7 @@ fn premises() -> Premises {
         evicts: true,
         pages: PageSettings::default(),
     });
-    Premises {
+    Backend {
         store: store.expect("memory for a small store"),
         clock: Clock::start(),
         ledger: Arc::new(Ledger::default()),

@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use sublet_frontends::memcached::serve::Premises;
+use sublet_frontends::backend::Backend;
 use sublet_frontends::tenancy::Doorman;
 use sublet_store::Store;
 use sublet_types::{Bytes, DiskKind, DiskSettings, Fill, PAGE_BYTES, PoolFlags, TenantId};
@@ -41,7 +41,7 @@ pub(super) struct OpenDisk {
 
 /// What a disk is opened with.
 pub(super) struct Opening<'a> {
-    pub(super) premises: &'a Premises,
+    pub(super) backend: &'a Backend,
     pub(super) tenant: TenantId,
     /// Where pages of swap are staged; disks need none.
     pub(super) stage: Option<Arc<Stage>>,
@@ -88,9 +88,9 @@ impl OpenDisk {
     ) -> Result<OpenDisk, DiskError> {
         let (settings, tenant) = (settings.clone(), opening.tenant);
         let stage = opening.stage.clone();
-        let store = Arc::clone(&opening.premises.store);
+        let store = Arc::clone(&opening.backend.store);
         let make = move || assemble(backing, settings, tenant, stage, &store);
-        employ(opening.premises.clone(), make)
+        employ(opening.backend.clone(), make)
     }
 
     /// Answers what was asked, writes what is staged, and ends. Nobody asks any more.
@@ -310,12 +310,12 @@ pub(super) fn undo(path: &Path) {
 
 /// Starts the disk's thread. What belongs to it is made there.
 fn employ(
-    premises: Premises,
+    backend: Backend,
     make: impl FnOnce() -> Result<Backed, DiskError> + Send + 'static,
 ) -> Result<OpenDisk, DiskError> {
     let (ready, made) = mpsc::channel();
     let body = move || {
-        let (doorman, floor) = match begin(&premises, make) {
+        let (doorman, floor) = match begin(&backend, make) {
             Ok(begun) => begun,
             Err(error) => {
                 let _ = ready.send(Err(error));
@@ -342,14 +342,14 @@ fn employ(
 
 /// Makes a disk and its floor on this thread; of one that cannot begin nothing stays.
 fn begin(
-    premises: &Premises,
+    backend: &Backend,
     make: impl FnOnce() -> Result<Backed, DiskError>,
 ) -> Result<(Doorman, Rc<Floor>), DiskError> {
-    let Premises {
+    let Backend {
         store,
         clock,
         ledger,
-    } = premises;
+    } = backend;
     let doorman = Doorman::new(store, *clock, ledger)?;
     let disk = Arc::new(make()?);
     match Engine::start(&disk.bell, disk.slow, disk.settings.name.as_str()) {

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use signal_hook::consts::SIGTERM;
+use sublet_frontends::backend::Backend;
 use sublet_frontends::block::Disk;
 use sublet_frontends::doors::{
     ClientCertificate, Endpoint, Tls, TlsSettings, TlsVersion, Transport, bind_one,
 };
-use sublet_frontends::memcached::serve::Premises;
 use sublet_frontends::nbd::serve::{self, Group, Running};
 use sublet_frontends::nbd::{Exports, Settings};
 use sublet_frontends::vhost_user::metrics::Figures;
@@ -30,7 +30,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// All places, and who is served there.
 pub(super) struct Places {
-    premises: Premises,
+    backend: Backend,
     nbd: Arc<Running>,
     open: BTreeMap<DiskListen, Place>,
     /// vhost-user sockets, with their disks' names.
@@ -48,13 +48,13 @@ struct Place {
 
 impl Places {
     /// Nothing is served yet.
-    pub(super) fn open(premises: &Premises, threads: usize) -> Result<Places, DiskError> {
+    pub(super) fn open(backend: &Backend, threads: usize) -> Result<Places, DiskError> {
         let failed = Arc::new(|| {
             let _ = signal_hook::low_level::raise(SIGTERM);
         });
         Ok(Places {
-            premises: premises.clone(),
-            nbd: Arc::new(serve::start(threads, premises, failed)?),
+            backend: backend.clone(),
+            nbd: Arc::new(serve::start(threads, backend, failed)?),
             open: BTreeMap::new(),
             shared: Vec::new(),
         })
@@ -96,7 +96,7 @@ impl Places {
             Arc::clone(disk),
             Path::new(path),
             settings.mode,
-            &self.premises,
+            &self.backend,
             granted,
         );
         let running = running.map_err(|source| DiskError::Serve {

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use sublet_client::messages::{Deserted, DiskState, DiskStatus, LeftBehind};
+use sublet_frontends::backend::Backend;
 use sublet_frontends::block::Disk;
 use sublet_frontends::doors::TlsError;
-use sublet_frontends::memcached::serve::Premises;
 use sublet_store::TenantError;
 use sublet_types::{
     Bytes, DiskKind, DiskListen, DiskName, DiskSettings, Durability, PAGE_BYTES, Pages, PoolId,
@@ -64,7 +64,7 @@ pub enum History {
 
 /// All disks of a daemon.
 pub struct Disks {
-    premises: Premises,
+    backend: Backend,
     pub(super) ground: DiskGround,
     /// Made with the first disk, as NBD's threads are.
     pub(super) places: Mutex<Option<Places>>,
@@ -93,11 +93,11 @@ pub(super) struct Shelved {
 
 impl Disks {
     /// No disks yet.
-    pub fn open(premises: &Premises, ground: DiskGround) -> Disks {
+    pub fn open(backend: &Backend, ground: DiskGround) -> Disks {
         let pledges = Pledges::of(&ground.state);
         let served = Served::of(&ground.state);
         Disks {
-            premises: premises.clone(),
+            backend: backend.clone(),
             watch: Watch::of(&pledges, &served),
             pledges,
             served,
@@ -140,7 +140,7 @@ impl Disks {
         let running = OpenDisk::start(
             &settings,
             &Opening {
-                premises: &self.premises,
+                backend: &self.backend,
                 tenant: self.tenant(&settings)?,
                 stage: stage.clone(),
                 is_own: said.backing.is_none(),
@@ -290,7 +290,7 @@ impl Disks {
         let mut places = self.places.lock();
         let places = match &mut *places {
             Some(places) => places,
-            none => none.insert(Places::open(&self.premises, self.ground.threads)?),
+            none => none.insert(Places::open(&self.backend, self.ground.threads)?),
         };
         let served = places.serve(disk, settings)?;
         Ok((served, places.callers(disk.name())))
@@ -335,7 +335,7 @@ impl Disks {
     }
 
     fn tenant(&self, settings: &DiskSettings) -> Result<TenantId, DiskError> {
-        let tenants = self.premises.store.tenants();
+        let tenants = self.backend.store.tenants();
         let named = |name: &&sublet_store::TenantFigures| name.settings.name == settings.tenant;
         let tenant = tenants.iter().find(named).map(|tenant| tenant.id);
         Ok(tenant.ok_or(TenantError::Unknown)?)
@@ -421,7 +421,7 @@ impl Disks {
     pub fn list(&self) -> Vec<DiskStatus> {
         let all: Vec<_> = self.open.lock().values().cloned().collect();
         let tenants: BTreeSet<TenantId> = all.iter().map(|shelved| shelved.disk.tenant).collect();
-        let store = &self.premises.store;
+        let store = &self.backend.store;
         let pages: HashMap<PoolId, u64> = tenants
             .into_iter()
             .flat_map(|tenant| store.pool_pages(tenant))
@@ -460,7 +460,7 @@ impl Disks {
     pub fn show(&self, name: &DiskName) -> Option<DiskStatus> {
         let disk = self.open.lock().get(name).cloned();
         disk.map(|shelved| {
-            let pages = self.premises.store.pool_pages(shelved.disk.tenant);
+            let pages = self.backend.store.pool_pages(shelved.disk.tenant);
             self.status(&shelved, &pages)
         })
     }

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rustix::fs::{MemfdFlags, SeekFrom, memfd_create};
+use sublet_frontends::backend::Backend;
 use sublet_frontends::block::{
     Buffer, Desk, Disk, Extent, Fault, Outcome, Outcomes, Request, Verb,
 };
-use sublet_frontends::memcached::serve::Premises;
 use sublet_frontends::tenancy::{Clock, Doorman, Ledger};
 use sublet_store::{PageSettings, Release, Store, StoreSettings};
 use sublet_types::{
@@ -35,7 +35,7 @@ impl Outcomes for Asker {
     }
 }
 
-fn premises(memory: Bytes) -> Premises {
+fn backend(memory: Bytes) -> Backend {
     let store = Store::new(StoreSettings {
         capacity: memory,
         limit: memory,
@@ -47,7 +47,7 @@ fn premises(memory: Bytes) -> Premises {
             ..PageSettings::default()
         },
     });
-    Premises {
+    Backend {
         store: store.expect("a store"),
         clock: Clock::start(),
         ledger: Arc::new(Ledger::default()),
@@ -55,7 +55,7 @@ fn premises(memory: Bytes) -> Premises {
 }
 
 struct Rig {
-    premises: Premises,
+    backend: Backend,
     _folder: tempfile::TempDir,
     stage: Option<Arc<Stage>>,
     settings: DiskSettings,
@@ -102,7 +102,7 @@ impl Rig {
         let mut settings = settings(kind, &path);
         change(&mut settings);
         let mut rig = Rig {
-            premises: premises(Bytes::mib(32)),
+            backend: backend(Bytes::mib(32)),
             _folder: folder,
             stage: (kind == DiskKind::Swap).then(|| stage(64)),
             settings,
@@ -118,12 +118,7 @@ impl Rig {
     }
 
     fn try_open(&self, history: History) -> Result<OpenDisk, DiskError> {
-        let tenant = self
-            .premises
-            .store
-            .tenants()
-            .first()
-            .map(|tenant| tenant.id);
+        let tenant = self.backend.store.tenants().first().map(|tenant| tenant.id);
         let tenant = tenant.unwrap_or_else(|| {
             let settings = TenantSettings {
                 name: "t".parse().expect("a name"),
@@ -131,10 +126,10 @@ impl Rig {
                 floor: None,
                 ceiling: None,
             };
-            self.premises.store.add_tenant(settings).expect("a tenant")
+            self.backend.store.add_tenant(settings).expect("a tenant")
         });
         let opening = Opening {
-            premises: &self.premises,
+            backend: &self.backend,
             tenant,
             stage: self.stage.clone(),
             is_own: false,
@@ -150,11 +145,11 @@ impl Rig {
     }
 
     fn desk(&self) -> Box<dyn Desk> {
-        let Premises {
+        let Backend {
             store,
             clock,
             ledger,
-        } = &self.premises;
+        } = &self.backend;
         let doorman = Doorman::new(store, *clock, ledger).expect("a worker");
         self.disk().desk(&doorman)
     }
@@ -674,7 +669,7 @@ fn windows_leave_whole_where_a_disk_is_told_to() {
     for page in (0..DISK_BYTES / 4096).step_by(5) {
         rig.read(&*desk, page * 4096, 4096);
     }
-    let store = &rig.premises.store;
+    let store = &rig.backend.store;
     let release = Release {
         amount: store.held() - Bytes::mib(2),
         mode: ReleaseMode::Ordered,

@@ -17,7 +17,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use sublet_frontends::memcached::serve::Premises;
+use sublet_frontends::backend::Backend;
 use sublet_policy::catalogue::{Choice, ChoiceError};
 use sublet_policy::explain::{Loss, LossCause};
 use sublet_policy::moved::{Move, Place};
@@ -98,7 +98,7 @@ pub struct Manager {
 
 /// What the manager's thread and its owner share.
 struct Seat {
-    premises: Premises,
+    backend: Backend,
     ruling: Mutex<Ruling>,
     decisions: Mutex<Decisions>,
     /// Beginnings and ends of releases by hand.
@@ -123,15 +123,11 @@ struct Ruling {
 
 impl Manager {
     /// Has `choice` decide from now on.
-    pub fn start(
-        premises: &Premises,
-        config: &PolicyConfig,
-        choice: Choice,
-    ) -> io::Result<Manager> {
+    pub fn start(backend: &Backend, config: &PolicyConfig, choice: Choice) -> io::Result<Manager> {
         let log_file = config.log_file.as_deref().map(LogFile::open).transpose()?;
-        premises.store.set_shrinking(config.shrinking);
+        backend.store.set_shrinking(config.shrinking);
         let seat = Arc::new(Seat {
-            premises: premises.clone(),
+            backend: backend.clone(),
             ruling: Mutex::new(Ruling {
                 policy: choice.make(),
                 choice,
@@ -142,7 +138,7 @@ impl Manager {
                 floors_were_short: false,
                 targets: Targets::default(),
             }),
-            decisions: Mutex::new(Decisions::new(unix_now(premises))),
+            decisions: Mutex::new(Decisions::new(unix_now(backend))),
             orders: AtomicU64::default(),
             log_file: log_file.map(Mutex::new),
         });
@@ -252,17 +248,17 @@ impl Seat {
     /// The same without writing it down: says what is to be written.
     fn rule(&self) -> Vec<String> {
         let mut ruling = self.ruling.lock();
-        let now = self.premises.clock.now();
+        let now = self.backend.clock.now();
         // Before the snapshot: an order that begins meanwhile is told of at the next look.
         let orders = self.orders.load(Ordering::Relaxed);
-        let snapshot = ruling.observer.look(&self.premises, now);
+        let snapshot = ruling.observer.look(&self.backend, now);
         let decision = ruling.policy.decide(&snapshot);
         let policy = ruling.choice.entry().name;
         let Ruling {
             observer, losses, ..
         } = &mut *ruling;
         let lost = losses.look(&snapshot, orders, |id| observer.evicted(id));
-        let figures = self.premises.store.tenants();
+        let figures = self.backend.store.tenants();
         ruling.movements.look(&figures, snapshot.free, now);
         // Under the same lock, so that no older decision is applied after a newer one.
         self.apply(&decision);
@@ -295,7 +291,7 @@ impl Seat {
     /// Warns once, when floors begin to be more together than there is: at the start, after a tenant was changed, or since the
     /// host left the arena less.
     fn say_that_floors_are_short(&self, were_short: &mut bool) {
-        let floors = self.premises.store.floors();
+        let floors = self.backend.store.floors();
         let are_short = floors.short() > Bytes::ZERO;
         if are_short && !*were_short {
             let (asked, room) = (floors.asked, floors.room);
@@ -305,7 +301,7 @@ impl Seat {
     }
 
     fn names(&self) -> HashMap<TenantId, TenantName> {
-        let figures = self.premises.store.tenants().into_iter();
+        let figures = self.backend.store.tenants().into_iter();
         figures
             .map(|tenant| (tenant.id, tenant.settings.name))
             .collect()
@@ -314,9 +310,9 @@ impl Seat {
     fn apply(&self, decision: &Decision) {
         for target in &decision.targets.tenants {
             let bytes = target.pages.map(|pages| pages.bytes());
-            self.premises.store.set_target(target.id, bytes);
+            self.backend.store.set_target(target.id, bytes);
             let guard = target.guard.map(|pages| pages.bytes());
-            self.premises
+            self.backend
                 .store
                 .set_guard(target.id, guard, target.giving);
         }
@@ -333,7 +329,7 @@ impl Seat {
             return Vec::new();
         }
         let names = self.names();
-        let unix = unix_now(&self.premises);
+        let unix = unix_now(&self.backend);
         let mut decisions = self.decisions.lock();
         let told = |(id, event, moves): (TenantId, Event, Vec<Move<TenantId>>)| {
             let name = names.get(&id)?;
@@ -358,6 +354,6 @@ fn named(one: Move<TenantId>, names: &HashMap<TenantId, TenantName>) -> Move<Ten
     }
 }
 
-fn unix_now(premises: &Premises) -> u64 {
-    premises.clock.unix(premises.clock.now())
+fn unix_now(backend: &Backend) -> u64 {
+    backend.clock.unix(backend.clock.now())
 }

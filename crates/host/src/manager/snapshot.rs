@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use sublet_frontends::memcached::serve::Premises;
+use sublet_frontends::backend::Backend;
 use sublet_policy::mrc;
 use sublet_policy::what_if::{History, Meter, Party, Rates, Record};
 use sublet_store::{SAMPLE_ONE_IN, TenantFigures};
@@ -49,8 +49,8 @@ struct Counts {
 
 impl Observer {
     /// Everything, now.
-    pub(super) fn look(&mut self, premises: &Premises, now: Second) -> Snapshot {
-        let store = &premises.store;
+    pub(super) fn look(&mut self, backend: &Backend, now: Second) -> Snapshot {
+        let store = &backend.store;
         let figures = store.figures();
         let tenants = store.tenants();
         let total = figures.limit - figures.index - figures.reserve;
@@ -61,7 +61,7 @@ impl Observer {
         self.history.retain(|id| there.contains(&id));
         let snapshots = tenants
             .iter()
-            .map(|tenant| self.tenant(premises, tenant, Pages::of(total), now));
+            .map(|tenant| self.tenant(backend, tenant, Pages::of(total), now));
         let snapshot = Snapshot {
             at: now,
             total: Pages::of(total),
@@ -108,12 +108,12 @@ impl Observer {
 
     fn tenant(
         &mut self,
-        premises: &Premises,
+        backend: &Backend,
         figures: &TenantFigures,
         total: Pages,
         now: Second,
     ) -> TenantSnapshot {
-        let counts = counts(premises, figures);
+        let counts = counts(backend, figures);
         let seen = self.tenants.entry(figures.id).or_default();
         let before = std::mem::replace(&mut seen.counts, counts);
         let gets = counts.gets.saturating_sub(before.gets);
@@ -143,8 +143,8 @@ impl Observer {
             gets,
             hits: counts.hits.saturating_sub(before.hits),
             flushes: counts.flushes.saturating_sub(before.flushes),
-            shared: premises.store.shared_pages(figures.id),
-            curve: seen.followed.look(&premises.store, &mut self.notes, look),
+            shared: backend.store.shared_pages(figures.id),
+            curve: seen.followed.look(&backend.store, &mut self.notes, look),
         }
     }
 }
@@ -184,8 +184,8 @@ impl Counts {
 
 /// A put of an item counts as failed when it was refused, or displaced another of its tenant's: else no target would
 /// ever grow. What a tenant loses when it is shrunk is no want of its own.
-fn counts(premises: &Premises, figures: &TenantFigures) -> Counts {
-    let items = premises.ledger.total(figures.id);
+fn counts(backend: &Backend, figures: &TenantFigures) -> Counts {
+    let items = backend.ledger.total(figures.id);
     let pages = &figures.pages.tally;
     let refused = items.store_no_memory.get();
     let failed = (refused + figures.displaced).min(items.cmd_set.get());

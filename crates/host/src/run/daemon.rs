@@ -10,7 +10,7 @@ use sublet_client::messages::{
     HostStatus, LastRelease, Lasts, LeaversStatus, Limit, PagesStatus, ReleaseReport,
     ReleaseRequest, Settings, Status, TenantStatus, Tenants, VERSION,
 };
-use sublet_frontends::memcached::serve::Premises;
+use sublet_frontends::backend::Backend;
 use sublet_frontends::nbd::lent_bytes;
 use sublet_policy::departures::Departed;
 use sublet_policy::headroom::{Bound, Decision};
@@ -34,7 +34,7 @@ use crate::observe::process;
 
 /// The daemon as its owner meets it.
 pub struct Daemon {
-    pub(super) premises: Premises,
+    pub(super) backend: Backend,
     pub(super) services: Vec<Service>,
     pub(super) rereading: Rereading,
     pub(super) headroom: Headroom,
@@ -142,18 +142,18 @@ const HOLD_MAX: Duration = Duration::from_secs(30 * 86_400);
 impl Daemon {
     /// A daemon of which everything is in place.
     pub(super) fn new(
-        premises: Premises,
+        backend: Backend,
         services: Vec<Service>,
         headroom: Headroom,
         manager: Manager,
         shelf: Shelf,
         loaded: Loaded,
     ) -> Daemon {
-        let held = premises.store.held();
+        let held = backend.store.held();
         let resident = process::resident().unwrap_or_default();
         let fixed = resident - held - shelf.stage_resident() - heap::allocated();
         Daemon {
-            premises,
+            backend,
             services,
             rereading: Rereading::default(),
             headroom,
@@ -182,8 +182,8 @@ impl Daemon {
 
     /// Everything, now.
     pub fn status(&self) -> Status {
-        let arena = self.premises.store.figures();
-        let tenants = self.premises.store.tenants();
+        let arena = self.backend.store.figures();
+        let tenants = self.backend.store.tenants();
         let pages: Pages = tenants.iter().map(|tenant| tenant.pages.used).sum();
         let headroom = self.headroom.figures();
         let host = headroom.host;
@@ -250,7 +250,7 @@ impl Daemon {
             ceiling: change.ceiling.map_or(before.ceiling, Limit::amount),
         };
         self.check_grants(&after)?;
-        let store = &self.premises.store;
+        let store = &self.backend.store;
         let refused = |source| Declined::Change {
             name: name.clone(),
             source,
@@ -301,7 +301,7 @@ impl Daemon {
         if floor > arena {
             return Err(Declined::Floor { arena });
         }
-        let tenants = self.premises.store.tenants().into_iter();
+        let tenants = self.backend.store.tenants().into_iter();
         let others = tenants.filter(|tenant| tenant.settings.name != granted.name);
         let floors: Bytes = others.filter_map(|tenant| tenant.settings.floor).sum();
         let together = floors + floor;
@@ -350,15 +350,15 @@ impl Daemon {
             pages_lost: took.released.pages_lost.0,
             bytes_lost: took.released.bytes_lost,
             bytes_kept: took.released.bytes_kept,
-            held: self.premises.store.held(),
+            held: self.backend.store.held(),
         })
     }
 
     /// Every setting in force.
     pub fn settings(&self) -> Settings {
         let mut settings = self.config.shown();
-        for figures in self.premises.store.tenants() {
-            let eviction = self.premises.store.eviction(figures.id);
+        for figures in self.backend.store.tenants() {
+            let eviction = self.backend.store.eviction(figures.id);
             settings.extend(tenant_settings(&figures.settings, eviction));
         }
         settings.extend(self.disk_settings());
@@ -375,7 +375,7 @@ impl Daemon {
         Health {
             version: VERSION,
             serving: !self.is_ending(),
-            uptime_secs: self.premises.clock.uptime_secs(),
+            uptime_secs: self.backend.clock.uptime_secs(),
         }
     }
 
@@ -427,11 +427,11 @@ impl Daemon {
         // The stage is shared, too: with its keeper.
         let shared = process::shared().unwrap_or_default() - self.shelf.stage_resident();
         // Who was given memory may not have touched it yet.
-        let most = resident - self.premises.store.held() - shared;
+        let most = resident - self.backend.store.held() - shared;
         DaemonStatus {
             release: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
-            uptime_secs: self.premises.clock.uptime_secs(),
+            uptime_secs: self.backend.clock.uptime_secs(),
             threads: self.config.threads,
             config: self.file.as_ref().map(|file| file.display().to_string()),
             admin: self.config.admin.socket.display().to_string(),
@@ -466,7 +466,7 @@ impl Daemon {
     }
 
     pub(super) fn find(&self, name: &TenantName) -> Result<TenantFigures, Declined> {
-        let store = &self.premises.store;
+        let store = &self.backend.store;
         let id = store.tenant(name);
         let id = id.ok_or_else(|| Declined::NoTenant(name.clone()))?;
         Ok(store.tenant_figures(id))
@@ -478,28 +478,28 @@ impl Daemon {
     }
 
     fn tenant_statuses(&self) -> Vec<TenantStatus> {
-        let figures = self.premises.store.tenants().into_iter();
+        let figures = self.backend.store.tenants().into_iter();
         figures.map(|figures| self.tenant_status(figures)).collect()
     }
 
     fn tenant_status(&self, figures: TenantFigures) -> TenantStatus {
         let service = self.service(figures.id);
-        let counters = self.premises.ledger.total(figures.id).named();
+        let counters = self.backend.ledger.total(figures.id).named();
         let pages = self.pages_status(&figures);
         TenantStatus {
             name: figures.settings.name,
             weight: figures.settings.weight,
             floor: figures.settings.floor,
             ceiling: figures.settings.ceiling,
-            eviction: self.premises.store.eviction(figures.id).to_string(),
-            ruling_eviction: self.premises.store.ruling_eviction(figures.id).to_string(),
+            eviction: self.backend.store.eviction(figures.id).to_string(),
+            ruling_eviction: self.backend.store.ruling_eviction(figures.id).to_string(),
             listen: service.map_or(Vec::new(), |service| service.listen.clone()),
             held: figures.held,
             used: figures.used + figures.pages.used.bytes(),
             items: figures.items,
             fairness: figures.fairness,
             connections: service.map_or(0, Service::connections),
-            frozen: self.premises.store.is_frozen(figures.id),
+            frozen: self.backend.store.is_frozen(figures.id),
             ring: service.and_then(Service::ring_status),
             target: figures.target,
             pages,
@@ -516,7 +516,7 @@ impl Daemon {
     fn pages_status(&self, figures: &TenantFigures) -> PagesStatus {
         let (pages, tally) = (&figures.pages, &figures.pages.tally);
         PagesStatus {
-            pools: self.premises.store.pools(figures.id).len() as u64,
+            pools: self.backend.store.pools(figures.id).len() as u64,
             used: pages.used.0,
             on_disk: pages.on_disk.0,
             free: pages.free.0,
@@ -545,8 +545,8 @@ impl Daemon {
     fn tenant_differences(&self) -> Vec<Difference> {
         let live = self.live.now();
         let mut all = self.removed_tenants(&live);
-        for now in self.premises.store.tenants() {
-            let eviction = self.premises.store.eviction(now.id);
+        for now in self.backend.store.tenants() {
+            let eviction = self.backend.store.eviction(now.id);
             let now = now.settings;
             let config = self
                 .written
@@ -586,7 +586,7 @@ impl Daemon {
 
     /// Tenants that the config does not have either, and that come back with the next start.
     fn removed_tenants(&self, live: &Live) -> Vec<Difference> {
-        let store = &self.premises.store;
+        let store = &self.backend.store;
         let removed = live.added().filter(|name| store.tenant(name).is_none());
         removed
             .map(|name| tenant_difference(name, "removed", false))

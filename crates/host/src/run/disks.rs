@@ -13,7 +13,7 @@ use rustix::fs::OFlags;
 use sublet_client::messages::{
     self, AddDisk, Difference, DiskState, DiskStatus, Lasts, LeftBehind, OpenDisk, ResizeDisk,
 };
-use sublet_frontends::memcached::serve::Premises;
+use sublet_frontends::backend::Backend;
 use sublet_store::TenantError;
 use sublet_types::{
     Bytes, DiskKind, DiskName, DiskSettings, PAGE_BYTES, Pages, TenantId, TenantName,
@@ -51,7 +51,7 @@ pub(super) struct Named {
 impl Shelf {
     /// Opens the disks that a config and live changes name. One that was added live and cannot be opened any more
     /// is told of and left closed, as is one that looks like an image of another format; else one of the config file is a reason not to start.
-    pub(super) fn open(loaded: &Loaded, premises: &Premises) -> Result<Shelf, RunError> {
+    pub(super) fn open(loaded: &Loaded, backend: &Backend) -> Result<Shelf, RunError> {
         let config = &loaded.config;
         if config.disks.iter().any(|said| said.kind == DiskKind::Swap) {
             locked::lock_process();
@@ -64,7 +64,7 @@ impl Shelf {
             silence_max: SILENCE_MAX,
         };
         let shelf = Shelf {
-            disks: Disks::open(premises, ground),
+            disks: Disks::open(backend, ground),
             named: Mutex::default(),
             turns: Mutex::default(),
             adding: Mutex::default(),
@@ -429,7 +429,7 @@ impl Daemon {
         let made = self.enter_tenant(&disk.tenant)?;
         let name = disk.name.clone();
         if let Err(declined) = self.open_and_keep(disk, asked.lasts) {
-            let store = &self.premises.store;
+            let store = &self.backend.store;
             // A disk that could not be ended has a pool still.
             if let Some(tenant) = made.filter(|tenant| store.pools(*tenant).is_empty()) {
                 self.forget_tenant(tenant);
@@ -528,7 +528,7 @@ impl Daemon {
     /// Makes a tenant that is not there; says which. What was changed of one of this name before holds again.
     fn enter_tenant(&self, name: &TenantName) -> Result<Option<TenantId>, Declined> {
         let change = self.live.now().change(name);
-        let store = &self.premises.store;
+        let store = &self.backend.store;
         let added = store.add_tenant(TenantSettings {
             name: name.clone(),
             weight: change.weight.unwrap_or_default(),

@@ -27,8 +27,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use signal_hook::consts::SIGTERM;
+use sublet_frontends::backend::Backend;
 use sublet_frontends::memcached::instance::Instance;
-use sublet_frontends::memcached::serve::{self, Group, Listener, Premises, Stop};
+use sublet_frontends::memcached::serve::{self, Group, Listener, Stop};
 use sublet_frontends::ring::serve as ring;
 use sublet_frontends::tenancy::{Clock, Ledger};
 use sublet_policy::headroom;
@@ -143,28 +144,28 @@ pub fn run(loaded: Loaded) -> Result<(), RunError> {
     let rings = loaded.config.tenants.iter().map(rings::listeners);
     let rings: Vec<Vec<ring::Listener>> = rings.collect::<Result<_, _>>()?;
 
-    let premises = premises(&loaded.config)?;
-    let mut services = services(&loaded.config, &places, &premises)?;
+    let backend = backend(&loaded.config)?;
+    let mut services = services(&loaded.config, &places, &backend)?;
     let doors_of_rings = doors_of(&loaded.config, &mut services, rings)?;
-    let headroom = follow(&loaded.config, &premises)?;
-    let shelf = Shelf::open(&loaded, &premises)?;
+    let headroom = follow(&loaded.config, &backend)?;
+    let shelf = Shelf::open(&loaded, &backend)?;
     let config = loaded.config.clone();
     warn_of_orphans(&loaded);
     warn_of_floors(&loaded.config);
     let groups: Vec<(Group, Vec<Listener>)> =
         services.iter().map(Service::group).zip(places).collect();
     let choice = config.policy.choice()?;
-    let manager = Manager::start(&premises, &config.policy, choice).map_err(RunError::Manager)?;
-    let chores = Chores::start(&premises, instances(&services))?;
-    let serving = serve::start(groups, config.threads, &premises, ender())?;
+    let manager = Manager::start(&backend, &config.policy, choice).map_err(RunError::Manager)?;
+    let chores = Chores::start(&backend, instances(&services))?;
+    let serving = serve::start(groups, config.threads, &backend, ender())?;
     let broken = Arc::new(|| ender()(Stop::Now));
-    let ringing = rings::start(doors_of_rings, config.threads, &premises, broken)?;
+    let ringing = rings::start(doors_of_rings, config.threads, &backend, broken)?;
     let granted = Granted {
         tcp: doors.tcp_place(),
         metrics: doors.metrics_place(),
         descriptors: Bounds::of(&config).claim_descriptors(),
     };
-    let daemon = Daemon::new(premises, services, headroom, manager, shelf, loaded);
+    let daemon = Daemon::new(backend, services, headroom, manager, shelf, loaded);
     let daemon = Arc::new(daemon);
     let admin = Admin::start(doors, Arc::clone(&daemon))?;
     greeting::print(&daemon.status(), &config, &granted);
@@ -211,7 +212,7 @@ fn claim(config: &Config) -> Result<Option<Alone>, NotAlone> {
     }
 }
 
-fn premises(config: &Config) -> Result<Premises, RunError> {
+fn backend(config: &Config) -> Result<Backend, RunError> {
     let capacity = capacity(config)?;
     let item_max = config.tenants.iter().map(|tenant| tenant.item_max).max();
     let store = Store::new(StoreSettings {
@@ -225,7 +226,7 @@ fn premises(config: &Config) -> Result<Premises, RunError> {
     });
     let store = store.map_err(RunError::Store)?;
     locked::lock_store(&store);
-    Ok(Premises {
+    Ok(Backend {
         store,
         clock: Clock::start(),
         ledger: Arc::new(Ledger::default()),
@@ -244,16 +245,16 @@ fn capacity(config: &Config) -> Result<Bytes, ReadError> {
 fn services(
     config: &Config,
     places: &[Vec<Listener>],
-    premises: &Premises,
+    backend: &Backend,
 ) -> Result<Vec<Service>, ServiceError> {
-    let enter = |tenant| Ok((tenant, service::enter(tenant, &premises.store)?));
+    let enter = |tenant| Ok((tenant, service::enter(tenant, &backend.store)?));
     let numbered: Result<Vec<_>, ServiceError> = config.tenants.iter().map(enter).collect();
     let numbered = numbered?;
-    service::share(&numbered, &premises.store)?;
+    service::share(&numbered, &backend.store)?;
     let users = service::users(numbered.iter().copied());
     let each = numbered.into_iter().zip(places);
     each.map(|((tenant, id), listeners)| {
-        let store = &premises.store;
+        let store = &backend.store;
         Service::open(tenant, id, listeners, store, &users, config)
     })
     .collect()
@@ -278,7 +279,7 @@ fn doors_of(
     Ok(doors)
 }
 
-fn follow(config: &Config, premises: &Premises) -> Result<Headroom, RunError> {
+fn follow(config: &Config, backend: &Backend) -> Result<Headroom, RunError> {
     let settings = headroom::Settings {
         reserve: config.arena.reserve,
         floor: config.arena.floor,
@@ -288,8 +289,8 @@ fn follow(config: &Config, premises: &Premises) -> Result<Headroom, RunError> {
     };
     Ok(Headroom::start(
         ProcHost::open()?,
-        &premises.store,
-        premises.clock,
+        &backend.store,
+        backend.clock,
         settings,
     )?)
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sublet_client::messages::RingStatus;
-use sublet_frontends::memcached::serve::Premises;
+use sublet_frontends::backend::Backend;
 use sublet_frontends::ring::metrics::Operation;
 use sublet_frontends::ring::serve::{
     self, Door, Group, ListenError, Listener, Running, StartError,
@@ -100,12 +100,12 @@ fn spill(tenant: &TenantConfig, folder: &Path) -> Result<Arc<dyn Spills>, RingsE
 pub(super) fn start(
     doors: Vec<Door>,
     threads: usize,
-    premises: &Premises,
+    backend: &Backend,
     failed: Arc<serve::Failed>,
 ) -> Result<Option<Running>, RingsError> {
     match doors.is_empty() {
         true => Ok(None),
-        false => Ok(Some(serve::start(doors, threads, premises, failed)?)),
+        false => Ok(Some(serve::start(doors, threads, backend, failed)?)),
     }
 }
 

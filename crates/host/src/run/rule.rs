@@ -84,7 +84,7 @@ impl Daemon {
             wanted: wanted.bytes(),
             moved: self.manager.moves().0,
             moves_undone: self.manager.moves().1,
-            floors_short: self.premises.store.floors().short(),
+            floors_short: self.backend.store.floors().short(),
         }
     }
 }

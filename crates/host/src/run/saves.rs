@@ -183,7 +183,7 @@ impl Daemon {
     /// Refuses a tenant's new pages from now on, or takes them again; until the daemon ends.
     pub fn freeze_tenant(&self, name: &TenantName, frozen: bool) -> Result<TenantStatus, Declined> {
         let id = self.find(name)?.id;
-        self.premises.store.freeze(id, frozen);
+        self.backend.store.freeze(id, frozen);
         tracing::info!(tenant = %name, frozen, "tenant frozen or thawed by its owner");
         self.tenant(name)
     }
@@ -198,7 +198,7 @@ impl Daemon {
         let begun = begun(Copying::Save, name, file, Bytes(of));
         let (_turn, done) = self.copying.take(begun)?;
         let pages = save(&worker, figures.id, file, Arc::clone(&done))?;
-        let pools = self.premises.store.pools(figures.id).into_iter();
+        let pools = self.backend.store.pools(figures.id).into_iter();
         let pools = pools.filter(|(_, flags)| flags.persistent).count() as u64;
         tracing::info!(tenant = %name, file = %file.display(), pages, "tenant saved");
         Ok(CopyReport {
@@ -209,7 +209,7 @@ impl Daemon {
             pools,
             pages,
             bytes: Bytes(done.load(Ordering::Relaxed)),
-            frozen: self.premises.store.is_frozen(figures.id),
+            frozen: self.backend.store.is_frozen(figures.id),
             micros: began.elapsed().as_micros() as u64,
         })
     }
@@ -242,7 +242,7 @@ impl Daemon {
         if facts.pools.iter().any(|pool| pool.flags.persistent) && rings.settings.spill.is_none() {
             return Err(SaveError::NoSpill(name.clone()).into());
         }
-        let now = self.premises.clock.now();
+        let now = self.backend.clock.now();
         let restore = || {
             let (mut unmade, wanted) = (None, RestoredPools::Persistent);
             let mut spill = |pool: &SavedPool| spill_for(&rings, pool, &mut unmade);
@@ -275,7 +275,7 @@ impl Daemon {
             pools,
             pages: facts.pages,
             bytes: Bytes(size),
-            frozen: self.premises.store.is_frozen(id),
+            frozen: self.backend.store.is_frozen(id),
             micros: began.elapsed().as_micros() as u64,
         })
     }
@@ -293,7 +293,7 @@ impl Daemon {
         let Some(grants) = grants else {
             return Ok(restore()?);
         };
-        let has_now = || grants_of(&self.premises.store.tenant_figures(id).settings);
+        let has_now = || grants_of(&self.backend.store.tenant_figures(id).settings);
         let before = has_now();
         self.grant(name, grants, Lasts::UntilRestart)?;
         let restored = restore().map_err(Declined::from).and_then(|restored| {
@@ -332,7 +332,7 @@ impl Daemon {
         let id = self.find(name)?.id;
         let rings = self.service(id).and_then(|service| service.rings.as_ref());
         if let Some(rings) = rings {
-            let (worker, now) = (self.copier()?, self.premises.clock.now());
+            let (worker, now) = (self.copier()?, self.backend.clock.now());
             for pool in rings.restored.take_all() {
                 worker.destroy_pool(id, pool, now);
             }
@@ -344,7 +344,7 @@ impl Daemon {
     fn rings_to_restore(&self, name: &TenantName, id: TenantId) -> Result<Arc<Group>, SaveError> {
         let rings = self.service(id).and_then(|service| service.rings.clone());
         let rings = rings.ok_or_else(|| SaveError::NoRing(name.clone()))?;
-        if self.premises.store.is_frozen(id) {
+        if self.backend.store.is_frozen(id) {
             return Err(SaveError::Frozen(name.clone()));
         }
         match rings.restored.len() {
@@ -357,7 +357,7 @@ impl Daemon {
     }
 
     fn copier(&self) -> Result<Worker, SaveError> {
-        Ok(self.premises.store.worker()?)
+        Ok(self.backend.store.worker()?)
     }
 }
 

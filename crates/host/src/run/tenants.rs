@@ -1,7 +1,7 @@
 //! Tenants that their owner adds and removes.
 
 use sublet_client::messages::{AddTenant, Lasts, Limit, TenantStatus, Tenants};
-use sublet_frontends::memcached::serve::Premises;
+use sublet_frontends::backend::Backend;
 use sublet_types::{EvictionKind, TenantId, TenantName, TenantSettings};
 
 use super::daemon::{Daemon, Declined};
@@ -19,7 +19,7 @@ impl Daemon {
         };
         let _adding = self.shelf.begin_adding()?;
         self.check_grants(&granted)?;
-        let store = &self.premises.store;
+        let store = &self.backend.store;
         let refused = |source| Declined::Change {
             name: name.clone(),
             source,
@@ -66,7 +66,7 @@ impl Daemon {
 
     /// Gives a tenant's pages another eviction, if one is said.
     pub(super) fn evict_by(&self, id: TenantId, eviction: Option<EvictionKind>) {
-        let (store, now) = (&self.premises.store, self.premises.clock.now());
+        let (store, now) = (&self.backend.store, self.backend.clock.now());
         if let Some(kind) = eviction.filter(|kind| *kind != store.eviction(id)) {
             store.set_eviction(id, kind, now);
         }
@@ -74,7 +74,7 @@ impl Daemon {
 
     /// Ends a tenant. Whoever followed it by its number has forgotten it when somebody else is given that.
     pub(super) fn forget_tenant(&self, id: TenantId) {
-        forget(&self.premises, id, || self.manager.look());
+        forget(&self.backend, id, || self.manager.look());
     }
 
     /// Who or what has a tenant, if anybody does.
@@ -93,16 +93,16 @@ impl Daemon {
         if written.any(|tenant| tenant.settings.name == *name) {
             return Some("the config file names it".to_owned());
         }
-        let pools = self.premises.store.pools(id).len();
+        let pools = self.backend.store.pools(id).len();
         (pools > 0).then(|| format!("it has pools: {pools}"))
     }
 }
 
 /// Between its end and its number's next use all that follow it `look`.
-fn forget(premises: &Premises, id: TenantId, look: impl FnOnce()) {
-    premises.store.remove_tenant(id);
+fn forget(backend: &Backend, id: TenantId, look: impl FnOnce()) {
+    backend.store.remove_tenant(id);
     look();
-    premises.ledger.forget(id);
+    backend.ledger.forget(id);
 }
 
 #[cfg(test)]
@@ -115,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    fn premises() -> Premises {
+    fn backend() -> Backend {
         let store = Store::new(StoreSettings {
             capacity: Bytes::mib(16),
             limit: Bytes::mib(16),
@@ -124,36 +124,36 @@ mod tests {
             evicts: true,
             pages: PageSettings::default(),
         });
-        Premises {
+        Backend {
             store: store.expect("a store"),
             clock: Clock::start(),
             ledger: Arc::new(Ledger::default()),
         }
     }
 
-    fn add(premises: &Premises, name: &str) -> TenantId {
+    fn add(backend: &Backend, name: &str) -> TenantId {
         let settings = TenantSettings {
             name: name.parse().expect("a name"),
             weight: Weight::default(),
             floor: None,
             ceiling: None,
         };
-        premises.store.add_tenant(settings).expect("a place")
+        backend.store.add_tenant(settings).expect("a place")
     }
 
     #[test]
     fn what_a_removed_tenant_counted_is_not_the_next_ones() {
-        let premises = premises();
-        let doorman = Doorman::new(&premises.store, premises.clock, &premises.ledger);
+        let backend = backend();
+        let doorman = Doorman::new(&backend.store, backend.clock, &backend.ledger);
         let doorman = doorman.expect("a worker");
-        let gets = |id| premises.ledger.total(id).cmd_get.get();
-        let first = add(&premises, "first");
+        let gets = |id| backend.ledger.total(id).cmd_get.get();
+        let first = add(&backend, "first");
         doorman.open(first).counters().cmd_get.add(7);
         assert_eq!(gets(first), 7);
-        forget(&premises, first, || assert_eq!(gets(first), 7));
+        forget(&backend, first, || assert_eq!(gets(first), 7));
         assert_eq!(gets(first), 0);
         // Another is given its number once nobody can have a hold of it.
-        let later = |n| add(&premises, &format!("t{n}"));
+        let later = |n| add(&backend, &format!("t{n}"));
         assert!((0..64).map(later).all(|id| gets(id) == 0));
     }
 }

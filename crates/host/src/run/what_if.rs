@@ -168,7 +168,7 @@ struct Past<'a> {
 
 impl Past<'_> {
     fn new<'a>(daemon: &Daemon, records: &'a [Record]) -> Past<'a> {
-        let tenants = daemon.premises.store.tenants().into_iter();
+        let tenants = daemon.backend.store.tenants().into_iter();
         let names = tenants.map(|tenant| (tenant.id, tenant.settings.name));
         Past {
             records,

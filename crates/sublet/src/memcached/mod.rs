@@ -227,7 +227,7 @@ impl Shop {
         let (instance, tenant) = (Arc::new(instance), lone.tenant());
         let listeners = serve::bind(&plan.endpoints, plan.settings.backlog)?;
         write_ports(&listeners)?;
-        let chores = Chores::start(lone.premises(), vec![(Arc::clone(&instance), tenant)])?;
+        let chores = Chores::start(lone.backend(), vec![(Arc::clone(&instance), tenant)])?;
         let group = Group {
             instance: Arc::clone(&instance),
             tenant,
@@ -237,7 +237,7 @@ impl Shop {
             let _ = events.send(Event::Asked(stop));
         });
         let threads = plan.settings.threads;
-        let running = serve::start(vec![(group, listeners)], threads, lone.premises(), asked)?;
+        let running = serve::start(vec![(group, listeners)], threads, lone.backend(), asked)?;
         Ok(Shop {
             lone,
             instance,

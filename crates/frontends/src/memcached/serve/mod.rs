@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
-use sublet_store::{Store, TooManyWorkers};
+use sublet_store::TooManyWorkers;
 
 use self::door::GroupDoor;
 pub use self::end::{Asked, Stop};
@@ -29,20 +29,10 @@ pub use self::group::Group;
 pub use self::ports::write_ports;
 pub use self::worker::HELD_MAX;
 use self::worker::{Message, Post, Worker};
+use crate::backend::Backend;
 use crate::doors::{Acceptor, Bell, Rota};
 pub use crate::doors::{Endpoint, ListenError, Listener, Tls, TlsError, Transport, bind};
-use crate::tenancy::{Clock, Doorman, Ledger};
-
-/// What every worker needs of the daemon.
-#[derive(Clone)]
-pub struct Premises {
-    /// The store.
-    pub store: Arc<Store>,
-    /// The daemon's clock.
-    pub clock: Clock,
-    /// Where counters are kept.
-    pub ledger: Arc<Ledger>,
-}
+use crate::tenancy::Doorman;
 
 /// Why serving could not begin.
 #[derive(Debug, thiserror::Error)]
@@ -79,13 +69,13 @@ impl Running {
 pub fn start(
     groups: Vec<(Group, Vec<Listener>)>,
     threads: usize,
-    premises: &Premises,
+    backend: &Backend,
     asked: Arc<Asked>,
 ) -> Result<Running, StartError> {
     let mut running = Vec::new();
     let mut workers = Vec::new();
     for n in 0..threads.max(1) {
-        let (post, thread) = start_worker(n, premises.clone(), Arc::clone(&asked))?;
+        let (post, thread) = start_worker(n, backend.clone(), Arc::clone(&asked))?;
         workers.push(post);
         running.push(thread);
     }
@@ -97,7 +87,7 @@ pub fn start(
     let workers = Arc::new(Rota::new(workers));
     let (mut acceptor, bell) = Acceptor::new()?;
     for (group, listeners) in groups {
-        for door in GroupDoor::each(group, listeners, &workers, premises.clock) {
+        for door in GroupDoor::each(group, listeners, &workers, backend.clock) {
             acceptor.open(door)?;
         }
     }
@@ -117,12 +107,12 @@ pub fn start(
 /// A worker belongs to its thread, so it is made there.
 fn start_worker(
     n: usize,
-    premises: Premises,
+    backend: Backend,
     asked: Arc<Asked>,
 ) -> Result<(Arc<Post>, JoinHandle<()>), StartError> {
     let (ready, made) = mpsc::channel();
     let thread = spawn(format!("serve-{n}"), move || {
-        let worker = make_worker(&premises, Arc::clone(&asked));
+        let worker = make_worker(&backend, Arc::clone(&asked));
         let (mut worker, made) = match worker {
             Ok((worker, post)) => (Some(worker), Ok(post)),
             Err(error) => (None, Err(error)),
@@ -137,8 +127,8 @@ fn start_worker(
     Ok((post, thread))
 }
 
-fn make_worker(premises: &Premises, asked: Arc<Asked>) -> Result<(Worker, Arc<Post>), StartError> {
-    let doorman = Doorman::new(&premises.store, premises.clock, &premises.ledger)?;
+fn make_worker(backend: &Backend, asked: Arc<Asked>) -> Result<(Worker, Arc<Post>), StartError> {
+    let doorman = Doorman::new(&backend.store, backend.clock, &backend.ledger)?;
     Ok(Worker::new(Floor::new(doorman), asked)?)
 }
 

@@ -21,9 +21,9 @@ use self::post::{Message, Newcomer, Parting, Post};
 use self::worker::{PARTING_MAX, Worker};
 use super::metrics::Figures;
 use super::{Exports, Settings};
+use crate::backend::Backend;
 use crate::doors::{Acceptor, Bell, Door, Lobby, Rota, Tls, WhenFull};
 pub use crate::doors::{Endpoint, ListenError, Listener};
-use crate::memcached::serve::Premises;
 use crate::tenancy::Doorman;
 
 /// Connections that wait to be accepted; the kernel lowers it to `net.core.somaxconn`. As memcached's: after a restart
@@ -182,13 +182,13 @@ fn part(workers: &Rota<Post>, whose: impl Fn() -> Parting) {
 /// The kernel or the store refuses a worker.
 pub fn start(
     threads: usize,
-    premises: &Premises,
+    backend: &Backend,
     failed: Arc<Failed>,
 ) -> Result<Running, StartError> {
     let (mut acceptor, bell) = Acceptor::new()?;
     let mut crew = Crew::default();
     for n in 0..threads.max(1) {
-        let (post, thread) = start_worker(n, premises.clone(), Arc::clone(&failed))?;
+        let (post, thread) = start_worker(n, backend.clone(), Arc::clone(&failed))?;
         crew.posts.push(post);
         crew.threads.push(thread);
     }
@@ -226,12 +226,12 @@ impl Drop for Crew {
 /// A worker belongs to its thread, so it is made there.
 fn start_worker(
     n: usize,
-    premises: Premises,
+    backend: Backend,
     failed: Arc<Failed>,
 ) -> Result<(Arc<Post>, JoinHandle<()>), StartError> {
     let (ready, made) = mpsc::channel();
     let thread = spawn(format!("nbd-{n}"), move || {
-        let (mut worker, made) = match make_worker(&premises) {
+        let (mut worker, made) = match make_worker(&backend) {
             Ok((worker, post)) => (Some(worker), Ok(post)),
             Err(error) => (None, Err(error)),
         };
@@ -245,8 +245,8 @@ fn start_worker(
     Ok((post, thread))
 }
 
-fn make_worker(premises: &Premises) -> Result<(Worker, Arc<Post>), StartError> {
-    let doorman = Doorman::new(&premises.store, premises.clock, &premises.ledger)?;
+fn make_worker(backend: &Backend) -> Result<(Worker, Arc<Post>), StartError> {
+    let doorman = Doorman::new(&backend.store, backend.clock, &backend.ledger)?;
     Ok(Worker::new(doorman)?)
 }
 

@@ -19,9 +19,9 @@ use self::worker::{Message, Post, Worker};
 use super::metrics::Figures;
 use super::pages::Desk;
 use super::{Names, Restored, Settings};
+use crate::backend::Backend;
 use crate::doors::{self, Acceptor, Bell, Endpoint, Lobby, Rota, WhenFull};
 pub use crate::doors::{ListenError, Listener};
-use crate::memcached::serve::Premises;
 use crate::tenancy::Doorman;
 
 /// A listener's tenant, and what its connections share.
@@ -116,16 +116,16 @@ impl Running {
 pub fn start(
     doors: Vec<Door>,
     threads: usize,
-    premises: &Premises,
+    backend: &Backend,
     failed: Arc<Failed>,
 ) -> Result<Running, StartError> {
-    let premises = premises.clone();
+    let backend = backend.clone();
     let doorman = move || {
-        let Premises {
+        let Backend {
             store,
             clock,
             ledger,
-        } = &premises;
+        } = &backend;
         Ok(Doorman::new(store, *clock, ledger)?)
     };
     start_at(doors, threads, doorman, failed)

@@ -9,7 +9,7 @@ use sublet_types::{
 };
 
 use super::fair::soon;
-use crate::memcached::serve::Premises;
+use crate::backend::Backend;
 use crate::ring::Settings;
 use crate::ring::serve::{Group, Running, bind, start};
 use crate::tenancy::{Clock, Ledger};
@@ -43,13 +43,13 @@ impl Node {
         let tenant = store.add_tenant(settings).expect("the first tenant");
         let listener = bind(&folder.path().join("ring"), 0o600).expect("a socket");
         let group = Arc::new(Group::new(tenant, Settings::default()));
-        let premises = Premises {
+        let backend = Backend {
             store: Arc::clone(&store),
             clock: Clock::start(),
             ledger: Arc::new(Ledger::default()),
         };
         let failed = Arc::new(|| panic!("serving failed"));
-        let running = start(vec![(group, listener)], 1, &premises, failed);
+        let running = start(vec![(group, listener)], 1, &backend, failed);
         Node {
             folder,
             store,

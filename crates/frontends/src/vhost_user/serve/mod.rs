@@ -20,9 +20,9 @@ use self::worker::{Post, Worker};
 use super::device::Caching;
 use super::metrics::Figures;
 use super::{QUEUE_SIZE_MAX, QUEUES_MAX};
+use crate::backend::Backend;
 use crate::block::Disk;
 use crate::doors::SILENCE_MAX;
-use crate::memcached::serve::Premises;
 use crate::tenancy::Doorman;
 
 /// How long accepting stops when the process has no descriptor left for a connection.
@@ -93,10 +93,10 @@ struct Lanes {
 }
 
 impl Lanes {
-    fn start(socket: &Arc<Socket>, premises: &Premises) -> io::Result<Lanes> {
+    fn start(socket: &Arc<Socket>, backend: &Backend) -> io::Result<Lanes> {
         let mut lanes = Lanes::default();
         for n in 0..socket.settings.queues {
-            let (post, thread) = start_worker(n, Arc::clone(socket), premises.clone())?;
+            let (post, thread) = start_worker(n, Arc::clone(socket), backend.clone())?;
             lanes.posts.push(post);
             lanes.workers.push(thread);
         }
@@ -149,7 +149,7 @@ pub fn start(
     disk: Arc<dyn Disk>,
     path: &Path,
     mode: u32,
-    premises: &Premises,
+    backend: &Backend,
     settings: Settings,
 ) -> io::Result<Running> {
     settings.check()?;
@@ -161,7 +161,7 @@ pub fn start(
         figures: Arc::clone(&figures),
         caching: Caching::default(),
     });
-    let lanes = Lanes::start(&socket, premises)?;
+    let lanes = Lanes::start(&socket, backend)?;
     let (at, posts) = (Arc::clone(&door), lanes.posts.clone());
     let listening = spawn("vhost".to_owned(), move || listen(&at, &socket, &posts))?;
     Ok(Running {
@@ -176,11 +176,11 @@ pub fn start(
 fn start_worker(
     n: u16,
     socket: Arc<Socket>,
-    premises: Premises,
+    backend: Backend,
 ) -> io::Result<(Arc<Post>, JoinHandle<()>)> {
     let (ready, made) = mpsc::channel();
     let thread = spawn(format!("vhost-{n}"), move || {
-        let (mut worker, made) = match make_worker(&socket, &premises) {
+        let (mut worker, made) = match make_worker(&socket, &backend) {
             Ok((worker, post)) => (Some(worker), Ok(post)),
             Err(error) => (None, Err(error)),
         };
@@ -193,12 +193,12 @@ fn start_worker(
     Ok((post, thread))
 }
 
-fn make_worker(socket: &Arc<Socket>, premises: &Premises) -> io::Result<(Worker, Arc<Post>)> {
-    let Premises {
+fn make_worker(socket: &Arc<Socket>, backend: &Backend) -> io::Result<(Worker, Arc<Post>)> {
+    let Backend {
         store,
         clock,
         ledger,
-    } = premises;
+    } = backend;
     let doorman = Doorman::new(store, *clock, ledger).map_err(io::Error::other)?;
     let desk = Arc::clone(&socket.disk).desk(&doorman);
     Worker::new(Arc::clone(socket), desk)

@@ -123,7 +123,7 @@ fn a_staged_page_that_cannot_be_read_is_an_error() {
     let desk = rig.desk();
     rig.write(&*desk, 0, &[1; 4096]);
     let disk = Arc::clone(&rig.open.as_ref().expect("open").disk);
-    let worker = rig.premises.store.worker().expect("a worker");
+    let worker = rig.backend.store.worker().expect("a worker");
     let key = crate::disk::cover::key(disk.pool, 0);
     assert!(worker.flush_page(disk.tenant, key, Second(1)));
     assert_eq!(rig.read(&*desk, 0, 4096), [1; 4096], "it is staged");

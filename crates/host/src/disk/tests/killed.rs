@@ -148,7 +148,7 @@ impl Sea {
 
 /// What outlives a daemon.
 struct Host {
-    premises: Premises,
+    backend: Backend,
     tenant: TenantId,
     stage: File,
     backing: File,
@@ -156,7 +156,7 @@ struct Host {
 }
 
 impl Host {
-    fn new(premises: &Premises, tenant: TenantId, seed: u64) -> Host {
+    fn new(backend: &Backend, tenant: TenantId, seed: u64) -> Host {
         let memfd = || File::from(memfd_create("killed", MemfdFlags::CLOEXEC).expect("a memfd"));
         let (stage, backing) = (memfd(), memfd());
         stage
@@ -165,7 +165,7 @@ impl Host {
             .and_then(|()| backing.set_len(PAGES * PAGE as u64))
             .expect("it grows");
         Host {
-            premises: premises.clone(),
+            backend: backend.clone(),
             tenant,
             stage,
             backing,
@@ -200,11 +200,11 @@ impl Life {
         settings.size = None;
         let backing = Backing::open(Path::new(&path), false).expect("opened");
         let stage = Stage::open(host.stage.try_clone().expect("cloned")).expect("a stage");
-        let Premises {
+        let Backend {
             store,
             clock,
             ledger,
-        } = &host.premises;
+        } = &host.backend;
         let disk = assemble(backing, settings, host.tenant, Some(Arc::new(stage)), store);
         let disk = Arc::new(disk.expect("a disk"));
         // For as long as it lives somebody waits for its backing, so that writing behind does not depend on the time.
@@ -475,8 +475,8 @@ impl Guest {
 }
 
 /// One history: some daemons that are killed, and one that ends.
-fn live_and_die(premises: &Premises, tenant: TenantId, seed: u64, reach: &mut Reach) {
-    let host = Host::new(premises, tenant, seed);
+fn live_and_die(backend: &Backend, tenant: TenantId, seed: u64, reach: &mut Reach) {
+    let host = Host::new(backend, tenant, seed);
     let mut guest = Guest::new(seed);
     for _ in 0..LIVES {
         let mut life = Life::begin(&host);
@@ -501,8 +501,8 @@ fn live_and_die(premises: &Premises, tenant: TenantId, seed: u64, reach: &mut Re
 
 #[test]
 fn swap_outlives_a_kill_whatever_order_its_backing_writes_in() {
-    let premises = premises(Bytes::mib(32));
-    let tenant = premises.store.add_tenant(TenantSettings {
+    let backend = backend(Bytes::mib(32));
+    let tenant = backend.store.add_tenant(TenantSettings {
         name: "t".parse().expect("a name"),
         weight: Weight::default(),
         floor: None,
@@ -511,7 +511,7 @@ fn swap_outlives_a_kill_whatever_order_its_backing_writes_in() {
     let tenant = tenant.expect("a tenant");
     let mut reach = Reach::default();
     for seed in 0..SEEDS {
-        let history = || live_and_die(&premises, tenant, seed, &mut reach);
+        let history = || live_and_die(&backend, tenant, seed, &mut reach);
         let lived = std::panic::catch_unwind(std::panic::AssertUnwindSafe(history));
         if let Err(why) = lived {
             eprintln!("seed {seed}");
