@@ -5,6 +5,7 @@
 pub mod backend;
 pub mod block;
 pub mod doors;
+pub mod figures;
 pub mod memcached;
 pub mod nbd;
 pub mod ring;

@@ -1,48 +1,11 @@
 //! What a listener counts.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use crate::doors::TlsFigures;
-
-macro_rules! figures {
-    (
-        { $($(#[$doc:meta])* $name:ident),* $(,)? }
-        { $($(#[$turn_doc:meta])* $turn:ident),* $(,)? }
-    ) => {
-        /// What all workers counted for one listener since the start.
-        #[derive(Debug, Default)]
-        pub struct Figures {
-            $($(#[$doc])* pub $name: Figure,)*
-            $($(#[$turn_doc])* pub $turn: Figure,)*
-        }
-
-        /// What one turn of a connection counts by itself, since many threads move a figure.
-        #[derive(Clone, Copy, Debug, Default)]
-        pub(super) struct Tally {
-            $(pub(super) $turn: u64,)*
-        }
-
-        impl Figures {
-            /// Every figure with its name.
-            pub fn named(&self) -> Vec<(&'static str, u64)> {
-                vec![
-                    $((stringify!($name), self.$name.get()),)*
-                    $((stringify!($turn), self.$turn.get()),)*
-                ]
-            }
-
-            /// Adds what a turn counted.
-            pub(super) fn count(&self, tally: Tally) {
-                $(if tally.$turn > 0 {
-                    self.$turn.add(tally.$turn);
-                })*
-            }
-        }
-    };
-}
+use crate::figures::figures;
 
 figures! {
-    {
+    /// What all workers counted for one listener since the start.
+    at once {
         /// Connections that are open now.
         connections,
         /// Connections that were made.
@@ -62,7 +25,7 @@ figures! {
         /// TLS records that were wrong.
         tls_record_errors,
     }
-    {
+    by turns {
         /// Clients that asked for a disk that is not there.
         unknown_exports,
         /// Reads.
@@ -105,31 +68,5 @@ impl TlsFigures for Figures {
 
     fn record_failed(&self) {
         self.tls_record_errors.bump();
-    }
-}
-
-/// A figure that many threads move.
-#[derive(Debug, Default)]
-pub struct Figure(AtomicU64);
-
-impl Figure {
-    /// One more; says how many there were.
-    pub fn bump(&self) -> u64 {
-        self.0.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// `n` more.
-    pub fn add(&self, n: u64) {
-        self.0.fetch_add(n, Ordering::Relaxed);
-    }
-
-    /// One less.
-    pub fn drop_one(&self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// How many.
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
     }
 }

@@ -1,43 +1,12 @@
 //! What a tenant's rings count.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use sublet_client::ring::layout::{Completion, Opcode, Outcome};
 
-macro_rules! figures {
-    (
-        { $($(#[$doc:meta])* $name:ident),* $(,)? }
-        { $($(#[$turn_doc:meta])* $turn:ident),* $(,)? }
-    ) => {
-        /// What all workers counted for one tenant's rings since the start.
-        #[derive(Debug, Default)]
-        pub struct Figures {
-            $($(#[$doc])* pub $name: Figure,)*
-            $($(#[$turn_doc])* pub $turn: Figure,)*
-            operations: [Figure; Operation::ALL.len()],
-        }
-
-        /// What one turn of a connection counts by itself, since many threads move a figure.
-        #[derive(Clone, Copy, Debug, Default)]
-        pub(super) struct Tally {
-            $(pub(super) $turn: u64,)*
-            operations: [u64; Operation::ALL.len()],
-        }
-
-        impl Figures {
-            /// Adds what a turn counted.
-            pub(super) fn count(&self, tally: Tally) {
-                $(self.$turn.add(tally.$turn);)*
-                for (figure, n) in self.operations.iter().zip(tally.operations) {
-                    figure.add(n);
-                }
-            }
-        }
-    };
-}
+use crate::figures::{Figure, figures};
 
 figures! {
-    {
+    /// What all workers counted for one tenant's rings since the start.
+    at once {
         /// Connections that are open now.
         connections,
         /// Connections that were made.
@@ -55,12 +24,13 @@ figures! {
         /// Clients' doorbells rung.
         bells_rung,
     }
-    {
+    by turns {
         /// Entries that were answered.
         entries,
         /// Entries that made no sense.
         faults,
     }
+    and operations: Operations, OperationTally
 }
 
 macro_rules! operations {
@@ -131,10 +101,25 @@ operations! {
     UnknownFaulty: "unknown" "faulty",
 }
 
+/// How often each operation was.
+#[derive(Debug, Default)]
+pub(super) struct Operations([Figure; Operation::ALL.len()]);
+
+/// The same in one turn.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OperationTally([u64; Operation::ALL.len()]);
+
+impl Operations {
+    fn count(&self, tally: OperationTally) {
+        let counted = self.0.iter().zip(tally.0).filter(|(_, n)| *n > 0);
+        counted.for_each(|(figure, n)| figure.add(n));
+    }
+}
+
 impl Tally {
     /// `n` more of an operation.
     pub(super) fn add(&mut self, operation: Operation, n: u32) {
-        self.operations[operation as usize] += u64::from(n);
+        self.operations.0[operation as usize] += u64::from(n);
     }
 
     /// Counts an entry by its answer. Its pages are counted where they are put, got and flushed.
@@ -175,34 +160,6 @@ fn faulty(opcode: Option<Opcode>) -> Operation {
 impl Figures {
     /// How often this came of that verb.
     pub fn operation(&self, operation: Operation) -> u64 {
-        self.operations[operation as usize].get()
-    }
-}
-
-/// A figure that many threads move.
-#[derive(Debug, Default)]
-pub struct Figure(AtomicU64);
-
-impl Figure {
-    /// One more; says how many there were.
-    pub fn bump(&self) -> u64 {
-        self.0.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// `n` more.
-    pub fn add(&self, n: u64) {
-        if n > 0 {
-            self.0.fetch_add(n, Ordering::Relaxed);
-        }
-    }
-
-    /// One less.
-    pub fn drop_one(&self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// How many.
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.operations.0[operation as usize].get()
     }
 }

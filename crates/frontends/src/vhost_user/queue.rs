@@ -364,7 +364,7 @@ impl Queue {
         if let Ok(true) = wants {
             self.notify();
         }
-        figures.count(&mut self.tally);
+        figures.count(std::mem::take(&mut self.tally));
         wants.map(|_| ())
     }
 
