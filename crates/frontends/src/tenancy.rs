@@ -286,6 +286,11 @@ impl Doorman {
         self.worker.upkeep(self.clock.now())
     }
 
+    /// Evicts a few pages ahead of puts; says whether it is worth to come again soon, see [`Worker::evict_ahead`].
+    pub fn evict_ahead(&self) -> bool {
+        self.worker.evict_ahead(self.clock.now())
+    }
+
     /// A tenancy for `tenant`. Open one a thread and tenant, and keep it.
     pub fn open(&self, tenant: TenantId) -> Tenancy {
         Tenancy {

@@ -3,8 +3,8 @@
 use std::ops::AddAssign;
 
 use sublet_types::{
-    Bytes, Expiry, ObjectId, PAGE_BYTES, PageIndex, Pages, PoolFlags, PoolId, ReleaseMode, Second,
-    SharedName, TenantId, TenantSettings, Weight,
+    Bytes, EvictionKind, Expiry, ObjectId, PAGE_BYTES, PageIndex, Pages, PoolFlags, PoolId,
+    ReleaseMode, Second, SharedName, TenantId, TenantSettings, Weight,
 };
 
 pub use crate::pages::{PageOverhead, PageTally, Removal, SAMPLE_ONE_IN, SHARERS_MAX, SampledUse};
@@ -173,6 +173,8 @@ pub struct SavedGrants {
     pub floor: Option<Bytes>,
     /// What it never holds more than.
     pub ceiling: Option<Bytes>,
+    /// Which of its ephemeral pages goes when another needs the frame.
+    pub eviction: EvictionKind,
 }
 
 /// What a whole save file holds.
@@ -185,6 +187,11 @@ pub struct SaveFacts {
     /// Its pages.
     pub pages: u64,
 }
+
+/// Why a save is not whole: some pages of a pool are in it, and its program has ended the pool since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a program ended one of its persistent pools meanwhile")]
+pub struct PoolEnded;
 
 /// Why a save file was refused. Nothing of it is applied.
 #[derive(Debug, thiserror::Error)]

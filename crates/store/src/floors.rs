@@ -68,9 +68,14 @@ impl Floors {
         tenant.held() < self.of(tenant)
     }
 
-    /// Whether a tenant has a block that may go to another.
+    /// Blocks of a tenant that no other may have.
+    pub(crate) fn keeps(&self, tenant: &Tenant) -> u32 {
+        self.of(tenant).max(tenant.pinned())
+    }
+
+    /// Whether a tenant has a block that may go to another, beside those that it is about to give.
     pub(crate) fn may_give(&self, tenant: &Tenant) -> bool {
-        tenant.held() > self.of(tenant).max(tenant.pinned())
+        tenant.spare(self.keeps(tenant)) > 0
     }
 }
 

@@ -2,17 +2,72 @@
 
 use sublet_types::Giving;
 
-use crate::floors::Capacity;
+use crate::floors::{Capacity, Floors};
 use crate::tenants::{Tenant, Tenants};
 
 /// Where all memory is one pool, another tenant's oldest goes only if one part in so many of the arena was written between it and the
 /// putter's own: a block that moves takes warm neighbours along.
 const OLDER_BY_ONE_IN: u64 = 32;
 
+/// Who gives way.
+#[derive(Clone, Copy)]
+pub(crate) struct Giver<'a> {
+    pub(crate) tenant: &'a Tenant,
+    /// Blocks that it keeps; `None` where it makes room for itself.
+    keeps: Option<u32>,
+}
+
+impl<'a> Giver<'a> {
+    /// Who makes room for itself.
+    pub(crate) fn itself(tenant: &'a Tenant) -> Giver<'a> {
+        Giver {
+            tenant,
+            keeps: None,
+        }
+    }
+
+    /// Has it be about to give blocks, `wanted` at the most: nobody else counts on them from then on. `None` where others took what
+    /// it had to give since it was chosen.
+    pub(crate) fn pledge(self, wanted: u32) -> Option<Pledge<'a>> {
+        let blocks = match self.keeps {
+            None => return Some(Pledge::of_itself(wanted)),
+            Some(keeps) => self.tenant.pledge(wanted, keeps),
+        };
+        (blocks > 0).then_some(Pledge {
+            blocks,
+            giver: Some(self.tenant),
+        })
+    }
+}
+
+/// Blocks that a tenant is about to give. No more than these, and none once this is dropped.
+pub(crate) struct Pledge<'a> {
+    pub(crate) blocks: u32,
+    /// Who counts them as pledged.
+    giver: Option<&'a Tenant>,
+}
+
+impl Pledge<'_> {
+    fn of_itself(blocks: u32) -> Self {
+        Pledge {
+            blocks,
+            giver: None,
+        }
+    }
+}
+
+impl Drop for Pledge<'_> {
+    fn drop(&mut self) {
+        if let Some(giver) = self.giver {
+            giver.redeem(self.blocks);
+        }
+    }
+}
+
 impl Tenants {
     /// Who gives way when `putter` needs a block; perhaps itself. Who has nothing or is below its floor gets its block from
     /// another in any case. Nobody is brought below its floor for another, and nobody is asked for what persistent pages are in.
-    pub(crate) fn gives_way<'a>(&'a self, putter: &'a Tenant, room: Capacity) -> &'a Tenant {
+    pub(crate) fn gives_way<'a>(&'a self, putter: &'a Tenant, room: Capacity) -> Giver<'a> {
         match putter.is_pooled() {
             true => self.oldest_gives_way(putter, room),
             false => self.largest_gives_way(putter, room),
@@ -20,50 +75,60 @@ impl Tenants {
     }
 
     /// The tenant with the largest fairness, if it is ahead of the putter by more than a block (Mortar §5.2).
-    pub(crate) fn largest_gives_way<'a>(
-        &'a self,
-        putter: &'a Tenant,
-        room: Capacity,
-    ) -> &'a Tenant {
+    pub(crate) fn largest_gives_way<'a>(&'a self, putter: &'a Tenant, room: Capacity) -> Giver<'a> {
+        let floors = self.floors(room);
         let by_weight = |a: &&Tenant, b: &&Tenant| a.per_weight(0).total_cmp(&b.per_weight(0));
-        match self.givers(putter, room).max_by(by_weight) {
-            Some(tenant) if self.has_a_claim(putter, room) => tenant,
-            Some(tenant) if tenant.per_weight(0) > putter.per_weight(1) => tenant,
-            _ => putter,
-        }
+        let gives = |tenant: &&Tenant| {
+            has_a_claim(putter, &floors) || tenant.per_weight(0) > putter.per_weight(1)
+        };
+        let largest = self.givers(putter, floors).max_by(by_weight);
+        giver(largest.filter(gives), putter, &floors)
     }
 
     /// The tenant that gives before others do, or whose next to go is the oldest, if the putter does not come before it.
-    fn oldest_gives_way<'a>(&'a self, putter: &'a Tenant, room: Capacity) -> &'a Tenant {
+    fn oldest_gives_way<'a>(&'a self, putter: &'a Tenant, room: Capacity) -> Giver<'a> {
+        let floors = self.floors(room);
         let margin = u64::from(room.blocks) * room.block_bytes as u64 / OLDER_BY_ONE_IN;
         let place = |tenant: &Tenant| match tenant.is_gone() {
             true => (Giving::First, 0),
             false => (tenant.giving(), tenant.tails.oldest()),
         };
         let (own, own_oldest) = place(putter);
-        let comes_before = |tenant: &Tenant| {
+        let gives = |tenant: &&Tenant| {
             let (giving, oldest) = place(tenant);
-            giving < own || (giving == own && oldest + margin < own_oldest)
+            has_a_claim(putter, &floors)
+                || giving < own
+                || (giving == own && oldest + margin < own_oldest)
         };
-        match self.givers(putter, room).min_by_key(|tenant| place(tenant)) {
-            Some(tenant) if self.has_a_claim(putter, room) => tenant,
-            Some(tenant) if comes_before(tenant) => tenant,
-            _ => putter,
-        }
+        let oldest = self
+            .givers(putter, floors)
+            .min_by_key(|tenant| place(tenant));
+        giver(oldest.filter(gives), putter, &floors)
     }
 
     fn givers<'a>(
         &'a self,
         putter: &'a Tenant,
-        room: Capacity,
+        floors: Floors,
     ) -> impl Iterator<Item = &'a Tenant> {
-        let floors = self.floors(room);
         let others = self.iter().filter(|tenant| tenant.id != putter.id);
         others.filter(move |tenant| floors.may_give(tenant))
     }
+}
 
-    fn has_a_claim(&self, putter: &Tenant, room: Capacity) -> bool {
-        putter.held() == 0 || self.floors(room).is_below(putter)
+/// Whether who needs a block gets it from another however those stand.
+fn has_a_claim(putter: &Tenant, floors: &Floors) -> bool {
+    putter.held() == 0 || floors.is_below(putter)
+}
+
+/// Another, if there is one, or the putter itself.
+fn giver<'a>(other: Option<&'a Tenant>, putter: &'a Tenant, floors: &Floors) -> Giver<'a> {
+    match other {
+        None => Giver::itself(putter),
+        Some(tenant) => Giver {
+            tenant,
+            keeps: Some(floors.keeps(tenant)),
+        },
     }
 }
 
@@ -104,11 +169,11 @@ mod tests {
         let putter = pooled(&tenants, "putter", 8, 800);
         let giver = |id| {
             let putter = tenants.get(id).expect("there");
-            tenants.gives_way(putter, ROOM).id
+            tenants.gives_way(putter, ROOM).tenant.id
         };
         assert_eq!([giver(putter), giver(large), giver(old)], [old, old, old]);
         let settings = tenants.get(putter).expect("there");
-        assert_eq!(tenants.largest_gives_way(settings, ROOM).id, large);
+        assert_eq!(tenants.largest_gives_way(settings, ROOM).tenant.id, large);
     }
 
     #[test]
@@ -122,7 +187,7 @@ mod tests {
         };
         let giver = |id| {
             let putter = tenants.get(id).expect("there");
-            tenants.gives_way(putter, ROOM).id
+            tenants.gives_way(putter, ROOM).tenant.id
         };
         assert_eq!([giver(old), giver(flat)], [old, old]);
         gives_first(flat, 4);
@@ -145,6 +210,26 @@ mod tests {
     }
 
     #[test]
+    fn who_is_about_to_give_its_last_block_is_asked_by_nobody_else() {
+        let tenants = Tenants::new(BLOCK);
+        let old = tenants.get(pooled(&tenants, "old", 6, 1)).expect("there");
+        let putter = tenants.get(pooled(&tenants, "putter", 8, 900));
+        let giver = || tenants.gives_way(putter.expect("there"), ROOM);
+        let chosen = giver();
+        let first = giver().pledge(8).expect("it has two");
+        assert_eq!(first.blocks, 2);
+        assert_ne!(giver().tenant.id, old.id);
+        assert!(chosen.pledge(1).is_none(), "they went meanwhile");
+        drop(first);
+        assert_eq!(giver().tenant.id, old.id);
+        let one = giver().pledge(1).expect("it has two");
+        let other = giver().pledge(8).expect("it has another");
+        assert_eq!((one.blocks, other.blocks), (1, 1));
+        let itself = Giver::itself(old);
+        assert_eq!(itself.pledge(9).map(|pledge| pledge.blocks), Some(9));
+    }
+
+    #[test]
     fn a_part_of_a_block_is_kept_as_a_whole_one() {
         let tenants = Tenants::new(BLOCK);
         let part = tenants.get(pooled(&tenants, "part", 4, 1)).expect("there");
@@ -153,7 +238,7 @@ mod tests {
             .expect("there");
         let keeps = |bytes| {
             part.set_guard(Some(Bytes(bytes)), Giving::ByAge);
-            tenants.gives_way(putter, ROOM).id == putter.id
+            tenants.gives_way(putter, ROOM).tenant.id == putter.id
         };
         assert_eq!(
             [keeps(3 * BLOCK as u64), keeps(3 * BLOCK as u64 + 1)],
@@ -168,7 +253,7 @@ mod tests {
         let putter = pooled(&tenants, "putter", 8, 800);
         let giver = |id| {
             let putter = tenants.get(id).expect("there");
-            tenants.gives_way(putter, ROOM).id
+            tenants.gives_way(putter, ROOM).tenant.id
         };
         assert_eq!(giver(putter), putter, "a 32nd of the arena is two blocks");
         let ancient = pooled(&tenants, "ancient", 4, 1);

@@ -195,12 +195,21 @@ impl Worker {
             }
             self.evacuate(now);
             self.return_surplus();
-            self.pinned(|| self.store().pages.fit_all());
+            self.pinned(|| self.store().pages.fit_all(now));
         }
         more |= self.clear_floors(now);
         more |= self.keep_limits(now);
-        self.evict_ahead(now);
         more
+    }
+
+    /// Has tenants that have all they may have evict a few pages ahead of their puts. Says whether any of them puts: then it is worth to come
+    /// again in some milliseconds.
+    pub fn evict_ahead(&self, now: Second) -> bool {
+        let mut puts = false;
+        for tenant in self.items().tenants.iter() {
+            puts |= self.pinned(|| self.store().pages.evict_ahead(tenant, now));
+        }
+        puts
     }
 
     /// Moves pages together where there are many free frames between them.
@@ -208,13 +217,6 @@ impl Worker {
         for tenant in self.items().tenants.iter() {
             let evacuates = |_: &u32| self.pinned(|| self.clearing(tenant, now).evacuate());
             (0..EVACUATED_AT_ONCE).take_while(evacuates).for_each(drop);
-        }
-    }
-
-    /// Has tenants that have all they may have evict a few pages ahead of their puts.
-    fn evict_ahead(&self, now: Second) {
-        for tenant in self.items().tenants.iter() {
-            self.pinned(|| self.store().pages.evict_ahead(tenant, now));
         }
     }
 

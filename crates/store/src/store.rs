@@ -102,10 +102,7 @@ impl Store {
         if let Some(tenant) = self.items.tenants.get(id) {
             self.pages.begin_anew(tenant);
             tenant.deferred.cancel();
-            while !tenant
-                .segments
-                .try_flush(&self.items.arena, Second::default())
-            {
+            while !tenant.segments.try_begin_anew(&self.items.arena) {
                 tenant.segments.await_ring();
             }
         }

@@ -44,6 +44,8 @@ pub(crate) struct Tenant {
     target: AtomicU64,
     /// Blocks it owns.
     held: AtomicU32,
+    /// Of these, what it is about to give to others.
+    pledged: AtomicU32,
     /// Blocks that ceiling, target and floor allow it: asked for at every set, worked out when one of them changes.
     allowed: AtomicU32,
     /// Held while one of them changes.
@@ -238,6 +240,7 @@ impl Tenant {
             ceiling: AtomicU64::new(0),
             target: AtomicU64::new(u64::MAX),
             held: AtomicU32::new(0),
+            pledged: AtomicU32::new(0),
             allowed: AtomicU32::new(0),
             changing: Mutex::new(()),
             block_bytes,
@@ -432,6 +435,30 @@ impl Tenant {
         }
     }
 
+    /// Blocks that it may give to others, where it keeps so many.
+    pub(crate) fn spare(&self, keeps: u32) -> u32 {
+        let pledged = self.pledged.load(Ordering::Relaxed);
+        self.held().saturating_sub(keeps.saturating_add(pledged))
+    }
+
+    /// Counts blocks as about to be given, `wanted` at the most. Says how many.
+    pub(crate) fn pledge(&self, wanted: u32, keeps: u32) -> u32 {
+        let mut blocks = 0;
+        let _ = self
+            .pledged
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |pledged| {
+                let spare = self.held().saturating_sub(keeps.saturating_add(pledged));
+                blocks = spare.min(wanted);
+                (blocks > 0).then(|| pledged + blocks)
+            });
+        blocks
+    }
+
+    /// What was pledged has been given, or is not given after all.
+    pub(crate) fn redeem(&self, blocks: u32) {
+        self.pledged.fetch_sub(blocks, Ordering::Relaxed);
+    }
+
     /// Hears that it gave blocks for a put of `putter`: no move, if that is itself.
     pub(crate) fn gave_to(&self, putter: &Tenant, blocks: u32) {
         if putter.id != self.id {
@@ -555,16 +582,16 @@ mod tests {
         );
         assert_eq!(tenants.fairness(light, 100), 2.0);
         assert!((tenants.fairness(heavy, 100) - 2.0 / 3.0).abs() < 1e-9);
-        assert_eq!(tenants.gives_way(heavy, ROOM).id, light.id);
-        assert_eq!(tenants.gives_way(light, ROOM).id, light.id);
+        assert_eq!(tenants.gives_way(heavy, ROOM).tenant.id, light.id);
+        assert_eq!(tenants.gives_way(light, ROOM).tenant.id, light.id);
         light.held.store(25, Ordering::Relaxed);
         heavy.held.store(75, Ordering::Relaxed);
         assert_eq!(
-            tenants.gives_way(heavy, ROOM).id,
+            tenants.gives_way(heavy, ROOM).tenant.id,
             heavy.id,
             "at equal fairness one's own go first"
         );
-        assert_eq!(tenants.gives_way(light, ROOM).id, light.id);
+        assert_eq!(tenants.gives_way(light, ROOM).tenant.id, light.id);
     }
 
     #[test]
@@ -579,9 +606,9 @@ mod tests {
         hold(&tenants, floored, 50);
         hold(&tenants, other, 10);
         let putter = tenants.get(other).expect("there");
-        assert_eq!(tenants.gives_way(putter, ROOM).id, other);
+        assert_eq!(tenants.gives_way(putter, ROOM).tenant.id, other);
         hold(&tenants, other, 0);
-        assert_eq!(tenants.gives_way(putter, ROOM).id, other);
+        assert_eq!(tenants.gives_way(putter, ROOM).tenant.id, other);
         let quotas = |blocks| -> Vec<(TenantId, u32)> {
             let givers = tenants.give_back(blocks).into_iter();
             givers.map(|(tenant, quota)| (tenant.id, quota)).collect()
@@ -624,7 +651,7 @@ mod tests {
             (3, 0),
             "who looked before it went does not bring it back"
         );
-        assert_eq!(tenants.gives_way(stays, ROOM).id, goes);
+        assert_eq!(tenants.gives_way(stays, ROOM).tenant.id, goes);
         assert_eq!(tenants.add(settings("goes", 7)), Ok(goes));
         assert_eq!((gone.weight(), gone.target()), (Weight(7), None));
         assert_eq!(tenants.weights(), 107);

@@ -7,6 +7,9 @@ use rustix::fs::{Access, access};
 /// A file that can be written when the time comes.
 pub(crate) fn plot_file(said: &str) -> Result<PathBuf, String> {
     let file = PathBuf::from(said);
+    if file.file_name().is_none() {
+        return Err("names no file".to_owned());
+    }
     if file.is_dir() {
         return Err("is a folder; name a file in it".to_owned());
     }
@@ -34,6 +37,7 @@ mod tests {
         assert_eq!(plot_file(&path("a.svg")), Ok(folder.path().join("a.svg")));
         assert!(plot_file(&path("none/a.svg")).is_err_and(|why| why.contains("none")));
         assert!(plot_file(&path("")).is_err_and(|why| why.contains("folder")));
+        assert!(plot_file("").is_err());
         assert!(!folder.path().join("a.svg").exists());
     }
 }

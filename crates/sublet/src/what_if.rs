@@ -28,7 +28,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
     /// Its knobs, such as p=0.75
-    #[arg(value_name = "KNOB=VALUE", requires = "policy")]
+    #[arg(
+        value_name = "KNOB=VALUE",
+        requires = "policy",
+        conflicts_with = "tenant"
+    )]
     knobs: Vec<String>,
     /// As JSON, for programs
     #[arg(long)]

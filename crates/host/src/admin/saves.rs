@@ -105,6 +105,10 @@ fn whoever_it_is(error: &SaveError) -> (StatusCode, &'static str) {
         ),
         SaveError::Spill { .. } => (WRONG, "make room in the spill folder, or lower spill_size"),
         SaveError::Frozen(_) | SaveError::Waiting { .. } => (StatusCode::CONFLICT, ""),
+        SaveError::Ended(_) => (
+            StatusCode::CONFLICT,
+            "no file is left; save it while its programs keep their rings open",
+        ),
         SaveError::Busy(_) => (StatusCode::CONFLICT, "wait for its end: sublet status"),
         SaveError::TooManyWorkers(_) => (StatusCode::SERVICE_UNAVAILABLE, "try again"),
         SaveError::Refused { source, .. } => (WRONG, of_content(source)),

@@ -1,5 +1,5 @@
-//! Memory that goes from one tenant to another: what one gave for another's put, and what one gave up for its target and another
-//! took after that.
+//! Memory that goes from one tenant to another: what one gave for another's put, and what one evicted, for its target or its own puts, and
+//! another took after that.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -15,6 +15,8 @@ struct Stand {
     gave: Bytes,
     got: Bytes,
     target: Option<Bytes>,
+    /// Items and pages that it evicted since the start.
+    evictions: u64,
 }
 
 impl Stand {
@@ -25,6 +27,7 @@ impl Stand {
             gave: figures.gave,
             got: figures.got,
             target: figures.target,
+            evictions: figures.evictions + figures.pages.tally.evictions,
         }
     }
 }
@@ -35,7 +38,7 @@ pub(super) struct Movements {
     moves: Moves,
     /// What each was by the last look.
     before: HashMap<TenantId, Stand>,
-    /// What tenants gave up for their targets and nobody has taken yet, the oldest first.
+    /// What tenants evicted and nobody has taken yet, the oldest first.
     on_its_way: VecDeque<(TenantId, Bytes)>,
 }
 
@@ -57,7 +60,9 @@ impl Movements {
             let (had, has) = (before.held + got, stand.held + gave);
             if has > had {
                 taken.push((stand.id, has - had));
-            } else if before.target.is_some_and(|target| before.held > target) {
+            } else if stand.evictions > before.evictions
+                || before.target.is_some_and(|target| before.held > target)
+            {
                 self.on_its_way.push_back((stand.id, had - has));
             }
         }
@@ -117,6 +122,7 @@ mod tests {
     struct Host {
         movements: Movements,
         gave: [u64; 2],
+        evictions: [u64; 2],
         now: u32,
     }
 
@@ -129,6 +135,7 @@ mod tests {
                 gave: Bytes::mib(self.gave[n]),
                 got: Bytes::mib(self.gave[1 - n]),
                 target: Some(Bytes::mib(targets[n])),
+                evictions: self.evictions[n],
             };
             let free = Bytes::mib(ALL - hosts - held[0] - held[1]);
             self.movements
@@ -182,6 +189,22 @@ mod tests {
             host.look([100, 100], [100, 100], 0),
             (0, 0),
             "the host gave it"
+        );
+    }
+
+    /// One evicts for its own puts, another takes what is free of that, and has to give it back.
+    #[test]
+    fn what_is_evicted_for_oneself_and_taken_by_another_is_a_move_too() {
+        let mut host = Host::default();
+        host.look([100, 100], [100, 100], 0);
+        host.evictions[0] += 7;
+        host.gave[1] += 8;
+        assert_eq!(host.look([100, 100], [100, 100], 0), (16, 8));
+        host.look([92, 100], [100, 100], 0);
+        assert_eq!(
+            host.look([92, 108], [100, 100], 0),
+            (16, 8),
+            "it was flushed"
         );
     }
 

@@ -17,9 +17,9 @@ use sublet_client::messages::{
 };
 use sublet_frontends::ring::serve::Group;
 use sublet_store::{
-    RestoreError, RestoredPools, SavedGrants, SavedPool, Spill, TooManyWorkers, Worker,
+    PoolEnded, RestoreError, RestoredPools, SavedGrants, SavedPool, Spill, TooManyWorkers, Worker,
 };
-use sublet_types::{Bytes, PAGE_BYTES, PoolId, TenantId, TenantName, TenantSettings};
+use sublet_types::{Bytes, PAGE_BYTES, PoolId, TenantId, TenantName};
 
 use super::daemon::{Daemon, Declined};
 
@@ -93,12 +93,31 @@ pub enum SaveError {
         /// How many.
         waiting: usize,
     },
+    /// Its program lets go of the pages.
+    #[error("tenant {0} was not saved: {PoolEnded}")]
+    Ended(TenantName),
     /// One at a time.
     #[error("tenant {0} is being saved or restored")]
     Busy(TenantName),
     /// The store has no place for one thread more.
     #[error(transparent)]
     TooManyWorkers(#[from] TooManyWorkers),
+}
+
+impl SaveError {
+    /// As of a tenant: where its pool ended, that is no fault of the file.
+    fn of(self, name: &TenantName) -> SaveError {
+        match self {
+            SaveError::Write { source, .. } if is_pool_ended(&source) => {
+                SaveError::Ended(name.clone())
+            }
+            other => other,
+        }
+    }
+}
+
+fn is_pool_ended(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<PoolEnded>())
 }
 
 /// The save or restore that is under way, if one is.
@@ -197,9 +216,10 @@ impl Daemon {
         let of = (pages.used.0 + pages.on_disk.0) * (PAGE_BYTES + PAGE_EXTRA_BYTES);
         let begun = begun(Copying::Save, name, file, Bytes(of));
         let (_turn, done) = self.copying.take(begun)?;
-        let pages = save(&worker, figures.id, file, Arc::clone(&done))?;
         let pools = self.backend.store.pools(figures.id).into_iter();
         let pools = pools.filter(|(_, flags)| flags.persistent).count() as u64;
+        let saved = save(&worker, figures.id, file, Arc::clone(&done));
+        let pages = saved.map_err(|error| error.of(name))?;
         tracing::info!(tenant = %name, file = %file.display(), pages, "tenant saved");
         Ok(CopyReport {
             version: VERSION,
@@ -293,7 +313,7 @@ impl Daemon {
         let Some(grants) = grants else {
             return Ok(restore()?);
         };
-        let has_now = || grants_of(&self.backend.store.tenant_figures(id).settings);
+        let has_now = || self.grants_of(id);
         let before = has_now();
         self.grant(name, grants, Lasts::UntilRestart)?;
         let restored = restore().map_err(Declined::from).and_then(|restored| {
@@ -314,6 +334,16 @@ impl Daemon {
         restored
     }
 
+    fn grants_of(&self, id: TenantId) -> SavedGrants {
+        let settings = self.backend.store.tenant_figures(id).settings;
+        SavedGrants {
+            weight: settings.weight,
+            floor: settings.floor,
+            ceiling: settings.ceiling,
+            eviction: self.backend.store.eviction(id),
+        }
+    }
+
     /// Grants a tenant something, as its owner would.
     fn grant(&self, name: &TenantName, grants: SavedGrants, lasts: Lasts) -> Result<(), Declined> {
         let limit = |amount: Option<Bytes>| amount.map_or(Limit::None, Limit::Of);
@@ -321,7 +351,7 @@ impl Daemon {
             weight: Some(grants.weight),
             floor: Some(limit(grants.floor)),
             ceiling: Some(limit(grants.ceiling)),
-            eviction: None,
+            eviction: Some(grants.eviction),
             lasts,
         };
         self.change_tenant(name, &change).map(drop)
@@ -358,14 +388,6 @@ impl Daemon {
 
     fn copier(&self) -> Result<Worker, SaveError> {
         Ok(self.backend.store.worker()?)
-    }
-}
-
-fn grants_of(settings: &TenantSettings) -> SavedGrants {
-    SavedGrants {
-        weight: settings.weight,
-        floor: settings.floor,
-        ceiling: settings.ceiling,
     }
 }
 

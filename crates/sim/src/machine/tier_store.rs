@@ -302,6 +302,7 @@ impl Tier for StoreTier {
     }
 
     fn chores(&mut self, now: Moment) {
+        self.worker.evict_ahead(now.second());
         let has_more = |_: &u32| self.worker.upkeep(now.second());
         (0..ROUNDS_MAX).take_while(has_more).for_each(drop);
         self.fit(now);

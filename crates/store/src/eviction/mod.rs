@@ -1,8 +1,8 @@
 //! Eviction: which ephemeral page goes when another needs its frame. One file each; to add one, copy the
 //! smallest (`fifo`), and give it a row in `Family::eviction` and in `sublet_types::EvictionKind`.
 //!
-//! An eviction keeps the order of one shard's pages and owns the queues that their frames are linked in. It hears of
-//! every page that comes, is used or goes, and names a victim when asked. In an *exclusive* pool a hit
+//! An eviction keeps the order of one shard's pages and owns the queues that their frames are linked in; that of `adaptive-mq` is a part of
+//! one order over all shards of its tenant. It is told of every page that comes, is used or goes, and names a victim when asked. In an *exclusive* pool a hit
 //! takes the page away, so that no resident page is ever seen to be used: what can be known of a page's
 //! worth is then known of its past only, from [`ghost`]s.
 
@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 pub(crate) use ghost::Ghosts;
 use order::Order;
-pub(crate) use order::{Clock, Turn};
+pub(crate) use order::Turn;
 use sublet_types::{EvictionKind, Second};
 
 use crate::arena::Line;
@@ -148,8 +148,8 @@ pub(crate) struct Family {
 
 impl Family {
     /// Evictions of a kind for so many shards; of a ruling one ([`EvictionKind::ruling`]).
-    pub(crate) fn new(kind: EvictionKind, shards: usize, clock: &Arc<Clock>) -> Family {
-        let order = || Arc::new(Order::new(shards, Arc::clone(clock)));
+    pub(crate) fn new(kind: EvictionKind, shards: usize) -> Family {
+        let order = || Arc::new(Order::new(shards));
         Family {
             kind,
             order: (kind == EvictionKind::AdaptiveMq).then(order),
@@ -177,9 +177,11 @@ impl Family {
         }
     }
 
-    /// Has what the shards have in common suit a tenant of so many pages. Whoever says so has each shard's renewed.
-    pub(crate) fn fit(&self, pages: u64) {
-        self.order.iter().for_each(|order| order.fit(pages));
+    /// Has what the shards have in common suit a tenant of so many pages, and as many of the departed be remembered as `remembered` pages
+    /// are worth. Whoever says so has each shard's renewed.
+    pub(crate) fn fit(&self, pages: u64, remembered: u64) {
+        let orders = self.order.iter();
+        orders.for_each(|order| order.fit(pages, remembered));
     }
 
     /// Bytes of what its shards have in common.

@@ -13,9 +13,9 @@ use super::weights::{LEVELS, RANKS, START, rank};
 /// Puts that make a tick of the clock.
 pub(super) const TICK_PUTS: u32 = 16;
 
-/// Counts puts, in ticks: the same for all tenants, so that ages compare.
+/// Counts a tenant's puts, in ticks: its shards' ages compare, and others' puts make none of its pages older.
 #[derive(Debug, Default)]
-pub(crate) struct Clock(AtomicU32);
+pub(super) struct Clock(AtomicU32);
 
 impl Clock {
     pub(super) fn now(&self) -> u32 {
@@ -48,7 +48,7 @@ const SLACK_ONE_IN: u64 = 16;
 
 #[derive(Debug)]
 pub(crate) struct Order {
-    pub(super) clock: Arc<Clock>,
+    pub(super) clock: Clock,
     ruling: AtomicUsize,
     firsts: Box<[First]>,
     /// The rank of the first of all, as far as is known.
@@ -59,9 +59,9 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    pub(super) fn new(shards: usize, clock: Arc<Clock>) -> Order {
+    pub(super) fn new(shards: usize) -> Order {
         Order {
-            clock,
+            clock: Clock::default(),
             ruling: AtomicUsize::new(START),
             firsts: (0..shards).map(|_| First::default()).collect(),
             highest: AtomicU64::new(0),
@@ -71,10 +71,10 @@ impl Order {
         }
     }
 
-    /// Has as much history and as large a sample as so many pages need. Shards have to take them over.
-    pub(super) fn fit(&self, pages: u64) {
+    /// Has as large a sample as so many pages need, and history of so many. Shards have to take them over.
+    pub(super) fn fit(&self, pages: u64, remembered: u64) {
         let mut history = self.history.lock();
-        if let Some(fitted) = history.fitted(pages) {
+        if let Some(fitted) = history.fitted(remembered) {
             *history = Arc::new(fitted);
         }
         let one_in = shadows::sampled_one_in(pages);
@@ -159,9 +159,10 @@ impl Order {
         first.1.map_or(Turn::Own, Turn::Of)
     }
 
-    /// Bytes of history and shadows.
+    /// Bytes of history, shadows and what shards say of their firsts.
     pub(super) fn bytes(&self) -> u64 {
-        self.history.lock().bytes() + self.shadows.lock().bytes()
+        let firsts = size_of_val(&*self.firsts) as u64;
+        self.history.lock().bytes() + self.shadows.lock().bytes() + firsts
     }
 }
 

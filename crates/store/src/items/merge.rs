@@ -94,6 +94,10 @@ pub(super) struct Yield {
     pub(super) worked: u64,
     /// Blocks given up.
     pub(super) blocks: u32,
+    /// Of these, what was dead as a whole.
+    dead: u32,
+    /// Blocks opened for survivors.
+    opened: u32,
     pub(super) items_lost: u64,
     pub(super) bytes_lost: u64,
     pub(super) bytes_kept: u64,
@@ -161,6 +165,17 @@ impl<'a> Evictor<'a> {
                 return;
             }
         }
+    }
+
+    /// Blocks that the tenant has fewer for what was evicted. What was dead is not counted, and survivors' segments are counted off, now
+    /// or when the next blocks are given up.
+    pub(super) fn given(&mut self) -> u32 {
+        let fewer = i64::from(self.done.blocks - self.done.dead);
+        let owed = &mut self.ring.owed;
+        *owed += i64::from(self.done.opened);
+        let given = (fewer - *owed).max(0);
+        *owed = (*owed - fewer).max(0);
+        given as u32
     }
 
     /// Works at a segment that is dead, or of which hardly anything is alive, so that no free memory is needed. Says
@@ -243,6 +258,7 @@ impl<'a> Evictor<'a> {
             let (items, _) = self.drop_all(&dead);
             self.tenant.tally.reclaimed.add(items);
         }
+        self.done.dead += dead.len() as u32;
         dead.len() as u32
     }
 
@@ -434,6 +450,7 @@ impl<'a> Evictor<'a> {
                 let opened = arena.block(source).opened();
                 let target = arena.take(Claimant::Tenant(self.tenant.id), 0, opened)?;
                 Segments::note_opened(self.tenant);
+                self.done.opened += 1;
                 arena.block(target).class.store(class, Ordering::Relaxed);
                 self.ring.target = Some(target);
                 arena.claim(target, len)?

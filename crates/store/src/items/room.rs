@@ -7,6 +7,7 @@ use super::merge::{Aim, Evictor, Yield};
 use super::segments::Ring;
 use crate::arena::PinSlot;
 use crate::floors::Capacity;
+use crate::giving::Giver;
 use crate::tenants::Tenant;
 
 /// Bytes worked through for each byte that is to be freed, at the most: of many segments at most half is kept, of a
@@ -102,13 +103,17 @@ impl Items {
         me: &PinSlot,
         now: Second,
     ) -> Room<'a> {
-        let giver = self.giver(tenant, blocks);
+        let chosen = self.giver(tenant, blocks);
+        let giver = chosen.tenant;
         let Some(mut ring) = giver.segments.try_ring() else {
             return Room::Busy(giver);
         };
+        let Some(pledge) = chosen.pledge(blocks) else {
+            return Room::More; // others had it, and somebody else gives way now
+        };
         let need = Need { of: tenant, giver };
         let aim = Aim {
-            blocks,
+            blocks: pledge.blocks,
             ..Aim::piece(2 * self.arena.block_bytes() as u64)
         };
         let mut done = self.work(need, &mut ring, me, now, aim);
@@ -126,9 +131,9 @@ impl Items {
     }
 
     /// Whose blocks go so that `tenant` gets some.
-    pub(crate) fn giver<'a>(&'a self, tenant: &'a Tenant, blocks: u32) -> &'a Tenant {
+    pub(crate) fn giver<'a>(&'a self, tenant: &'a Tenant, blocks: u32) -> Giver<'a> {
         match tenant.is_at_limit(blocks) || self.tenants.are_one() {
-            true => tenant,
+            true => Giver::itself(tenant),
             false => self.tenants.gives_way(tenant, self.capacity()),
         }
     }
@@ -167,15 +172,20 @@ impl Items {
             true => 2 * written,
             false => written,
         };
+        let chosen = self.giver(tenant, 1);
+        let giver = chosen.tenant;
+        let Some(mut ring) = giver.segments.try_ring() else {
+            return;
+        };
+        let Some(pledge) = chosen.pledge(short.max(1)) else {
+            return;
+        };
         let aim = Aim {
             freed,
             worked: WORK_MIN + WORKED_FOR_EACH_FREED * freed,
-            blocks: short.max(1),
+            blocks: pledge.blocks,
         };
-        let giver = self.giver(tenant, 1);
-        if let Some(mut ring) = giver.segments.try_ring() {
-            self.work(Need { of: tenant, giver }, &mut ring, me, now, aim);
-        }
+        self.work(Need { of: tenant, giver }, &mut ring, me, now, aim);
     }
 
     /// Reuses what is dead or mostly dead while there is free memory, so that less of that is used.
@@ -191,7 +201,8 @@ impl Items {
     fn work(&self, need: Need<'_>, ring: &mut Ring, me: &PinSlot, now: Second, aim: Aim) -> Yield {
         let mut evictor = Evictor::new(self, need.giver, ring, me, now);
         evictor.evict(aim);
-        need.giver.gave_to(need.of, evictor.done.blocks);
+        let given = evictor.given();
+        need.giver.gave_to(need.of, given);
         if need.giver.id == need.of.id {
             need.of.tally.displaced.add(evictor.done.items_lost);
         }

@@ -50,6 +50,8 @@ pub(crate) struct Ring {
     /// The segment that is being worked through.
     pub(super) source: Option<Source>,
     pub(super) window: Window,
+    /// Segments opened for survivors that no block was given up for yet.
+    pub(super) owed: i64,
 }
 
 impl Segments {
@@ -185,6 +187,19 @@ impl Segments {
         self.flushed_at.store(now.0, Ordering::Relaxed);
         self.flushed_before
             .store(arena.next_sequence(), Ordering::SeqCst);
+        true
+    }
+
+    /// The same for who has the place of somebody that was removed: what was learned of that one's items is forgotten, too.
+    pub(crate) fn try_begin_anew(&self, arena: &Arena) -> bool {
+        if !self.try_flush(arena, Second::default()) {
+            return false;
+        }
+        self.mixes.store(false, Ordering::Relaxed);
+        let Some(mut ring) = self.try_ring() else {
+            return false;
+        };
+        (ring.window, ring.owed) = (Window::default(), 0);
         true
     }
 

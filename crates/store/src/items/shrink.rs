@@ -99,7 +99,7 @@ impl Shrink<'_> {
             ReleaseMode::Random => self.shuffle(&mut order),
             ReleaseMode::Scra => {
                 let mut least_hit = order.clone();
-                least_hit.sort_by_key(|block| self.heat(*block));
+                least_hit.sort_by_cached_key(|block| self.heat(*block));
                 // Twice each: a block that went as the oldest is passed over as the least hit.
                 order = order
                     .into_iter()
@@ -178,14 +178,16 @@ impl Shrink<'_> {
 
     /// The segments among which a release of `blocks` blocks chooses.
     fn coldest(&self, ring: &Ring, blocks: usize) -> Vec<BlockId> {
-        let mut coldest: Vec<BlockId> = ring.blocks.iter().copied().collect();
+        // Looked at once: readers heat blocks meanwhile.
+        let heats = ring.blocks.iter().map(|block| (self.heat(*block), *block));
+        let mut coldest: Vec<(u32, BlockId)> = heats.collect();
         let choice = blocks.saturating_mul(CHOICE).max(CHOICE_MIN);
         if choice < coldest.len() {
-            coldest.select_nth_unstable_by_key(choice, |block| self.heat(*block));
+            coldest.select_nth_unstable_by_key(choice, |(heat, _)| *heat);
             coldest.truncate(choice);
         }
-        coldest.sort_by_cached_key(|block| self.heat(*block));
-        coldest
+        coldest.sort_by_key(|(heat, _)| *heat);
+        coldest.into_iter().map(|(_, block)| block).collect()
     }
 
     /// Works one segment out, if it is still there and complete.

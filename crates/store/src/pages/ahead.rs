@@ -1,5 +1,5 @@
 //! Frames that are free before puts ask for them. Where a tenant has all that it may have, each of its puts has to evict a page
-//! first; so the chores evict a few for each shard that did so of late.
+//! first; so a few are evicted for each shard that did so of late, as often as that goes on ([`Worker::evict_ahead`](crate::Worker::evict_ahead)).
 //!
 //! What was evicted ahead counts as displaced by the put that takes its frame, as if it had been evicted then: policies that count puts
 //! without room see what they saw.
@@ -12,16 +12,18 @@ use super::shard::Shard;
 use crate::arena::PageKind;
 use crate::tenants::Tenant;
 
-/// Frames that a shard has ready, at the most: with all shards a block for each tenant.
-const FRAMES_MAX: u32 = 4;
+/// Frames that a shard has ready, at the most: with all shards four blocks for each tenant.
+const FRAMES_MAX: u32 = 16;
 
-/// And at most one in so many of its frames, so that hardly a page is missed for it.
+/// A tenant has at most one in so many of its frames ready, so that hardly a page is missed for it.
 const ONE_IN: u32 = 256;
 
 /// A shard's free frames that were evicted ahead.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
     frames: u32,
+    /// Frames freed ahead were taken since the last look.
+    taken: bool,
     /// The shard's evictions at the last look.
     seen: u64,
 }
@@ -37,38 +39,53 @@ impl Ahead {
     pub(super) fn take(&mut self, left: u32) -> bool {
         let was_ahead = self.frames > left;
         self.frames = self.frames.min(left);
+        self.taken |= was_ahead;
         was_ahead
     }
 
-    /// Whether pages were evicted since the last look.
+    /// Hears that so many free frames are left.
+    pub(super) fn bound(&mut self, left: u32) {
+        self.frames = self.frames.min(left);
+    }
+
+    /// Whether pages were evicted, or frames of such taken, since the last look.
     fn is_needed(&mut self, evictions: u64) -> bool {
-        std::mem::replace(&mut self.seen, evictions) != evictions
+        let taken = std::mem::take(&mut self.taken);
+        std::mem::replace(&mut self.seen, evictions) != evictions || taken
     }
 }
 
 impl Pages {
-    /// Evicts a few pages ahead of the puts of a tenant that has all it may have. Who has a single shard is used by one thread, which
-    /// would be through with them at once.
-    pub(crate) fn evict_ahead(&self, tenant: &Tenant, now: Second) {
+    /// Evicts a few pages ahead of the puts of a tenant that has all it may have. Says whether it puts: whether any were evicted or taken
+    /// since the last call. Who has a single shard is used by one thread, which would be through with them at once.
+    pub(crate) fn evict_ahead(&self, tenant: &Tenant, now: Second) -> bool {
         let Some(holdings) = tenant.pages.get() else {
-            return;
+            return false;
         };
         let shards = holdings.shards();
         if shards.len() == 1 || !tenant.is_at_limit(1) {
-            return;
+            return false;
         }
-        for shard in shards {
-            self.ready_frames(tenant, &mut shard.lock(), now);
+        let per_block = self.frames.per_block();
+        let mut left = holdings.blocks(PageKind::Ephemeral) * per_block / ONE_IN;
+        let mut puts = false;
+        // Few shards of a small tenant have one ready: not the same ones each time.
+        let first = holdings.next_to_ready();
+        for n in 0..shards.len() {
+            let mut shard = shards[(first + n) % shards.len()].lock();
+            puts |= self.ready_frames(tenant, &mut shard, left, now);
+            left = left.saturating_sub(shard.ahead.frames);
         }
+        puts
     }
 
-    fn ready_frames(&self, tenant: &Tenant, shard: &mut Shard, now: Second) {
-        let wanted = (shard.frames() / ONE_IN).min(FRAMES_MAX);
-        let evictions = shard.tally.evictions;
-        if wanted == 0 || !shard.ahead.is_needed(evictions) {
-            return;
+    /// Has a shard have some frames ready, `most` at the most, if it evicted pages or used such frames since the last look: says so.
+    fn ready_frames(&self, tenant: &Tenant, shard: &mut Shard, most: u32, now: Second) -> bool {
+        if !shard.ahead.is_needed(shard.tally.evictions) {
+            return false;
         }
         let kind = PageKind::Ephemeral;
+        let wanted = (shard.frames() / ONE_IN).clamp(1, FRAMES_MAX).min(most);
         let patience = &mut Patience::default();
         while shard.free[kind as usize].len() < wanted
             && let Some(frame) = evict(self, tenant, shard, now, patience)
@@ -79,5 +96,6 @@ impl Pages {
         }
         // Its own doing is no reason to do so again.
         shard.ahead.is_needed(shard.tally.evictions);
+        true
     }
 }

@@ -1,4 +1,5 @@
-//! Which of a tenant's shards gives the frame for a new page, when a page has to go for it.
+//! Which of a tenant's shards gives the frame for a new page, when a page has to go for it: where each shard has an order of its own. (That of
+//! `adaptive-mq` is one over all shards, and says itself whose turn it is.)
 //!
 //! All pages of an object are in one shard. Were a shard to displace its own pages only, an object that is new would
 //! never have more frames than its shard had before it came, however cold the others'. So it is as if all of a tenant's

@@ -12,7 +12,7 @@ use super::key::Seed;
 use super::rich::Rich;
 use super::shard::Shard;
 use crate::arena::{Block, BlockId, PageKind};
-use crate::eviction::{Clock, Family};
+use crate::eviction::Family;
 use crate::notes::Order;
 
 /// Shards of a tenant, at the most: frames keep the number of theirs in a byte.
@@ -30,6 +30,9 @@ const GROWTH_ONE_IN: u32 = 16;
 /// Frames for which what is remembered is made larger at once: some milliseconds. That of more is when there is time.
 const GROWN_AT_ONCE: u32 = 1 << 15;
 
+/// Of what is remembered for frames that are gone, one part in so many is forgotten at a time ([`Fitting::Later`]).
+const FORGOTTEN_ONE_IN: u32 = 16;
+
 /// Frames of a shard that are few.
 const SMALL: u32 = 512;
 
@@ -40,6 +43,8 @@ pub(super) enum Fitting {
     Grown,
     /// There is time.
     Exact,
+    /// There is, and some time has passed: what is remembered of pages that it has no frames for any more becomes less.
+    Later,
 }
 
 /// A tenant's pages.
@@ -56,10 +61,14 @@ pub(crate) struct Holdings {
     pub(super) displaced: AtomicU64,
     /// The shard that gave the last one to another.
     pub(super) giver: AtomicUsize,
+    /// Looks for shards that have frames ready ahead of puts.
+    readied: AtomicUsize,
     frozen: AtomicBool,
     eviction: Mutex<Chosen>,
     /// Frames for ephemeral pages that its shards were fitted for.
     fitted: AtomicU32,
+    /// Pages for which the departed are remembered: no fewer than that, and more for a while after it had more.
+    remembered: AtomicU32,
 }
 
 /// Which eviction was chosen, and what came of it.
@@ -78,12 +87,12 @@ struct Open {
 }
 
 impl Holdings {
-    pub(super) fn new(shards: usize, seed: Seed, clock: &Arc<Clock>) -> Holdings {
+    pub(super) fn new(shards: usize, seed: Seed) -> Holdings {
         let rich = Arc::<Rich>::default();
         let order = Arc::<Order>::default();
         let shards = shards.min(SHARDS_MAX);
         let kind = EvictionKind::default();
-        let family = Family::new(kind.ruling(false), shards, clock);
+        let family = Family::new(kind.ruling(false), shards);
         let shard = |n| {
             let (rich, order) = (Arc::clone(&rich), Arc::clone(&order));
             let eviction = family.eviction(n);
@@ -97,6 +106,7 @@ impl Holdings {
             blocks: [AtomicU32::new(0), AtomicU32::new(0)],
             displaced: AtomicU64::new(0),
             giver: AtomicUsize::new(0),
+            readied: AtomicUsize::new(0),
             frozen: AtomicBool::new(false),
             eviction: Mutex::new(Chosen {
                 kind,
@@ -104,7 +114,13 @@ impl Holdings {
                 family,
             }),
             fitted: AtomicU32::new(0),
+            remembered: AtomicU32::new(0),
         }
+    }
+
+    /// The shard with which to begin having frames ready: another each time.
+    pub(super) fn next_to_ready(&self) -> usize {
+        self.readied.fetch_add(1, Ordering::Relaxed)
     }
 
     /// All shards.
@@ -235,34 +251,47 @@ impl Holdings {
 
     /// Chooses an eviction. Where another rules then, every shard is given it; the pages come into it as if they were put now, the oldest
     /// first.
-    pub(super) fn set_eviction(
-        &self,
-        kind: EvictionKind,
-        clock: &Arc<Clock>,
-        frames: &Frames,
-        now: Second,
-    ) {
+    pub(super) fn set_eviction(&self, kind: EvictionKind, frames: &Frames, now: Second) {
         let mut chosen = self.eviction.lock();
         chosen.kind = kind;
-        self.rule(&mut chosen, clock, frames, now);
+        self.rule(&mut chosen, frames, now);
     }
 
     /// Hears whether one of the tenant's pools keeps pages that are read.
-    pub(super) fn keep_read(&self, keeps_read: bool, clock: &Arc<Clock>, frames: &Frames) {
+    pub(super) fn keep_read(&self, keeps_read: bool, frames: &Frames) {
         let mut chosen = self.eviction.lock();
         chosen.keeps_read = keeps_read;
-        self.rule(&mut chosen, clock, frames, Second::default());
+        self.rule(&mut chosen, frames, Second::default());
     }
 
-    /// Gives every shard the eviction that rules by what was chosen.
-    fn rule(&self, chosen: &mut Chosen, clock: &Arc<Clock>, frames: &Frames, now: Second) {
-        let ruling = chosen.kind.ruling(chosen.keeps_read);
-        if chosen.family.kind() == ruling {
-            return;
+    /// Is as new, for another tenant: nothing of what was set, counted and learned stays.
+    pub(super) fn begin_anew(&self, frames: &Frames) {
+        self.freeze(false);
+        let mut chosen = self.eviction.lock();
+        (chosen.kind, chosen.keeps_read) = (EvictionKind::default(), false);
+        self.remembered.store(0, Ordering::Relaxed);
+        self.replace(&mut chosen, frames, Second::default());
+        drop(chosen);
+        self.displaced.store(0, Ordering::Relaxed);
+        let shards = self.shards.iter();
+        shards.for_each(|shard| shard.lock().begin_anew());
+    }
+
+    /// Gives every shard the eviction that rules by what was chosen, if it has another.
+    fn rule(&self, chosen: &mut Chosen, frames: &Frames, now: Second) {
+        if chosen.family.kind() != chosen.kind.ruling(chosen.keeps_read) {
+            self.replace(chosen, frames, now);
         }
-        chosen.family = Family::new(ruling, self.shards.len(), clock);
+    }
+
+    fn replace(&self, chosen: &mut Chosen, frames: &Frames, now: Second) {
+        let ruling = chosen.kind.ruling(chosen.keeps_read);
+        chosen.family = Family::new(ruling, self.shards.len());
         let fitted = self.fitted.load(Ordering::Relaxed);
-        chosen.family.fit(fitted.into());
+        let remembered = self.remembered.load(Ordering::Relaxed);
+        chosen
+            .family
+            .fit(fitted.into(), remembered.max(fitted).into());
         for (number, shard) in self.shards.iter().enumerate() {
             let eviction = chosen.family.eviction(number);
             shard.lock().set_eviction(eviction, frames, now);
@@ -274,19 +303,24 @@ impl Holdings {
     pub(super) fn fit(&self, per_block: u32, fitting: Fitting) {
         let frames = self.blocks(PageKind::Ephemeral) * per_block;
         let fitted = self.fitted.load(Ordering::Relaxed);
-        let (wanted, is_due) = match fitting {
-            Fitting::Grown => (
-                frames + frames / GROWTH_ONE_IN,
-                frames > fitted && frames <= GROWN_AT_ONCE,
-            ),
-            Fitting::Exact => (frames, frames != fitted),
+        let remembered = self.remembered.load(Ordering::Relaxed);
+        let (wanted, stays) = match fitting {
+            Fitting::Grown => (frames + frames / GROWTH_ONE_IN, remembered),
+            Fitting::Exact => (frames, remembered),
+            Fitting::Later => (frames, remembered - remembered.div_ceil(FORGOTTEN_ONE_IN)),
+        };
+        let stays = stays.max(frames);
+        let is_due = match fitting {
+            Fitting::Grown => frames > fitted && frames <= GROWN_AT_ONCE,
+            Fitting::Exact | Fitting::Later => frames != fitted || stays != remembered,
         };
         if !is_due {
             return;
         }
         let chosen = self.eviction.lock();
         self.fitted.store(wanted, Ordering::Relaxed);
-        chosen.family.fit(wanted.into());
+        self.remembered.store(stays, Ordering::Relaxed);
+        chosen.family.fit(wanted.into(), stays.max(wanted).into());
         let shards = self.shards.iter();
         shards.for_each(|shard| shard.lock().eviction.renew());
     }

@@ -38,7 +38,6 @@ use sublet_types::{EvictionKind, Pages as PageCount, PoolFlags, PoolId, Second};
 
 use crate::api::{PageFigures, PageSettings, PoolError, StoreSettings};
 use crate::arena::{Arena, BlockId, Claimant, PageKind};
-use crate::eviction::Clock;
 use crate::tenants::{Tenant, Tenants};
 pub(crate) use desk::{Desk, Displacing, FoundPages, Lack, Terms, Tried};
 #[cfg(test)]
@@ -79,8 +78,6 @@ pub(crate) struct Pages {
     sweeping: Mutex<()>,
     /// Blocks that were emptied by moving pages, since the start.
     evacuated: AtomicU32,
-    /// Counts puts, for ages.
-    clock: Arc<Clock>,
 }
 
 impl Pages {
@@ -106,7 +103,6 @@ impl Pages {
             unswept: Mutex::default(),
             sweeping: Mutex::default(),
             evacuated: AtomicU32::new(0),
-            clock: Arc::default(),
         })
     }
 
@@ -119,7 +115,7 @@ impl Pages {
     pub(crate) fn holdings<'a>(&self, tenant: &'a Tenant) -> &'a Holdings {
         tenant
             .pages
-            .get_or_init(|| Holdings::new(self.settings.shards, self.seed, &self.clock))
+            .get_or_init(|| Holdings::new(self.settings.shards, self.seed))
     }
 
     /// The bytes of a frame, for whoever holds its shard's lock and is pinned.
@@ -205,8 +201,7 @@ impl Pages {
 
     /// Gives a tenant's ephemeral pages another eviction.
     pub(crate) fn set_eviction(&self, tenant: &Tenant, kind: EvictionKind, now: Second) {
-        self.holdings(tenant)
-            .set_eviction(kind, &self.clock, &self.frames, now);
+        self.holdings(tenant).set_eviction(kind, &self.frames, now);
     }
 
     /// Makes a pool for a tenant.
@@ -229,19 +224,13 @@ impl Pages {
 
     /// Hears that a tenant has, or is to have, a pool that keeps pages that are read.
     pub(crate) fn keep_read(&self, tenant: &Tenant) {
-        self.holdings(tenant)
-            .keep_read(true, &self.clock, &self.frames);
+        self.holdings(tenant).keep_read(true, &self.frames);
     }
 
     /// Sets what was set of a tenant before it went as for one that was never there.
     pub(crate) fn begin_anew(&self, tenant: &Tenant) {
         if let Some(holdings) = tenant.pages.get() {
-            holdings.freeze(false);
-            let (kind, now) = (EvictionKind::default(), Second::default());
-            holdings.keep_read(false, &self.clock, &self.frames);
-            holdings.set_eviction(kind, &self.clock, &self.frames, now);
-            let shards = holdings.shards().iter();
-            shards.for_each(|shard| shard.lock().tally = PageTally::default());
+            holdings.begin_anew(&self.frames);
         }
     }
 
@@ -269,10 +258,15 @@ impl Pages {
         pages
     }
 
-    /// Has what is remembered of tenants' pages suit the memory that they have.
-    pub(crate) fn fit_all(&self) {
+    /// Has what is remembered of tenants' pages suit the memory that they have. Of what they had more it stays for some ten minutes: pages
+    /// that were flushed may come back.
+    pub(crate) fn fit_all(&self, now: Second) {
+        let fitting = match now.0.is_multiple_of(FORGETS_EVERY_SECS) {
+            true => Fitting::Later,
+            false => Fitting::Exact,
+        };
         let holdings = self.tenants.iter().filter_map(|tenant| tenant.pages.get());
-        holdings.for_each(|holdings| holdings.fit(self.frames.per_block(), Fitting::Exact));
+        holdings.for_each(|holdings| holdings.fit(self.frames.per_block(), fitting));
     }
 
     /// What a tenant's pages are, now.
@@ -314,6 +308,9 @@ impl Pages {
         overhead
     }
 }
+
+/// How often a sixteenth of what is remembered for frames that are gone is forgotten, seconds: half of it in 12 minutes.
+const FORGETS_EVERY_SECS: u32 = 64;
 
 /// What the page store's own facts take, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -22,8 +22,9 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 use super::directory::Whereabouts;
 use super::key::Key;
+use super::pools::Pool;
 use super::{Aside, Pages};
-use crate::api::{RestoreError, SaveFacts, SavedGrants, SavedPool};
+use crate::api::{PoolEnded, RestoreError, SaveFacts, SavedGrants, SavedPool};
 use crate::tenants::Tenant;
 
 const MAGIC: &[u8; 8] = b"SUBLETPG";
@@ -61,7 +62,6 @@ const KEEPING: u8 = 4;
 pub(crate) struct Head {
     pub(crate) page_bytes: u32,
     pub(crate) frozen: bool,
-    pub(crate) eviction: EvictionKind,
     pub(crate) grants: SavedGrants,
     pub(crate) pools: Vec<SavedPool>,
 }
@@ -144,7 +144,7 @@ fn head_bytes(head: &Head) -> Vec<u8> {
     bytes.extend_from_slice(&VERSION.to_le_bytes());
     bytes.extend_from_slice(&head.page_bytes.to_le_bytes());
     bytes.push(u8::from(head.frozen));
-    bytes.push(eviction_number(head.eviction));
+    bytes.push(eviction_number(head.grants.eviction));
     let amount = |amount: Option<Bytes>| amount.map_or(NO_AMOUNT, |amount| amount.0);
     bytes.extend_from_slice(&head.grants.weight.0.to_le_bytes());
     bytes.extend_from_slice(&amount(head.grants.floor).to_le_bytes());
@@ -301,8 +301,6 @@ fn head(bytes: &[u8], pools: &[u8], page_bytes: u32) -> Result<Head, RestoreErro
         1 => true,
         _ => return Err(RestoreError::Unknown(16)),
     };
-    let eviction = EvictionKind::ALL.get(usize::from(bytes[EVICTION_AT]));
-    let eviction = eviction.ok_or(RestoreError::Unknown(EVICTION_AT as u64))?;
     let grants = grants(bytes)?;
     let pools = pools.chunks_exact(POOL_BYTES).enumerate().map(|(n, pool)| {
         let at = HEAD_BYTES + n * POOL_BYTES + 4;
@@ -316,7 +314,6 @@ fn head(bytes: &[u8], pools: &[u8], page_bytes: u32) -> Result<Head, RestoreErro
     Ok(Head {
         page_bytes,
         frozen,
-        eviction: eviction.0,
         grants,
         pools,
     })
@@ -328,10 +325,13 @@ fn grants(bytes: &[u8]) -> Result<SavedGrants, RestoreError> {
         NO_AMOUNT => None,
         amount => Some(Bytes(amount)),
     };
+    let eviction = EvictionKind::ALL.get(usize::from(bytes[EVICTION_AT]));
+    let eviction = eviction.ok_or(RestoreError::Unknown(EVICTION_AT as u64))?;
     let grants = SavedGrants {
         weight: Weight(number(&bytes[WEIGHT_AT..])),
         floor: amount(FLOOR_AT),
         ceiling: amount(CEILING_AT),
+        eviction: eviction.0,
     };
     match (grants.floor, grants.ceiling) {
         _ if grants.weight.0 == 0 => Err(RestoreError::Unknown(WEIGHT_AT as u64)),
@@ -398,7 +398,8 @@ impl<W: Write, A: Aside> Write for Patient<'_, W, A> {
 
 impl Pages {
     /// Writes a tenant's pools and persistent pages. Best while it is frozen: what is put meanwhile may be in it or not.
-    /// Where bytes are waited for, `aside` lets go of the pin, and no shard is locked.
+    /// Where bytes are waited for, `aside` lets go of the pin, and no shard is locked. Fails with [`PoolEnded`] where a persistent pool ends
+    /// meanwhile: what was written has some of its pages.
     pub(crate) fn save(
         &self,
         tenant: &Tenant,
@@ -410,11 +411,11 @@ impl Pages {
         let head = Head {
             page_bytes: self.page_bytes() as u32,
             frozen: self.holdings(tenant).is_frozen(),
-            eviction: self.holdings(tenant).eviction(),
             grants: SavedGrants {
                 weight: settings.weight,
                 floor: settings.floor,
                 ceiling: settings.ceiling,
+                eviction: self.holdings(tenant).eviction(),
             },
             pools: pools
                 .iter()
@@ -447,6 +448,11 @@ impl Pages {
                     bytes: &bytes,
                 })?;
             }
+        }
+        let has_ended =
+            |(id, pool): &(PoolId, Pool)| pool.flags.persistent && !self.pools.is_alive(*id);
+        if pools.iter().any(has_ended) {
+            return Err(io::Error::other(PoolEnded));
         }
         saver.end()
     }

@@ -197,6 +197,13 @@ impl Shard {
         (self.fresh >= TOLD_AT_ONCE).then(|| std::mem::take(&mut self.fresh))
     }
 
+    /// Counts from nothing on, for another tenant.
+    pub(super) fn begin_anew(&mut self) {
+        self.tally = PageTally::default();
+        self.dues = Dues::default();
+        (self.told_at, self.wanting, self.asked_in_vain) = (0, 0, false);
+    }
+
     /// Whether it is time to tell what goes next: at the first eviction, and some later.
     pub(super) fn is_time_to_tell(&mut self) -> bool {
         let told = self.told_at;
@@ -230,6 +237,14 @@ impl Shard {
         match kind == PageKind::Ephemeral && self.ahead.take(left) {
             true => Spare::FreedAhead(frame),
             false => Spare::Free(frame),
+        }
+    }
+
+    /// Takes out a free frame that is the shard's no longer.
+    pub(super) fn remove_free(&mut self, frames: &Frames, frame: FrameId, kind: PageKind) {
+        self.free[kind as usize].remove(frames, frame);
+        if kind == PageKind::Ephemeral {
+            self.ahead.bound(self.free[kind as usize].len());
         }
     }
 

@@ -361,7 +361,7 @@ impl Pages {
             let facts = self.frames.get(frame);
             let shard = &mut shards[usize::from(facts.shard())];
             match facts.queue() {
-                QueueId::FREE if !stays => shard.free[kind as usize].remove(&self.frames, frame),
+                QueueId::FREE if !stays => shard.remove_free(&self.frames, frame, kind),
                 QueueId::NONE if stays => shard.push_free(&self.frames, frame, kind),
                 _ => {}
             }

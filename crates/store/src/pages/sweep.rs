@@ -98,7 +98,7 @@ impl Pages {
     fn unlink(&self, shard: &mut Shard, frame: FrameId) {
         let facts = self.frames.get(frame);
         if facts.queue() == QueueId::FREE {
-            shard.free[PageKind::Ephemeral as usize].remove(&self.frames, frame);
+            shard.remove_free(&self.frames, frame, PageKind::Ephemeral);
             return;
         }
         let key = facts.key();

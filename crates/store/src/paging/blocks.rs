@@ -41,12 +41,15 @@ impl Worker {
             // The curves of persistent pages are straight lines: no order among them is better than equal shares.
             PageKind::Persistent => pages.tenants.largest_gives_way(tenant, room),
         };
-        let gave = match giver.id == tenant.id {
+        let is_own = giver.tenant.id == tenant.id;
+        let gave = match giver.pledge(1) {
             // One's own ephemeral pages are displaced singly, not a block at a time.
-            true if kind == PageKind::Ephemeral => self.trade(tenant, now),
-            _ => {
-                let given = self.give_block(giver, now);
-                giver.gave_to(tenant, given);
+            _ if is_own && kind == PageKind::Ephemeral => self.trade(tenant, now),
+            // Others had it, and somebody else gives way now.
+            None => true,
+            Some(_pledge) => {
+                let given = self.give_block(giver.tenant, now);
+                giver.tenant.gave_to(tenant, given);
                 given > 0
             }
         };
@@ -128,7 +131,7 @@ impl Worker {
 
     /// Whether the tenant that must give way for items of `tenant` has pages that are colder than its items.
     pub(crate) fn pages_are_colder(&self, tenant: &Tenant, blocks: u32) -> bool {
-        let giver = self.items().giver(tenant, blocks);
+        let giver = self.items().giver(tenant, blocks).tenant;
         if giver.pages.get().is_none() || self.items().arena.may_grow() {
             return false;
         }
@@ -145,8 +148,11 @@ impl Worker {
     /// Has the tenant that must give way for items of `tenant` give up a block of pages.
     pub(crate) fn pages_give_way(&self, tenant: &Tenant, now: Second) -> bool {
         let giver = self.items().giver(tenant, 1);
-        let given = self.evict_block(giver, now);
-        giver.gave_to(tenant, given);
+        let Some(_pledge) = giver.pledge(1) else {
+            return false;
+        };
+        let given = self.evict_block(giver.tenant, now);
+        giver.tenant.gave_to(tenant, given);
         given > 0
     }
 

@@ -56,7 +56,6 @@ impl Worker {
             }
             return Err(error);
         }
-        self.store().set_eviction(tenant, head.eviction, now);
         // Its owner may have frozen it meanwhile, and only they thaw it.
         if head.frozen {
             self.store().freeze(tenant, true);

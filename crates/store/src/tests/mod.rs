@@ -1,5 +1,6 @@
 //! The whole store against oracles.
 
+mod floors;
 mod followed;
 mod hammer;
 mod model;

@@ -1,13 +1,14 @@
 //! `sublet bench store`: what a put and a get of a page cost beside the bare copy of it.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Instant;
 
 use memmap2::MmapMut;
 use sublet_store::{Blank, Get, PageKey, PageSettings, Put, Store, StoreSettings, Worker};
 use sublet_types::{
-    Bytes, EvictionKind, ObjectId, PAGE_BYTES, PageIndex, PoolFlags, PoolId, Second, TenantId,
-    TenantSettings, Weight,
+    Bytes, EvictionKind, ObjectId, PAGE_BYTES, PageIndex, ParseBytesError, PoolFlags, PoolId,
+    Second, TenantId, TenantSettings, Weight,
 };
 
 use super::BenchError;
@@ -20,27 +21,40 @@ use super::rig::RigError;
 /// How much is put and got.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
-    /// Memory of the store; a page for every frame of it is put.
-    #[arg(long, default_value = "8GiB")]
+    /// Memory of the store, from 64MiB on; a page for every frame of it is put. Bare copies take as much beside it.
+    #[arg(long, default_value = "8GiB", value_parser = memory)]
     memory: Bytes,
     /// Objects that the pages are spread over.
-    #[arg(long, default_value_t = 16_384)]
+    #[arg(long, default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..))]
     objects: u32,
     /// Rounds; each puts, gets and displaces every page once.
-    #[arg(long, default_value_t = 3)]
-    rounds: usize,
+    #[arg(long, default_value = "3")]
+    rounds: NonZeroUsize,
     /// The order in which pages leave; what auto comes to where pages leave when they are read, unless said otherwise.
     #[arg(long, default_value_t = EvictionKind::default().ruling(false), value_name = "NAME")]
     eviction: EvictionKind,
 }
+
+/// An amount of memory that makes a store in which there is something to time.
+fn memory(text: &str) -> Result<Bytes, String> {
+    let amount: Bytes = text
+        .parse()
+        .map_err(|error: ParseBytesError| error.to_string())?;
+    match amount < MEMORY_MIN {
+        true => Err(format!("{text} is too little; give {MEMORY_MIN} or more")),
+        false => Ok(amount),
+    }
+}
+
+const MEMORY_MIN: Bytes = Bytes::mib(64);
 
 const PAGE: usize = PAGE_BYTES as usize;
 
 /// Pages that are put or got together.
 const TOGETHER: usize = 32;
 
-/// Operations after which the other side has its turn.
-const TURN: usize = 200_000;
+/// Operations after which the other side has its turn, at the most.
+const TURN_MAX: usize = 200_000;
 
 /// Blocks beyond the pages': for the index of items and what is kept free for eviction.
 const SPARE: Bytes = Bytes::mib(16);
@@ -55,13 +69,14 @@ const PUMA_BYTES: f64 = 8.0;
 
 /// Times puts and gets, a turn of ours and a turn of bare copies at a time.
 pub(super) fn run(args: &Args, progress: &Progress) -> Result<Report, BenchError> {
-    progress.expect(args.rounds + 1);
+    let rounds = args.rounds.get();
+    progress.expect(rounds + 1);
     let mut bench = Bench::new(args)?;
     let mut turns = Turns::default();
     let mut report = Report::default();
     progress.say("holding the memory".to_owned());
     bench.hold();
-    for _ in 0..args.rounds.max(1) {
+    for _ in 0..rounds {
         bench.round(&mut turns)?;
         progress.step();
     }
@@ -139,6 +154,11 @@ impl Side {
             Way::Together => self.together.push(each),
         }
     }
+}
+
+/// Operations of a turn: so many that each round has one of either way.
+fn turn_of(keys: &[u32]) -> usize {
+    TURN_MAX.min(keys.len().div_ceil(2))
 }
 
 /// How a batch is asked for.
@@ -251,6 +271,8 @@ impl Client {
 
 impl Bench {
     fn new(args: &Args) -> Result<Bench, BenchError> {
+        // First of all: the kernel refuses what this machine has not.
+        let bare = touched(args.memory)?;
         let limit = args.memory + SPARE;
         let store = Store::new(StoreSettings {
             capacity: limit,
@@ -292,7 +314,7 @@ impl Bench {
             client: client(false)?,
             keeper: client(true)?,
             store,
-            bare: touched(args.memory)?,
+            bare,
             buffer: vec![7; PAGE],
             got: order.clone(),
             frames: shuffled(pages, &mut chance),
@@ -318,7 +340,10 @@ impl Bench {
         shuffle(&mut self.frames, &mut self.chance);
         let (order, got, frames) = (&self.order, &self.got, &self.frames);
         let (client, buffer) = (&self.client, &mut self.buffer);
-        for (keys, frames) in order.chunks(TURN).zip(frames.chunks(TURN)) {
+        for (keys, frames) in order
+            .chunks(turn_of(order))
+            .zip(frames.chunks(turn_of(order)))
+        {
             turns.put.time(&client.worker, keys, |way, batch| {
                 client.put_batch(way, batch, 0, buffer);
             });
@@ -330,7 +355,7 @@ impl Bench {
         for key in order {
             client.put(*key, 1, buffer);
         }
-        for (keys, frames) in got.chunks(TURN).zip(frames.chunks(TURN)) {
+        for (keys, frames) in got.chunks(turn_of(got)).zip(frames.chunks(turn_of(got))) {
             turns.displace.time(&client.worker, keys, |way, batch| {
                 client.put_batch(way, batch, 2, buffer);
             });
@@ -411,7 +436,10 @@ impl Client {
         side: &mut Side,
     ) -> Result<(), BenchError> {
         let mut hits = 0;
-        for (numbers, frames) in numbers.chunks(TURN).zip(frames.chunks(TURN)) {
+        for (numbers, frames) in numbers
+            .chunks(turn_of(numbers))
+            .zip(frames.chunks(turn_of(numbers)))
+        {
             side.time(&self.worker, numbers, |way, batch| {
                 hits += self.get_batch(way, batch, 0, buffer);
             });

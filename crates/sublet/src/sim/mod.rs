@@ -46,7 +46,7 @@ pub(crate) struct Args {
 /// How every simulation is run and shown.
 #[derive(Debug, clap::Args)]
 struct How {
-    /// All luck comes from this number; the scenario's own where it is not given.
+    /// All luck comes from this number; the scenario's own where it is not given, 1 where tenants share, else 0.
     #[arg(long, global = true, value_name = "N")]
     seed: Option<u64>,
     /// Print the outcome as JSON (docs/simulator.md).
@@ -55,7 +55,7 @@ struct How {
     /// Draw the outcome into this file.
     #[arg(long, global = true, value_name = "FILE.svg", value_parser = plot_file)]
     plot: Option<PathBuf>,
-    /// Let no judge watch the store: faster, and with less memory.
+    /// Let no judge watch the store: faster, and with less memory. None watches where tenants share, and guests' disks.
     #[arg(long, global = true)]
     unwatched: bool,
     /// Have the judges count all frames and figures after every event, not only now and then: slow.

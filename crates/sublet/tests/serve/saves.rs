@@ -125,24 +125,30 @@ fn grants_are_restored_unless_they_are_to_be_kept() {
     let _from = start(&from);
     let _pages = with_pages(&from);
     let file = from.path("web.save");
-    from.ask(&["tenants", "set", "web", "--weight", "150"]);
+    let set = ["tenants", "set", "web", "--weight", "150"];
+    from.ask(&[&set[..], &["--eviction", "sieve"]].concat());
     from.ask(&["tenants", "save", "web", said(&file)]);
     let _to = start(&to);
-    let weight = || {
+    let web = || {
         let web = "web".parse().expect("a name");
-        to.admin().tenant(&web).expect("a status").weight.0
+        to.admin().tenant(&web).expect("a status")
     };
+    let weight = || web().weight.0;
     to.ask(&["tenants", "set", "web", "--weight", "30"]);
     let bad = to.path("bad.save");
     std::fs::write(&bad, &std::fs::read(&file).expect("the file")[..5000]).expect("written");
     refused(&to, 1, &["tenants", "restore", "web", said(&bad)]);
     assert_eq!(weight(), 30, "nothing was restored");
     to.ask(&["tenants", "restore", "web", said(&file), "--keep-grants"]);
-    assert_eq!(weight(), 30);
+    assert_eq!((weight(), web().eviction), (30, "auto".to_owned()));
     to.ask(&["tenants", "discard", "web"]);
     to.ask(&["tenants", "thaw", "web"]);
     to.ask(&["tenants", "restore", "web", said(&file)]);
-    assert_eq!(weight(), 150);
+    assert_eq!((weight(), web().eviction), (150, "sieve".to_owned()));
+    assert!(
+        to.ask(&["status"])
+            .contains("web.eviction is sieve; the config says auto (kept)")
+    );
 }
 
 /// A restore that fails when pages were made already leaves what was kept as it was, and what was not kept besides.
@@ -152,7 +158,8 @@ fn a_restore_that_finds_no_place_grants_nothing() {
     let _from = start(&from);
     let _pages = with_pages(&from);
     let file = from.path("web.save");
-    from.ask(&["tenants", "set", "web", "--weight", "150"]);
+    let set = ["tenants", "set", "web", "--weight", "150"];
+    from.ask(&[&set[..], &["--eviction", "sieve"]].concat());
     from.ask(&["tenants", "save", "web", said(&file)]);
     let _to = start_with(&to, "2MiB");
     to.ask(&["tenants", "set", "web", "--weight", "30"]);

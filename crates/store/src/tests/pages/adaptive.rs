@@ -291,7 +291,7 @@ impl Court {
         store.set_target(ann, Some(Bytes((BLOCKS * BLOCK) as u64)));
         (0..room as u32).for_each(|index| assert!(client.put(9999, index, 1).is_stored()));
         assert!(client.flush_object(9999));
-        store.pages.fit_all();
+        store.pages.fit_all(NOW);
         for kind in [EvictionKind::Lru, EvictionKind::AdaptiveMq] {
             store.set_eviction(ann, kind, NOW);
         }
@@ -445,7 +445,8 @@ fn on_a_recorded_trace_the_stores_order_is_the_rules() {
     assert!(court.plain.puts > 4000, "{}", court.plain.puts);
 }
 
-/// History and shadows together take no more than the ghosts of `x-s3h` do: 12 bytes a page.
+/// History and shadows together take no more than the ghosts of `x-s3h` do: 12 bytes a page. A shard says in a line of the processor's who is
+/// its first.
 #[test]
 fn what_is_remembered_takes_at_most_twelve_bytes_a_page() {
     for blocks in [8, 20, 64, 130] {
@@ -459,8 +460,8 @@ fn what_is_remembered_takes_at_most_twelve_bytes_a_page() {
             let key = client.key(u64::from(index / 100), index % 100);
             client.worker.put_page(ann, key, NOW, |page| page.fill(1));
         }
-        store.pages.fit_all();
-        let ghosts = store.pages.overhead().ghosts;
+        store.pages.fit_all(NOW);
+        let ghosts = store.pages.overhead().ghosts - 128 * 64;
         assert!(
             ghosts > 10 * u64::from(pages),
             "{ghosts} bytes of {pages} pages"
@@ -470,6 +471,30 @@ fn what_is_remembered_takes_at_most_twelve_bytes_a_page() {
             "{ghosts} bytes of {pages} pages"
         );
     }
+}
+
+/// What was flushed may come back though the memory that it took was given up; an hour later nothing is remembered of it.
+#[test]
+fn history_outlives_the_blocks_of_what_was_flushed_for_some_minutes() {
+    let (store, _) = store(140, 4);
+    let client = Client::new(&store, tenant(&store, "ann", 100), EPHEMERAL);
+    (0..2000).for_each(|object| _ = client.put(object, 0, object));
+    let mut now = NOW.0;
+    let mut pass = |seconds: u32| {
+        for second in now..now + seconds {
+            while client.worker.upkeep(Second(second)) {}
+        }
+        now += seconds;
+        store.pages.overhead().ghosts
+    };
+    let full = pass(1);
+    (0..2000).for_each(|object| _ = client.flush(object, 0));
+    let soon = pass(60);
+    assert!(client.figures().held_ephemeral.0 < 100, "it was given up");
+    assert!(soon > full / 5 * 4, "{full} {soon}");
+    let later = pass(700);
+    assert!((full / 3..full / 3 * 2).contains(&later), "{full} {later}");
+    assert!(pass(7200) < full / 10);
 }
 
 /// However its pages are divided into shards, a tenant loses the oldest of those that nobody came back for, and none of its

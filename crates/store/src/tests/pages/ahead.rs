@@ -29,7 +29,7 @@ fn evictions(client: &Client) -> u64 {
 #[test]
 fn who_has_all_it_may_have_evicts_ahead_of_its_puts() {
     let client = full();
-    client.worker.upkeep(Second(10));
+    client.worker.evict_ahead(Second(10));
     let before = evictions(&client);
     // One frame or two for each shard of about 512.
     assert_eq!(put_new(&client, 10_000..10_001), 0, "counted as displaced");
@@ -40,11 +40,32 @@ fn who_has_all_it_may_have_evicts_ahead_of_its_puts() {
         (before + 94..before + 100).contains(&after),
         "{before} {after}"
     );
-    client.worker.upkeep(Second(11));
+    client.worker.evict_ahead(Second(11));
     let ready = evictions(&client);
     assert!(ready > after);
-    (12..20).for_each(|second| _ = client.worker.upkeep(Second(second)));
+    (12..20).for_each(|second| _ = client.worker.evict_ahead(Second(second)));
     assert_eq!(evictions(&client), ready, "who puts nothing loses nothing");
+}
+
+/// Whose shards have but a few frames each has some ready all the same, and as many again as its puts take.
+#[test]
+fn who_is_small_has_frames_ready_too_as_long_as_it_puts() {
+    let (store, _) = store(BLOCKS + 16, 128);
+    let ann = tenant(&store, "ann", 100);
+    store.set_target(ann, Some(Bytes((BLOCKS * BLOCK) as u64)));
+    let client = Client::new(&store, ann, EPHEMERAL);
+    put_new(&client, 0..4096);
+    let mut at_puts = 0;
+    for round in 0..50 {
+        assert!(client.worker.evict_ahead(NOW), "it puts");
+        let before = evictions(&client);
+        // Four are ready, of 1,024 frames.
+        put_new(&client, 10_000 + 4 * round..10_004 + 4 * round);
+        at_puts += evictions(&client) - before;
+    }
+    assert!(at_puts < 200 / 5, "{at_puts} of 200 evicted by themselves");
+    client.worker.evict_ahead(NOW);
+    assert!(!client.worker.evict_ahead(NOW), "it puts no more");
 }
 
 /// The oracle is a twin whose chores are never done.
@@ -53,7 +74,7 @@ fn puts_find_room_as_often_as_without_that() {
     let (client, twin) = (full(), full());
     let mut next = 10_000;
     for round in 0..40 {
-        client.worker.upkeep(Second(10 + round));
+        client.worker.evict_ahead(Second(10 + round));
         // What is read leaves, and leaves room.
         for object in next - 10..next - 10 + u64::from(round) % 7 {
             assert_eq!(client.get(object, 0), twin.get(object, 0));

@@ -209,6 +209,29 @@ fn a_tenant_that_comes_back_is_as_new() {
     assert_eq!(saved(&again), fresh, "frozen, eviction, pools");
 }
 
+/// Who has the number of a tenant that was removed tells how old its pages are from its first eviction on.
+#[test]
+fn who_comes_back_tells_its_age_at_its_first_eviction() {
+    let (store, _) = store(16, 2);
+    let evict = |ann: TenantId| {
+        let client = Client::new(&store, ann, EPHEMERAL);
+        let before = client.figures().tally.evictions;
+        let puts = (0..).take_while(|object| {
+            client.put(*object, 0, 1);
+            client.figures().tally.evictions < before + 200
+        });
+        puts.for_each(drop);
+    };
+    let ann = tenant(&store, "ann", 100);
+    (0..10).for_each(|_| evict(ann));
+    store.remove_tenant(ann);
+    let oldest = || store.items.tenants.get(ann).expect("there").tails.oldest();
+    assert_eq!(tenant(&store, "ann", 100), ann);
+    assert_eq!(oldest(), 0, "nothing went yet");
+    evict(ann);
+    assert_ne!(oldest(), 0);
+}
+
 /// Unless it is chosen by name, what a tenant's pools are says which eviction rules; its pages are not lost for it.
 #[test]
 fn pools_that_keep_pages_choose_the_eviction() {
