@@ -4,6 +4,9 @@
 //! shadow that is told of some pages, and has room for as many of a hundred as they are of all, hits as often as a tier with its setting
 //! would, but for luck. All shadows remember the same pages with the same uses, each put at the same time, and differ in a bit: whether
 //! the page would be there.
+//!
+//! They forget as the tier does, which remembers about as many pages as it has of those that left in either way. Shadows that remember
+//! longer know pages again that the tier does not, and show gains that are not to be had.
 
 use super::history::USES_MAX;
 use super::weights::{LEVELS, RANKS, SETTINGS, START, TRUSTS, level_of, rank};
@@ -14,8 +17,17 @@ pub(super) const ROOM_MAX: u32 = 512;
 /// Pages of a tenant, of which one is sampled at the most.
 const SAMPLED_ONE_IN: u64 = 32;
 
-/// Pages that are known for each that there is room for: the others are history.
-const KNOWN: u32 = 3;
+/// Pages that are known for each that there is room for, of those that would be there or had to go.
+const KNOWN: u32 = 2;
+
+/// The same of those that were taken.
+const TAKEN: u32 = 1;
+
+/// Beside the uses of a page: it was taken.
+const IS_TAKEN: u8 = USES_MAX + 1;
+
+/// Lists of pages: one for each level, and one of those that were taken.
+const LISTS: usize = LEVELS + 1;
 
 /// What a window's scores keep of those before: half in nine windows.
 const FADING: f64 = 0.925_874_712;
@@ -30,6 +42,9 @@ const PROVEN: f64 = 0.06;
 /// Gains down to which it may go on to: to change back and forth costs more than a few bad windows, since the pages that
 /// the other setting would have are gone.
 const DOUBTED: f64 = -0.15;
+
+/// By how much another setting has to be better than who rules and still may, in parts of what was asked for.
+const BETTER: f64 = 0.006;
 
 /// No node.
 const NONE: u16 = u16::MAX;
@@ -48,7 +63,7 @@ struct Node {
     uses: u8,
 }
 
-/// The known pages of a level, by the time of their last put.
+/// The known pages of a level by the time of their last put, or those that were taken by the time of that.
 #[derive(Clone, Copy, Debug)]
 struct List {
     newest: u16,
@@ -62,8 +77,8 @@ struct Record {
     hits: u32,
     score: f64,
     gain: f64,
-    /// Of each level, the page from which on the oldest that it has is looked for.
-    oldest: [u16; LEVELS],
+    /// Of each list, the page from which on the oldest that it has is looked for.
+    oldest: [u16; LISTS],
 }
 
 /// The shadows of one tenant.
@@ -73,9 +88,11 @@ pub(super) struct Shadows {
     nodes: Vec<Node>,
     /// The first of the nodes that are free.
     free: u16,
+    /// Pages in lists of levels, and in the other.
     known: u32,
+    taken: u32,
     chains: Vec<u16>,
-    lists: [List; LEVELS],
+    lists: [List; LISTS],
     records: [Record; SETTINGS],
     /// Sampled puts, and gets since the window began.
     puts: u32,
@@ -101,7 +118,7 @@ impl Shadows {
             oldest: NONE,
         };
         let record = Record {
-            oldest: [NONE; LEVELS],
+            oldest: [NONE; LISTS],
             ..Record::default()
         };
         let mut shadows = Shadows {
@@ -109,8 +126,9 @@ impl Shadows {
             nodes: Vec::new(),
             free: NONE,
             known: 0,
+            taken: 0,
             chains: Vec::new(),
-            lists: [empty; LEVELS],
+            lists: [empty; LISTS],
             records: [record; SETTINGS],
             puts: 0,
             gets: 0,
@@ -146,18 +164,13 @@ impl Shadows {
                 (to.hits, to.score, to.gain) = (from.hits, from.score, from.gain);
             }
         }
-        let mut kept: Vec<Node> = Vec::new();
-        for list in &self.lists {
-            let mut at = list.oldest;
-            while at != NONE {
-                let node = self.nodes[usize::from(at)];
-                kept.extend(Some(node).filter(|node| keeps(node.name)));
-                at = node.newer;
-            }
-        }
-        kept.sort_by_key(|node| self.puts.wrapping_sub(node.put_at));
-        kept.truncate((KNOWN * fitted.room) as usize);
-        for node in kept.into_iter().rev() {
+        let kept = |list: &List| self.nodes_of(*list).filter(|node| keeps(node.name));
+        let mut known: Vec<Node> = self.lists[..LEVELS].iter().flat_map(kept).collect();
+        known.sort_by_key(|node| self.puts.wrapping_sub(node.put_at));
+        known.truncate((KNOWN * fitted.room) as usize);
+        let taken: Vec<Node> = kept(&self.lists[LEVELS]).collect();
+        let too_old = taken.len().saturating_sub((TAKEN * fitted.room) as usize);
+        for node in known.iter().rev().chain(&taken[too_old..]) {
             let at = fitted.link(node.name, node.uses, node.put_at);
             fitted.nodes[usize::from(at)].there = node.there;
             for (n, record) in fitted.records.iter_mut().enumerate() {
@@ -169,9 +182,15 @@ impl Shadows {
         fitted
     }
 
+    /// The pages of a list, the oldest first.
+    fn nodes_of(&self, list: List) -> impl Iterator<Item = Node> {
+        let node = |at: u16| self.nodes.get(usize::from(at)).copied();
+        std::iter::successors(node(list.oldest), move |before| node(before.newer))
+    }
+
     fn make_room(&mut self, room: u32) {
         self.room = room.clamp(1, ROOM_MAX);
-        let nodes = (KNOWN * self.room + 1) as usize;
+        let nodes = ((KNOWN + TAKEN) * self.room + 1) as usize;
         let vacant = |at: usize| Node {
             name: 0,
             put_at: 0,
@@ -190,7 +209,7 @@ impl Shadows {
     pub(super) fn get(&mut self, name: u32) -> usize {
         self.gets += 1;
         if let Some(at) = self.find(name) {
-            let there = self.flush_node(at);
+            let there = self.take_node(at);
             for (n, record) in self.records.iter_mut().enumerate() {
                 record.hits += u32::from(there >> n & 1);
             }
@@ -204,8 +223,25 @@ impl Shadows {
     /// A sampled page was flushed.
     pub(super) fn flush(&mut self, name: u32) {
         if let Some(at) = self.find(name) {
-            self.flush_node(at);
+            self.take_node(at);
         }
+    }
+
+    /// No shadow has a page any more, whose owner has it, or made it void. A tier that did not have it still knows it as one that had
+    /// to go.
+    fn take_node(&mut self, at: u16) -> u8 {
+        let there = self.flush_node(at);
+        if there >> self.ruling & 1 == 1 {
+            let Node {
+                name, uses, put_at, ..
+            } = self.nodes[usize::from(at)];
+            self.unlink(at);
+            self.link(name, uses | IS_TAKEN, put_at);
+            if self.taken > TAKEN * self.room {
+                self.unlink(self.lists[LEVELS].oldest);
+            }
+        }
+        there
     }
 
     /// No shadow has a page any more.
@@ -224,7 +260,7 @@ impl Shadows {
             Some(at) => {
                 let Node { uses, there, .. } = self.nodes[usize::from(at)];
                 self.unlink(at);
-                ((uses + 1).min(USES_MAX), there)
+                (((uses & USES_MAX) + 1).min(USES_MAX), there)
             }
             None => (0, 0),
         };
@@ -258,7 +294,7 @@ impl Shadows {
             .filter(may_rule)
             .max_by(|a, b| score(*a).total_cmp(&score(*b)));
         let best = best.unwrap_or(0);
-        if score(best) > score(self.ruling) || !may_rule(&self.ruling) {
+        if score(best) > score(self.ruling) + BETTER * self.asked || !may_rule(&self.ruling) {
             self.ruling = best;
         }
     }
@@ -295,10 +331,10 @@ impl Shadows {
         (at != NONE).then_some(at)
     }
 
-    /// Forgets the page that was put the longest ago: of those that no shadow has, if it comes upon one.
+    /// Forgets the page that was put the longest ago and not taken: of those that no shadow has, if it comes upon one.
     fn forget_oldest(&mut self) {
         let node = |at: u16| &self.nodes[usize::from(at)];
-        let oldest = self.lists.iter().map(|list| list.oldest);
+        let oldest = self.lists[..LEVELS].iter().map(|list| list.oldest);
         let oldest = oldest.filter(|at| *at != NONE).max_by_key(|at| {
             let age = self.puts.wrapping_sub(node(*at).put_at);
             (node(*at).there == 0, age)
@@ -323,10 +359,10 @@ impl Shadows {
         (at != NONE).then_some(at)
     }
 
-    /// Enters a page as the newest of its level. There is a free node: one more than are known.
+    /// Enters a page as the newest of its list. There is a free node: one more than are known.
     fn link(&mut self, name: u32, uses: u8, put_at: u32) -> u16 {
-        let (at, level, chain) = (self.free, level_of(uses), self.chain(name));
-        let list = &mut self.lists[level];
+        let (at, number, chain) = (self.free, list_of(uses), self.chain(name));
+        let list = &mut self.lists[number];
         self.free = self.nodes[usize::from(at)].next;
         self.nodes[usize::from(at)] = Node {
             name,
@@ -342,33 +378,41 @@ impl Shadows {
             older => self.nodes[usize::from(older)].newer = at,
         }
         for record in &mut self.records {
-            if record.oldest[level] == NONE {
-                record.oldest[level] = at;
+            if record.oldest[number] == NONE {
+                record.oldest[number] = at;
             }
         }
-        self.known += 1;
+        *self.count(number) += 1;
         at
     }
 
     fn unlink(&mut self, at: u16) {
         let node = self.nodes[usize::from(at)];
-        let level = level_of(node.uses);
+        let number = list_of(node.uses);
         for record in &mut self.records {
-            if record.oldest[level] == at {
-                record.oldest[level] = node.newer;
+            if record.oldest[number] == at {
+                record.oldest[number] = node.newer;
             }
         }
         match node.newer {
-            NONE => self.lists[level].newest = node.older,
+            NONE => self.lists[number].newest = node.older,
             newer => self.nodes[usize::from(newer)].older = node.older,
         }
         match node.older {
-            NONE => self.lists[level].oldest = node.newer,
+            NONE => self.lists[number].oldest = node.newer,
             older => self.nodes[usize::from(older)].newer = node.newer,
         }
         self.unchain(at, node);
         self.nodes[usize::from(at)].next = std::mem::replace(&mut self.free, at);
-        self.known -= 1;
+        *self.count(number) -= 1;
+    }
+
+    /// How many pages are in lists like this one.
+    fn count(&mut self, list: usize) -> &mut u32 {
+        match list {
+            LEVELS => &mut self.taken,
+            _ => &mut self.known,
+        }
     }
 
     fn unchain(&mut self, at: u16, node: Node) {
@@ -382,5 +426,13 @@ impl Shadows {
             before = self.nodes[usize::from(before)].next;
         }
         self.nodes[usize::from(before)].next = node.next;
+    }
+}
+
+/// The list of a page with these uses.
+fn list_of(uses: u8) -> usize {
+    match uses & IS_TAKEN {
+        0 => level_of(uses),
+        _ => LEVELS,
     }
 }

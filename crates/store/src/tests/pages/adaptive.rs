@@ -71,6 +71,8 @@ struct Sample {
     one_in: u64,
     room: usize,
     known: Vec<Known>,
+    /// Pages that were taken, with their uses, the newest last.
+    taken: VecDeque<(Hash, u64)>,
     puts: u64,
     gets: usize,
     hits: [f64; SETTINGS.len()],
@@ -82,8 +84,24 @@ struct Sample {
 
 impl Sample {
     fn take(&mut self, hash: Hash) -> [bool; SETTINGS.len()] {
-        let known = self.known.iter_mut().find(|page| page.hash == hash);
-        known.map_or_else(Default::default, |page| std::mem::take(&mut page.there))
+        let Some(at) = self.known.iter().position(|page| page.hash == hash) else {
+            return Default::default();
+        };
+        let there = std::mem::take(&mut self.known[at].there);
+        if there[self.ruling] {
+            let page = self.known.remove(at);
+            self.taken.push_back((page.hash, page.uses));
+            while self.taken.len() > self.room {
+                self.taken.pop_front();
+            }
+        }
+        there
+    }
+
+    /// Takes a page's uses from those that were taken.
+    fn recall(&mut self, hash: Hash) -> Option<u64> {
+        let at = self.taken.iter().position(|(taken, _)| *taken == hash)?;
+        self.taken.remove(at).map(|(_, uses)| uses)
     }
 
     fn get(&mut self, hash: Hash) {
@@ -116,7 +134,7 @@ impl Sample {
                 best = n;
             }
         }
-        if score(best) > score(ruling) || !may(ruling) {
+        if score(best) > score(ruling) + 0.006 * self.asked || !may(ruling) {
             self.ruling = best;
         }
     }
@@ -128,6 +146,7 @@ impl Sample {
         let held = before
             .as_ref()
             .map_or_else(Default::default, |page| page.there);
+        let uses = before.map(|page| page.uses).or_else(|| self.recall(hash));
         for setting in (0..SETTINGS.len()).filter(|n| !held[*n]) {
             while self.known.iter().filter(|page| page.there[setting]).count() >= self.room {
                 let there = self.known.iter().enumerate();
@@ -138,11 +157,11 @@ impl Sample {
         }
         self.known.push(Known {
             hash,
-            uses: before.map_or(0, |page| (page.uses + 1).min(15)),
+            uses: uses.map_or(0, |uses| (uses + 1).min(15)),
             put_at: self.puts,
             there: [true; SETTINGS.len()],
         });
-        if self.known.len() > 3 * self.room {
+        if self.known.len() > 2 * self.room {
             let mut oldest: [Option<usize>; LEVELS] = [None; LEVELS];
             for (at, page) in self.known.iter().enumerate() {
                 oldest[level(page.uses)].get_or_insert(at);
@@ -188,6 +207,7 @@ impl Plain {
                 one_in,
                 room: room / one_in as usize,
                 known: Vec::new(),
+                taken: VecDeque::new(),
                 puts: 0,
                 gets: 0,
                 hits: Default::default(),
@@ -409,6 +429,16 @@ fn where_scans_pass_the_stores_order_is_the_rules() {
     replay(&mut court, 40, scanned(7, 16_000).chain(made(5, 6000)));
     let sample = &court.plain.sample;
     assert!(court.plain.distrusted, "{:?}", sample.gains);
+}
+
+/// A large client puts what it took only when more were taken than are remembered.
+#[test]
+fn under_a_large_client_the_stores_order_is_the_rules() {
+    let mut court = Court::new();
+    let around = (0..6000).map(|step| (step % 1300, false));
+    replay(&mut court, 900, made(3, 5000).chain(around));
+    let sample = &court.plain.sample;
+    assert_eq!(sample.taken.len(), sample.room);
 }
 
 proptest! {
