@@ -148,7 +148,7 @@ fn targets_that_hold(snapshot: &Snapshot, seats: &[Seat], divided: &[u64]) -> Op
 }
 
 /// How many more hits one division brings than another, in percent of these.
-fn gain_percent(seats: &[Seat], from: &[u64], to: &[u64]) -> f64 {
+pub(crate) fn gain_percent(seats: &[Seat], from: &[u64], to: &[u64]) -> f64 {
     let hits = |pages: &[u64]| -> f64 {
         let hits = |(seat, pages): (&Seat, &u64)| seat.ladder.hits(*pages);
         seats.iter().zip(pages).map(hits).sum()

@@ -10,16 +10,19 @@
 //! puts what is asked for again soon has a young tail and grows. The store compares the tails (`store/tails`); the policy
 //! says what each tenant keeps in any case. Two things no queue can see, and curves can: who asks for its own again later than the
 //! pool turns over, but would be worth more memory, keeps that; and who is flat, as a scan is, or a loop that does not fit, and would
-//! push everybody else out, gives way before everybody else, and for its own puts. It has no target: while memory is free it may fill it.
+//! push everybody else out, gives way before everybody else, and for its own puts. What curves divide stays divided until they promise
+//! clearly more, and in whole blocks, so that a loop that just fits does. It has no target: while memory is free it may fill it.
 
-use sublet_types::{Giving, Pages, Snapshot, TenantSnapshot};
+use std::collections::BTreeMap;
+
+use sublet_types::{Giving, Pages, Snapshot, TenantId, TenantSnapshot};
 
 use crate::active::Active;
 use crate::apportion::Part;
 use crate::clamp;
 use crate::decide::{Policy, Proposal};
 use crate::explain::Reason;
-use crate::mrc::{Ladder, Seat, divide, is_measured};
+use crate::mrc::{Ladder, Seat, divide, gain_percent, is_measured};
 use crate::smart_alloc::percent_of;
 
 /// The policy that has one order over all tenants.
@@ -28,7 +31,12 @@ pub struct Pooled {
     floor_percent: f64,
     flat_percent: f64,
     kept_percent: f64,
+    gain_percent: f64,
     active: Active,
+    /// What the curves gave each when it last changed.
+    divided: BTreeMap<TenantId, u64>,
+    /// Pages of a block, as far as what tenants held tells: 0 before anybody held any.
+    block: u64,
 }
 
 /// One tenant's place in the pool.
@@ -44,33 +52,104 @@ struct Place {
 impl Pooled {
     /// A floor of `floor_percent` of the weighted share for each tenant that put or got in the last `idle_secs` seconds;
     /// who has less than `flat_percent` of the average's hits for each page above it gives way first.
-    pub fn new(floor_percent: f64, flat_percent: f64, kept_percent: f64, idle_secs: u32) -> Pooled {
+    pub fn new(
+        floor_percent: f64,
+        flat_percent: f64,
+        kept_percent: f64,
+        gain_percent: f64,
+        idle_secs: u32,
+    ) -> Pooled {
         Pooled {
             floor_percent,
             flat_percent,
             kept_percent,
+            gain_percent,
             active: Active::within(idle_secs),
+            divided: BTreeMap::new(),
+            block: 0,
         }
     }
 
     /// What each keeps: half of its share, and of the rest what the curves promise most hits of.
-    fn places(&self, snapshot: &Snapshot) -> Vec<Place> {
+    fn places(&mut self, snapshot: &Snapshot) -> Vec<Place> {
+        let held = snapshot.tenants.iter().map(|tenant| tenant.held.0);
+        self.block = held.fold(self.block, common_divisor);
         let mut places = self.half_shares(snapshot);
+        self.round_up(snapshot, &mut places);
         let claims = self.active.claims(snapshot);
         let seat = |((tenant, place), claim): ((&TenantSnapshot, &Place), Part)| Seat {
             claim,
             start: place.guard.0,
             most: clamp::ceiling(tenant).0,
             is_measured: place.ladder.is_some(),
-            ladder: place.ladder.clone().unwrap_or_default(),
+            ladder: match claim.weight {
+                0 => Ladder::default(),
+                _ => place.ladder.clone().unwrap_or_default(),
+            },
         };
         let sitting = snapshot.tenants.iter().zip(&places).zip(claims);
         let seats: Vec<Seat> = sitting.map(seat).collect();
-        let kept = percent_of(self.kept_percent, snapshot.total.0);
-        for (place, pages) in places.iter_mut().zip(divide(kept, &seats)) {
+        let divided = self.divide(snapshot, &seats);
+        for (place, pages) in places.iter_mut().zip(self.in_blocks(&divided)) {
             place.guard = place.guard.max(Pages(pages));
         }
         places
+    }
+
+    /// Has each keep its half share in whole blocks, if there is room for that: the curves divide what is left.
+    fn round_up(&self, snapshot: &Snapshot, places: &mut [Place]) {
+        let up = |(tenant, place): (&TenantSnapshot, &Place)| {
+            let blocks = place.half.0.checked_next_multiple_of(self.block.max(1));
+            Some(Pages(blocks?).min(clamp::ceiling(tenant)))
+        };
+        let both = snapshot.tenants.iter().zip(&*places);
+        let Some(rounded) = both.map(up).collect::<Option<Vec<Pages>>>() else {
+            return;
+        };
+        let all = rounded
+            .iter()
+            .map(|pages| u128::from(pages.0))
+            .sum::<u128>();
+        if all <= u128::from(snapshot.total.0) {
+            for (place, guard) in places.iter_mut().zip(rounded) {
+                place.guard = guard;
+            }
+        }
+    }
+
+    /// The same in whole blocks, and no more of them: those who would have most of another block get it.
+    fn in_blocks(&self, divided: &[u64]) -> Vec<u64> {
+        let block = self.block.max(1);
+        let part = |n: &usize| divided[*n] % block;
+        let all = divided.iter().map(|pages| u128::from(*pages)).sum::<u128>();
+        let mut pages: Vec<u64> = divided.iter().map(|pages| pages - pages % block).collect();
+        let whole = pages.iter().map(|pages| u128::from(*pages)).sum::<u128>();
+        let left = ((all - whole) / u128::from(block)) as usize;
+        let mut most: Vec<usize> = (0..pages.len()).collect();
+        most.sort_by_key(|n| std::cmp::Reverse(part(n)));
+        for n in most.into_iter().take(left) {
+            pages[n] += block;
+        }
+        pages
+    }
+
+    /// What is kept of all memory, divided by curves; as it was before, unless another division is worth it.
+    fn divide(&mut self, snapshot: &Snapshot, seats: &[Seat]) -> Vec<u64> {
+        let kept = percent_of(self.kept_percent, snapshot.total.0);
+        let divided = divide(kept, seats);
+        let ids = || snapshot.tenants.iter().map(|tenant| tenant.id);
+        let before: Option<Vec<u64>> = ids().map(|id| self.divided.get(&id).copied()).collect();
+        let sum = |pages: &[u64]| pages.iter().map(|&pages| u128::from(pages)).sum::<u128>();
+        let fits = |(seat, pages): (&Seat, &u64)| (seat.start..=seat.most).contains(pages);
+        let stays = |before: &Vec<u64>| {
+            seats.iter().zip(before).all(fits)
+                && sum(before) == sum(&divided)
+                && gain_percent(seats, before, &divided) <= self.gain_percent
+        };
+        before.filter(stays).unwrap_or_else(|| {
+            self.divided = ids().zip(divided.iter().copied()).collect();
+            divided
+        })
     }
 
     fn half_shares(&self, snapshot: &Snapshot) -> Vec<Place> {
@@ -159,6 +238,13 @@ impl Policy for Pooled {
     }
 }
 
+fn common_divisor(a: u64, b: u64) -> u64 {
+    match b {
+        0 => a,
+        b => common_divisor(b, a % b),
+    }
+}
+
 /// Hits a second for each page that is held above half shares, of all whose hits are measured.
 fn average(snapshot: &Snapshot, places: &[Place]) -> f64 {
     let above = |(tenant, place): (&TenantSnapshot, &Place)| {
@@ -196,7 +282,12 @@ mod tests {
     }
 
     fn policy() -> Pooled {
-        Pooled::new(50.0, 10.0, 0.0, 60)
+        Pooled::new(50.0, 10.0, 0.0, 2.0, 60)
+    }
+
+    /// All memory is kept by curves, and divided anew for so many more hits in percent.
+    fn by_curves(gain: f64) -> Pooled {
+        Pooled::new(50.0, 10.0, 100.0, gain, 60)
     }
 
     fn givings(decision: &crate::Decision) -> Vec<Giving> {
@@ -211,9 +302,9 @@ mod tests {
 
     #[test]
     fn half_of_each_weighted_share_is_kept_and_nobody_has_a_target() {
-        let mut heavy = measured(1, 100, &[(1000, 90.0)]);
+        let mut heavy = measured(1, 125, &[(1000, 90.0)]);
         heavy.weight = Weight(3);
-        let light = measured(2, 100, &[(1000, 90.0)]);
+        let light = measured(2, 125, &[(1000, 90.0)]);
         let decision = policy().decide(&snapshot(1000, vec![heavy, light]));
         assert_eq!(guards(&decision), [375, 125]);
         assert_eq!(givings(&decision), [Giving::ByAge; 2]);
@@ -222,7 +313,7 @@ mod tests {
     #[test]
     fn who_gains_nothing_from_more_gives_way_first() {
         let scan = measured(1, 500, &[(250, 5.0), (1000, 6.0)]);
-        let useful = measured(2, 500, &[(500, 500.0), (1000, 900.0)]);
+        let useful = measured(2, 750, &[(500, 500.0), (1000, 900.0)]);
         let decision = policy().decide(&snapshot(1000, vec![scan, useful]));
         assert_eq!(givings(&decision), [Giving::First, Giving::ByAge]);
         assert_eq!(guards(&decision)[0], 250);
@@ -267,23 +358,55 @@ mod tests {
 
     #[test]
     fn who_is_idle_keeps_nothing() {
-        let mut policy = policy();
-        let mut scene = snapshot(1000, vec![measured(1, 9, &[]), measured(2, 9, &[])]);
-        assert_eq!(guards(&policy.decide(&scene)), [250, 250]);
+        let (mut policy, useful) = (by_curves(0.0), [(900, 500.0)]);
+        let mut scene = snapshot(1000, vec![measured(1, 10, &useful), measured(2, 10, &[])]);
+        assert_eq!(guards(&policy.decide(&scene)), [750, 250]);
         (scene.tenants[0].puts, scene.tenants[0].gets) = (0, 0);
         scene.at = Second(62);
         let decision = policy.decide(&scene);
-        assert_eq!(guards(&decision), [0, 500]);
+        assert_eq!(guards(&decision), [0, 1000]);
         assert_eq!(
             decision.explanations[0].reason,
             Reason::Idle { secs: Some(61) }
         );
     }
 
+    /// A third's half is 16 of 100 pages, two blocks of ten; the curves divide the six blocks that are left.
+    #[test]
+    fn what_is_kept_is_in_whole_blocks_and_together_all_there_is() {
+        let earns = measured(1, 30, &[(100, 500.0)]);
+        let others = || [measured(2, 20, &[]), measured(3, 50, &[])];
+        let scene = |first| snapshot(100, [first].into_iter().chain(others()).collect());
+        assert_eq!(guards(&by_curves(0.0).decide(&scene(earns))), [60, 20, 20]);
+        // Of the 39 pages that it has a use for, the last make most of a block.
+        let earns = measured(1, 30, &[(39, 500.0)]);
+        let little = measured(2, 20, &[(31, 10.0)]);
+        let decision =
+            by_curves(0.0).decide(&snapshot(90, vec![earns, little, others()[1].clone()]));
+        assert_eq!(guards(&decision), [40, 30, 20]);
+    }
+
+    #[test]
+    fn what_is_kept_stays_unless_another_division_is_worth_it() {
+        let scene = |first: f64, second: f64| {
+            let first = measured(1, 10, &[(70, first)]);
+            snapshot(100, vec![first, measured(2, 10, &[(70, second)])])
+        };
+        let mut policy = by_curves(10.0);
+        let mut kept = |first, second| guards(&policy.decide(&scene(first, second)));
+        assert_eq!(kept(100.0, 90.0), [70, 30]);
+        assert_eq!(kept(90.0, 100.0), [70, 30], "five in a hundred more");
+        assert_eq!(kept(70.0, 100.0), [30, 70]);
+        assert_eq!(kept(75.0, 70.0), [30, 70]);
+        assert_eq!(guards(&by_curves(0.0).decide(&scene(75.0, 70.0))), [70, 30]);
+    }
+
     proptest! {
         #[test]
-        fn what_all_keep_is_never_more_than_there_is(snapshot in any_snapshot()) {
-            let decision = policy().decide(&snapshot);
+        fn what_all_keep_is_never_more_than_there_is(
+            snapshot in any_snapshot(), kept in 0u32..=100,
+        ) {
+            let decision = Pooled::new(50.0, 10.0, f64::from(kept), 2.0, 60).decide(&snapshot);
             let guards = guards(&decision).into_iter().map(u128::from);
             prop_assert!(guards.sum::<u128>() <= u128::from(snapshot.total.0));
         }
@@ -293,7 +416,7 @@ mod tests {
         fn the_active_keep_half_of_their_share_and_nobody_has_a_target(
             snapshot in any_snapshot(), kept in 0u32..=100,
         ) {
-            let mut policy = Pooled::new(50.0, 10.0, f64::from(kept), 60);
+            let mut policy = Pooled::new(50.0, 10.0, f64::from(kept), 2.0, 60);
             let decision = policy.decide(&snapshot);
             let targets = &decision.targets.tenants;
             prop_assert!(targets.iter().all(|target| target.pages.is_none()));

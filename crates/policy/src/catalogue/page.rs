@@ -31,7 +31,7 @@ and is slow to; `pooled` sets none: who gains nothing from more gives way first 
 | --- | --- |
 | each tenant its weighted share, whatever the others do; persistent pages | `weights` |
 | most hits of all caches together | `pooled` |
-| the same, by targets that move seldom and with a reason each; one tenant goes round in a loop that would fit | `mrc` |
+| the same, by targets that move seldom and with a reason each | `mrc` |
 | parts that never move | `static-alloc` |
 | what the papers did | `greedy`, `reconf-static`, `smart-alloc`, `two-level`, `utility` |
 

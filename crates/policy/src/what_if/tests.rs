@@ -262,7 +262,8 @@ fn one_pool_is_divided_by_age() {
     scan.0.curve = None;
     (scan.1.gets, scan.1.hits, scan.1.puts) = (0.0, 0.0, 50.0);
     let records = [record(1000, &[hungry(web()), hungry(scan)])];
-    let replayed = replay(&records, &policy("pooled"));
+    let by_age = Choice::new("pooled", [("kept", "0")]).expect("a policy");
+    let replayed = replay(&records, &by_age);
     let [web, scan] = settled(&replayed)[..] else {
         panic!("two tenants");
     };
