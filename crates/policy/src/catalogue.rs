@@ -183,7 +183,7 @@ const KEPT: Knob = Knob {
     default: 100.0,
     least: 0.0,
     most: 100.0,
-    why: "with 80 % pages missed up to 1 % more, and up to 35 % more where a loop would fit; items missed 1 % less",
+    why: "with 80 % pages missed up to 1 % more, and up to 45 % more where a loop would fit; items missed 1 % less",
     help: "So much of all memory is kept by those to whom their curves promise most hits of it; the rest goes by age",
 };
 
