@@ -73,7 +73,7 @@ impl Pooled {
     /// What each keeps: half of its share, and of the rest what the curves promise most hits of.
     fn places(&mut self, snapshot: &Snapshot) -> Vec<Place> {
         let held = snapshot.tenants.iter().map(|tenant| tenant.held.0);
-        self.block = held.fold(self.block, common_divisor);
+        self.block = held.fold(self.block, greatest_divisor);
         let mut places = self.half_shares(snapshot);
         self.round_up(snapshot, &mut places);
         let claims = self.active.claims(snapshot);
@@ -238,10 +238,10 @@ impl Policy for Pooled {
     }
 }
 
-fn common_divisor(a: u64, b: u64) -> u64 {
+fn greatest_divisor(a: u64, b: u64) -> u64 {
     match b {
         0 => a,
-        b => common_divisor(b, a % b),
+        b => greatest_divisor(b, a % b),
     }
 }
 

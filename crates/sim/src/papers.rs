@@ -99,7 +99,12 @@ pub const EXPERIMENTS: [Experiment; 6] = [
         scenario: "synergy",
         place: "table 8",
         policies: &[],
-        evictions: &[EvictionKind::Lru, EvictionKind::File, EvictionKind::XS3h],
+        evictions: &[
+            EvictionKind::Lru,
+            EvictionKind::File,
+            EvictionKind::XS3h,
+            EvictionKind::AdaptiveMq,
+        ],
         sizings: &[],
         without_tier: false,
         found: "eviction by file has 2 to 3.5 times the throughput of block LRU, more hits (4 threads: 92 % \

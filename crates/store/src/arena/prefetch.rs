@@ -4,7 +4,7 @@
 const LINE: usize = 64;
 
 /// Lines that are fetched together, at the most.
-const WANTED_MAX: usize = 192;
+const WANTED_MAX: usize = 208;
 
 /// A place in memory that will be read soon. It is never followed, so it may be out of date.
 #[derive(Clone, Copy, Debug)]

@@ -20,18 +20,24 @@ use sublet_types::Second;
 use super::history::{History, Left, USES_MAX};
 use super::order::{Order, TICK_PUTS, Turn, is_sampled};
 use super::weights::{LEVELS, level_of, rank};
-use super::{Eviction, Page, REPRIEVES_MAX, queue};
+use super::{Eviction, Page, REPRIEVES_MAX, Step, queue};
 use crate::arena::Line;
 use crate::pages::{FrameId, Frames, Queue, QueueId};
 
 /// Beside the uses of a page that is here: it was read since it was put in its place.
 const READ: u8 = USES_MAX + 1;
 
+/// Whose turn it is changes slowly: where it was the shard's own, it is for so many pages more, at the most, and for one in so many of its pages.
+const OWN_TURNS_MAX: u32 = 7;
+const OWN_TURNS_ONE_IN: u32 = 256;
+
 pub(super) struct AdaptiveMq {
     shard: usize,
     levels: [Queue; LEVELS],
     /// When the oldest page of each level was put.
     oldest: [u32; LEVELS],
+    /// Levels whose oldest has left since; a bit each. Who is the oldest now is looked at when one has to go: by then its frame is fetched.
+    is_past: u8,
     order: Arc<Order>,
     history: Arc<History>,
     sampled_mask: u64,
@@ -39,6 +45,8 @@ pub(super) struct AdaptiveMq {
     puts: u32,
     /// Where to begin to look for another shard's page.
     luck: usize,
+    /// Pages that it gives for its own puts before it looks again whose turn it is.
+    own_turns: u32,
 }
 
 impl AdaptiveMq {
@@ -47,11 +55,13 @@ impl AdaptiveMq {
             shard,
             levels: std::array::from_fn(|level| queue(level as u8)),
             oldest: [0; LEVELS],
+            is_past: 0,
             history: order.history(),
             sampled_mask: order.sampled_mask(),
             order,
             puts: 0,
             luck: shard,
+            own_turns: 0,
         }
     }
 
@@ -72,6 +82,7 @@ impl AdaptiveMq {
         self.levels[level].push(frames, frame);
         if self.levels[level].len() == 1 {
             self.oldest[level] = now;
+            self.is_past &= !(1 << level);
             self.note_first();
         }
     }
@@ -79,24 +90,39 @@ impl AdaptiveMq {
     /// Takes a page out of its level.
     fn remove(&mut self, frames: &Frames, frame: FrameId) {
         let level = usize::from(frames.get(frame).queue().0 - QueueId::OWN);
-        let was_oldest = self.levels[level].tail() == Some(frame);
+        if self.levels[level].tail() == Some(frame) {
+            self.is_past |= 1 << level;
+        }
         self.levels[level].remove(frames, frame);
-        if was_oldest {
-            let oldest = self.levels[level].tail();
-            self.oldest[level] = oldest.map_or(0, |frame| frames.get(frame).note());
+        if self.levels[level].len() == 0 {
             self.note_first();
         }
+    }
+
+    /// Looks who is the oldest where the one that was has left.
+    fn look_at_oldest(&mut self, frames: &Frames) {
+        if self.is_past == 0 {
+            return;
+        }
+        for level in (0..LEVELS).filter(|level| self.is_past & 1 << level != 0) {
+            let oldest = self.levels[level].tail();
+            self.oldest[level] = oldest.map_or(0, |frame| frames.get(frame).note());
+        }
+        self.is_past = 0;
+        self.note_first();
     }
 
     /// The level whose oldest page goes next, and its rank.
     fn next_level(&self) -> Option<(usize, u64)> {
         let (now, ranks) = (self.order.clock.now(), self.order.ranks());
-        let filled = (0..LEVELS).filter(|level| self.levels[*level].len() > 0);
-        let ranked = filled.map(|level| {
-            let age = now.wrapping_sub(self.oldest[level]);
-            (level, rank(age, level, ranks))
-        });
-        ranked.rev().max_by_key(|(_, rank)| *rank)
+        let mut next = None;
+        for (level, (pages, oldest)) in self.levels.iter().zip(self.oldest).enumerate() {
+            let rank = rank(now.wrapping_sub(oldest), level, ranks);
+            if pages.len() > 0 && next.is_none_or(|(_, highest)| rank > highest) {
+                next = Some((level, rank));
+            }
+        }
+        next
     }
 
     fn note_first(&mut self) {
@@ -168,6 +194,7 @@ impl Eviction for AdaptiveMq {
 
     fn victim(&mut self, frames: &Frames, _now: Second) -> Option<FrameId> {
         for reprieves in 0.. {
+            self.look_at_oldest(frames);
             let (level, _) = self.next_level()?;
             let frame = self.levels[level].tail()?;
             self.remove(frames, frame);
@@ -196,8 +223,8 @@ impl Eviction for AdaptiveMq {
         self.sampled_mask = self.order.sampled_mask();
     }
 
-    fn ghost_line(&self, hash: u64) -> Option<Line> {
-        self.history.line(hash)
+    fn ghost_lines(&self, hash: u64, step: Step) -> Option<(Line, usize)> {
+        self.history.lines(hash, step)
     }
 
     fn next_victim(&self) -> Option<FrameId> {
@@ -213,8 +240,16 @@ impl Eviction for AdaptiveMq {
     }
 
     fn whose_turn(&mut self) -> Option<Turn> {
+        if self.own_turns > 0 {
+            self.own_turns -= 1;
+            return Some(Turn::Own);
+        }
         self.luck = self.luck.wrapping_add(1) % (1 << 16);
         let own = self.next_level().map(|(_, rank)| rank);
-        Some(self.order.whose_turn(own, self.luck))
+        let turn = self.order.whose_turn(own, self.luck);
+        if turn == Turn::Own {
+            self.own_turns = (self.count() / OWN_TURNS_ONE_IN).min(OWN_TURNS_MAX);
+        }
+        Some(turn)
     }
 }

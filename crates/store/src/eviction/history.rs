@@ -7,8 +7,9 @@
 //! Words are read and written without a lock. Whoever meets another in a line may lose a page from it, or leave it there
 //! twice; neither is more than a wrong guess at what will be asked for.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::Step;
 use crate::arena::Line;
 
 /// Pages that a line remembers.
@@ -42,37 +43,53 @@ pub(super) enum Left {
 /// A line of words, the newest first.
 #[repr(align(64))]
 #[derive(Debug, Default)]
-struct Words([AtomicU32; LINE]);
+struct Words([AtomicU64; PAIRS]);
+
+/// Words that are read and written at once: the newer one in the lower half.
+const PAIRS: usize = LINE / 2;
 
 impl Words {
     fn get(&self, at: usize) -> u32 {
+        (self.pair(at / 2) >> (at % 2 * 32)) as u32
+    }
+
+    fn pair(&self, at: usize) -> u64 {
         self.0[at].load(Ordering::Relaxed)
     }
 
-    fn set(&self, at: usize, word: u32) {
-        self.0[at].store(word, Ordering::Relaxed);
-    }
-
+    /// Each pair takes over the older word of the one before.
     fn push(&self, word: u32) {
         let mut newer = word;
-        for at in 0..LINE {
-            let older = self.get(at);
-            self.set(at, newer);
-            if older == 0 {
+        for at in 0..PAIRS {
+            let pair = self.pair(at);
+            self.0[at].store(pair << 32 | u64::from(newer), Ordering::Relaxed);
+            newer = (pair >> 32) as u32;
+            if newer == 0 {
                 return;
             }
-            newer = older;
         }
     }
 
     /// Takes the newest word of a name.
     fn take(&self, name: u32) -> Option<u32> {
-        let at = (0..LINE).find(|at| self.get(*at) & !u32::from(USES_MAX) == name)?;
+        let is_named = |word: u32| word & !u32::from(USES_MAX) == name;
+        let is_in = |pair: u64| is_named(pair as u32) || is_named((pair >> 32) as u32);
+        let first = (0..PAIRS).find(|at| is_in(self.pair(*at)))?;
+        let at = 2 * first + usize::from(!is_named(self.get(2 * first)));
         let word = self.get(at);
-        for at in at..LINE - 1 {
-            self.set(at, self.get(at + 1));
+        // The older ones move up.
+        let words = |at: usize| match at {
+            LINE => 0,
+            at => u64::from(self.get(at)),
+        };
+        for pair in first..PAIRS {
+            let newer = match 2 * pair < at {
+                true => words(2 * pair),
+                false => words(2 * pair + 1),
+            };
+            let older = words(2 * pair + 2);
+            self.0[pair].store(older << 32 | newer, Ordering::Relaxed);
         }
-        self.set(LINE - 1, 0);
         Some(word)
     }
 }
@@ -134,9 +151,14 @@ impl History {
         Some(word as u8 & USES_MAX)
     }
 
-    /// Where a page is remembered first of all.
-    pub(super) fn line(&self, hash: u64) -> Option<Line> {
-        self.place_of(hash).map(Line::of)
+    /// What it touches when that happens to a page: the first line, and how many.
+    pub(super) fn lines(&self, hash: u64, step: Step) -> Option<(Line, usize)> {
+        let [evicted, taken] = &self.place_of(hash)?.0;
+        Some(match step {
+            Step::Comes => (Line::of(evicted), 2),
+            Step::Leaves => (Line::of(taken), 1),
+            Step::Goes => (Line::of(evicted), 1),
+        })
     }
 
     /// Bytes that it takes.

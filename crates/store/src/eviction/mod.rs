@@ -56,6 +56,17 @@ impl Page<'_> {
     }
 }
 
+/// What happens to a page that is, or may be, remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// It comes.
+    Comes,
+    /// Its owner takes it.
+    Leaves,
+    /// It goes for another.
+    Goes,
+}
+
 /// The order in which one shard's ephemeral pages go.
 pub(crate) trait Eviction: Send {
     /// A page was put that was not there.
@@ -110,8 +121,8 @@ pub(crate) trait Eviction: Send {
         self.queues().iter().map(Queue::len).sum()
     }
 
-    /// Where it remembers a page of that hash, if it remembers the departed.
-    fn ghost_line(&self, _hash: u64) -> Option<Line> {
+    /// What it touches of what it remembers the departed by when that happens to a page of that hash: the first line, and how many.
+    fn ghost_lines(&self, _hash: u64, _step: Step) -> Option<(Line, usize)> {
         None
     }
 

@@ -43,8 +43,13 @@ struct First(AtomicU64);
 
 const LEVEL_BITS: u32 = 8;
 
-/// A shard gives its own page where that is as near to leaving as the first of all, but for one in so many.
-const SLACK_ONE_IN: u64 = 16;
+/// A shard gives its own page where that is as near to leaving as the first of all, but for one part in so many: another shard's page
+/// costs more, and to go nearer saves no miss (docs/decisions/2026-11-25-one-order-over-shards.md).
+const SLACK_ONE_IN: u64 = 8;
+
+/// What is known of the first of all becomes less by one part in so many, at one look in [`FADES_AT_ONE_IN`]: who was it has left since.
+const FADES_ONE_IN: u64 = 256;
+const FADES_AT_ONE_IN: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct Order {
@@ -137,7 +142,11 @@ impl Order {
             return Turn::Own;
         }
         let own = own.unwrap_or(0);
-        let highest = self.highest.load(Ordering::Relaxed);
+        let mut highest = self.highest.load(Ordering::Relaxed);
+        if luck.is_multiple_of(FADES_AT_ONE_IN) {
+            highest -= highest / FADES_ONE_IN;
+            self.highest.store(highest, Ordering::Relaxed);
+        }
         let known = highest.max(self.rank_of_first(luck % shards)).max(own);
         if known > highest {
             self.highest.store(known, Ordering::Relaxed);

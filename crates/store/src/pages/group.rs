@@ -34,6 +34,7 @@ use super::shard::Shard;
 use super::spare::Siblings;
 use crate::api::{Get, PageKey, Put};
 use crate::arena::{Blank, PageKind, Wanted};
+use crate::eviction::Step;
 use crate::tenants::Tenant;
 
 /// Pages of a group, at the most: a few microseconds for who waits for one of its shards.
@@ -399,7 +400,11 @@ impl Member {
             .directory
             .want_slot(self.object, self.key, wanted);
         if self.has_ghost() {
-            want_ghost(pages, &held.shard, self.object, self.key, wanted);
+            let step = match self.verb {
+                PageVerb::Get => Step::Leaves,
+                PageVerb::Put => Step::Comes,
+            };
+            want_ghost(pages, &held.shard, (self.object, self.key), step, wanted);
         }
         if self.verb == PageVerb::Put && self.is_first {
             held.next = held.shard.next_frame(self.pool.kind());
@@ -429,7 +434,7 @@ impl Member {
                 true => _ = directory.want_leaf(object, gone, wanted),
                 false => directory.want_slot(object, gone, wanted),
             }
-            want_ghost(pages, &held.shard, object, gone, wanted);
+            want_ghost(pages, &held.shard, (object, gone), Step::Goes, wanted);
         }
         if let Some(frame) = self.frame {
             pages.frames.want_page(frame, wanted);
@@ -483,8 +488,15 @@ fn await_unlock(shard: &Mutex<Shard>) {
 }
 
 /// Wants what remembers a page when it is gone.
-fn want_ghost(pages: &Pages, shard: &Shard, object: u64, key: Key, wanted: &mut Wanted) {
+fn want_ghost(
+    pages: &Pages,
+    shard: &Shard,
+    (object, key): (u64, Key),
+    step: Step,
+    wanted: &mut Wanted,
+) {
     let hash = pages.seed.page_of(object, key.index);
-    let ghost = shard.eviction.ghost_line(hash);
-    ghost.into_iter().for_each(|line| wanted.add(line));
+    if let Some((line, lines)) = shard.eviction.ghost_lines(hash, step) {
+        (0..lines).for_each(|n| wanted.add(line.beyond(n)));
+    }
 }

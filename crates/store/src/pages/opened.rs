@@ -20,7 +20,7 @@ use super::spare::{Asked, Siblings, Spare};
 use super::{Aside, Pages};
 use crate::api::{Get, Put, PutRefused};
 use crate::arena::{Blank, Block, PageKind};
-use crate::eviction::{Page, Turn};
+use crate::eviction::{Page, Step, Turn};
 use crate::tenants::Tenant;
 
 /// Where a frame for a new page came from.
@@ -420,7 +420,7 @@ impl Opened<'_> {
         };
         self.shard.sample(hash, what);
         if self.pool.is_exclusive() {
-            self.shard.expect_ghost(hash);
+            self.shard.expect_ghost(hash, Step::Leaves);
             return self.take(hash, visit);
         }
         let at = self.shard.find(&self.pages.frames, self.object, self.key);

@@ -13,7 +13,7 @@ use super::key::{Key, Seed};
 use super::rich::{Rich, Stock};
 use super::spare::Spare;
 use crate::arena::PageKind;
-use crate::eviction::{Eviction, Page};
+use crate::eviction::{Eviction, Page, Step};
 use crate::notes::{Note, Order};
 
 /// Sampled uses that wait to be drained, at the most.
@@ -287,13 +287,13 @@ impl Shard {
         if let Some(frame) = self.next_frame(kind) {
             frames.expect(frame);
         }
-        self.expect_ghost(hash);
+        self.expect_ghost(hash, Step::Comes);
     }
 
     /// Has the processor fetch where a page's coming or going is remembered.
-    pub(super) fn expect_ghost(&self, hash: u64) {
-        if let Some(line) = self.eviction.ghost_line(hash) {
-            line.fetch();
+    pub(super) fn expect_ghost(&self, hash: u64, step: Step) {
+        if let Some((line, lines)) = self.eviction.ghost_lines(hash, step) {
+            (0..lines).for_each(|n| line.beyond(n).fetch());
         }
     }
 

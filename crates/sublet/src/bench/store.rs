@@ -323,13 +323,14 @@ impl Bench {
         })
     }
 
-    /// Has the kernel give all the memory, before anything is timed.
+    /// Has the kernel give all the memory, and what is remembered of pages suit it, before anything is timed.
     fn hold(&mut self) {
         while self.store.populate() {}
         for key in &self.order {
             self.client.put(*key, 0, &self.buffer);
             self.store.populate();
         }
+        while self.client.worker.upkeep(Second(NOW.0 + 1)) {}
         self.client.flush(0);
     }
 

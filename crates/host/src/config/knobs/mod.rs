@@ -439,7 +439,7 @@ pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
         unit: "auto, adaptive-mq, x-s3h, s3fifo, lru, fifo, clock, sieve, lrfu or file",
         default: Some("\"auto\""),
         sample: "\"file\"",
-        why: "fewest misses on public block traces (docs/simulator.md): adaptive-mq, or x-s3h where a pool keeps pages that are read, as disks' do; file suits readers of whole files",
+        why: "fewest misses on public block traces (docs/simulator.md): adaptive-mq, or x-s3h where a pool keeps pages that are read, as disks' do; x-s3h, lru and file suit readers of whole files",
         help: "Which of its pages goes when another needs the frame",
         flag: None,
         set: |w, said| said.eviction().map(|kind| w.eviction = kind),
