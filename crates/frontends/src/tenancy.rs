@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
-use sublet_store::{Pin, Store, TooManyWorkers, Worker};
+use sublet_store::{Pin, Store, TooManyWorkers, Whom, Worker};
 use sublet_types::{Nanos, Second, TenantId};
 
 /// The daemon's clock: seconds since the store was made, and what the wall said then.
@@ -287,8 +287,8 @@ impl Doorman {
     }
 
     /// Evicts a few pages ahead of puts; says whether it is worth to come again soon, see [`Worker::evict_ahead`].
-    pub fn evict_ahead(&self) -> bool {
-        self.worker.evict_ahead(self.clock.now())
+    pub fn evict_ahead(&self, whom: Whom) -> bool {
+        self.worker.evict_ahead(whom, self.clock.now())
     }
 
     /// A tenancy for `tenant`. Open one a thread and tenant, and keep it.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use sublet_frontends::backend::Backend;
 use sublet_frontends::memcached::instance::Instance;
 use sublet_frontends::tenancy::{Doorman, Tenancy};
-use sublet_store::{Store, TooManyWorkers};
+use sublet_store::{Store, TooManyWorkers, Whom};
 use sublet_types::TenantId;
 
 use crate::ending::Ending;
@@ -105,7 +105,9 @@ fn every_second(backend: &Backend, instances: Vec<(Arc<Instance>, TenantId)>, en
     let (mut pause, mut heap) = (SECOND, Heap::default());
     let mut due = Instant::now() + SECOND;
     while !end.came_within(pause) {
+        let mut whom = Whom::Putting;
         if Instant::now() >= due {
+            whom = Whom::All;
             log::tell_left_out();
             heap.tidy(backend.store.held());
             let rest = match upkeep(&doorman, end) {
@@ -117,7 +119,7 @@ fn every_second(backend: &Backend, instances: Vec<(Arc<Instance>, TenantId)>, en
             }
             due = Instant::now() + rest;
         }
-        let puts = doorman.evict_ahead();
+        let puts = doorman.evict_ahead(whom);
         pause = due.saturating_duration_since(Instant::now());
         if puts {
             pause = pause.min(AHEAD_PAUSE);

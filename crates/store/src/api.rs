@@ -7,7 +7,9 @@ use sublet_types::{
     ReleaseMode, Second, SharedName, TenantId, TenantSettings, Weight,
 };
 
-pub use crate::pages::{PageOverhead, PageTally, Removal, SAMPLE_ONE_IN, SHARERS_MAX, SampledUse};
+pub use crate::pages::{
+    PageOverhead, PageTally, Removal, SAMPLE_ONE_IN, SHARERS_MAX, SampledUse, Whom,
+};
 
 /// How a store is made.
 #[derive(Clone, Debug)]

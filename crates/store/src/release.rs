@@ -6,7 +6,7 @@ use sublet_types::{Bytes, Pages as PageCount, ReleaseMode, Second, Shrinking, Te
 
 use crate::api::*;
 use crate::items::{Loss, Shrink};
-use crate::pages::PageLoss;
+use crate::pages::{PageLoss, Whom};
 use crate::store::{Pin, Worker};
 use crate::tenants::Tenant;
 
@@ -204,10 +204,10 @@ impl Worker {
 
     /// Has tenants that have all they may have evict a few pages ahead of their puts. Says whether any of them puts: then it is worth to come
     /// again in some milliseconds.
-    pub fn evict_ahead(&self, now: Second) -> bool {
+    pub fn evict_ahead(&self, whom: Whom, now: Second) -> bool {
         let mut puts = false;
         for tenant in self.items().tenants.iter() {
-            puts |= self.pinned(|| self.store().pages.evict_ahead(tenant, now));
+            puts |= self.pinned(|| self.store().pages.evict_ahead(tenant, whom, now));
         }
         puts
     }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use sublet_store::{
     Blank, Get as StoreGet, Mapped, PageKey, PageSettings, PoolError, Release, Spill, Store,
-    StoreSettings, TenantError, TooManyWorkers, Worker,
+    StoreSettings, TenantError, TooManyWorkers, Whom, Worker,
 };
 use sublet_types::{
     Bytes, EvictionKind, Giving, ObjectId, PageIndex, Pages, PoolFlags, PoolId, ReleaseMode,
@@ -302,7 +302,7 @@ impl Tier for StoreTier {
     }
 
     fn chores(&mut self, now: Moment) {
-        self.worker.evict_ahead(now.second());
+        self.worker.evict_ahead(Whom::All, now.second());
         let has_more = |_: &u32| self.worker.upkeep(now.second());
         (0..ROUNDS_MAX).take_while(has_more).for_each(drop);
         self.fit(now);

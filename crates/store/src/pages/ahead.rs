@@ -18,6 +18,15 @@ const FRAMES_MAX: u32 = 16;
 /// A tenant has at most one in so many of its frames ready, so that hardly a page is missed for it.
 const ONE_IN: u32 = 256;
 
+/// For which tenants pages are evicted ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whom {
+    /// For all that have all they may have.
+    All,
+    /// Of these, for those that put something between the last two looks: the others' shards are not looked at.
+    Putting,
+}
+
 /// A shard's free frames that were evicted ahead.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
@@ -58,12 +67,15 @@ impl Ahead {
 impl Pages {
     /// Evicts a few pages ahead of the puts of a tenant that has all it may have. Says whether it puts: whether any were evicted or taken
     /// since the last call. Who has a single shard is used by one thread, which would be through with them at once.
-    pub(crate) fn evict_ahead(&self, tenant: &Tenant, now: Second) -> bool {
+    pub(crate) fn evict_ahead(&self, tenant: &Tenant, whom: Whom, now: Second) -> bool {
         let Some(holdings) = tenant.pages.get() else {
             return false;
         };
         let shards = holdings.shards();
         if shards.len() == 1 || !tenant.is_at_limit(1) {
+            return false;
+        }
+        if whom == Whom::Putting && !holdings.is_putting() {
             return false;
         }
         let per_block = self.frames.per_block();
@@ -76,6 +88,7 @@ impl Pages {
             puts |= self.ready_frames(tenant, &mut shard, left, now);
             left = left.saturating_sub(shard.ahead.frames);
         }
+        holdings.set_putting(puts);
         puts
     }
 

@@ -63,6 +63,8 @@ pub(crate) struct Holdings {
     pub(super) giver: AtomicUsize,
     /// Looks for shards that have frames ready ahead of puts.
     readied: AtomicUsize,
+    /// Whether the last such look found that the tenant puts.
+    putting: AtomicBool,
     frozen: AtomicBool,
     eviction: Mutex<Chosen>,
     /// Frames for ephemeral pages that its shards were fitted for.
@@ -107,6 +109,7 @@ impl Holdings {
             displaced: AtomicU64::new(0),
             giver: AtomicUsize::new(0),
             readied: AtomicUsize::new(0),
+            putting: AtomicBool::new(false),
             frozen: AtomicBool::new(false),
             eviction: Mutex::new(Chosen {
                 kind,
@@ -116,6 +119,15 @@ impl Holdings {
             fitted: AtomicU32::new(0),
             remembered: AtomicU32::new(0),
         }
+    }
+
+    /// Whether the last look found that the tenant puts.
+    pub(super) fn is_putting(&self) -> bool {
+        self.putting.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_putting(&self, putting: bool) {
+        self.putting.store(putting, Ordering::Relaxed);
     }
 
     /// The shard with which to begin having frames ready: another each time.

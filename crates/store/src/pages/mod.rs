@@ -39,6 +39,7 @@ use sublet_types::{EvictionKind, Pages as PageCount, PoolFlags, PoolId, Second};
 use crate::api::{PageFigures, PageSettings, PoolError, StoreSettings};
 use crate::arena::{Arena, BlockId, Claimant, PageKind};
 use crate::tenants::{Tenant, Tenants};
+pub use ahead::Whom;
 pub(crate) use desk::{Desk, Displacing, FoundPages, Lack, Terms, Tried};
 #[cfg(test)]
 pub(crate) use evict::WINDOW_PAGES;

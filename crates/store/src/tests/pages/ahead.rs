@@ -1,6 +1,7 @@
 //! A tenant that has all it may have evicts a few pages ahead of its puts, and policies that count puts without room see no difference.
 
 use super::*;
+use crate::pages::Whom;
 
 /// Blocks that the tenant may have, in two shards.
 const BLOCKS: usize = 64;
@@ -29,7 +30,7 @@ fn evictions(client: &Client) -> u64 {
 #[test]
 fn who_has_all_it_may_have_evicts_ahead_of_its_puts() {
     let client = full();
-    client.worker.evict_ahead(Second(10));
+    client.worker.evict_ahead(Whom::All, Second(10));
     let before = evictions(&client);
     // One frame or two for each shard of about 512.
     assert_eq!(put_new(&client, 10_000..10_001), 0, "counted as displaced");
@@ -40,10 +41,10 @@ fn who_has_all_it_may_have_evicts_ahead_of_its_puts() {
         (before + 94..before + 100).contains(&after),
         "{before} {after}"
     );
-    client.worker.evict_ahead(Second(11));
+    client.worker.evict_ahead(Whom::All, Second(11));
     let ready = evictions(&client);
     assert!(ready > after);
-    (12..20).for_each(|second| _ = client.worker.evict_ahead(Second(second)));
+    (12..20).for_each(|second| _ = client.worker.evict_ahead(Whom::All, Second(second)));
     assert_eq!(evictions(&client), ready, "who puts nothing loses nothing");
 }
 
@@ -57,15 +58,26 @@ fn who_is_small_has_frames_ready_too_as_long_as_it_puts() {
     put_new(&client, 0..4096);
     let mut at_puts = 0;
     for round in 0..50 {
-        assert!(client.worker.evict_ahead(NOW), "it puts");
+        assert!(client.worker.evict_ahead(Whom::All, NOW), "it puts");
         let before = evictions(&client);
         // Four are ready, of 1,024 frames.
         put_new(&client, 10_000 + 4 * round..10_004 + 4 * round);
         at_puts += evictions(&client) - before;
     }
     assert!(at_puts < 200 / 5, "{at_puts} of 200 evicted by themselves");
-    client.worker.evict_ahead(NOW);
-    assert!(!client.worker.evict_ahead(NOW), "it puts no more");
+    client.worker.evict_ahead(Whom::All, NOW);
+    assert!(
+        !client.worker.evict_ahead(Whom::All, NOW),
+        "it puts no more"
+    );
+    put_new(&client, 20_000..20_050);
+    assert!(
+        !client.worker.evict_ahead(Whom::Putting, NOW),
+        "not looked at"
+    );
+    assert!(client.worker.evict_ahead(Whom::All, NOW));
+    put_new(&client, 30_000..30_050);
+    assert!(client.worker.evict_ahead(Whom::Putting, NOW));
 }
 
 /// The oracle is a twin whose chores are never done.
@@ -74,7 +86,7 @@ fn puts_find_room_as_often_as_without_that() {
     let (client, twin) = (full(), full());
     let mut next = 10_000;
     for round in 0..40 {
-        client.worker.evict_ahead(Second(10 + round));
+        client.worker.evict_ahead(Whom::All, Second(10 + round));
         // What is read leaves, and leaves room.
         for object in next - 10..next - 10 + u64::from(round) % 7 {
             assert_eq!(client.get(object, 0), twin.get(object, 0));
