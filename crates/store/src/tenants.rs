@@ -48,6 +48,8 @@ pub(crate) struct Tenant {
     pledged: AtomicU32,
     /// Blocks that ceiling, target and floor allow it: asked for at every set, worked out when one of them changes.
     allowed: AtomicU32,
+    /// Blocks that its floor takes: the same.
+    floored: AtomicU32,
     /// Held while one of them changes.
     changing: Mutex<()>,
     block_bytes: usize,
@@ -242,6 +244,7 @@ impl Tenant {
             held: AtomicU32::new(0),
             pledged: AtomicU32::new(0),
             allowed: AtomicU32::new(0),
+            floored: AtomicU32::new(0),
             changing: Mutex::new(()),
             block_bytes,
             is_gone: AtomicBool::new(false),
@@ -300,6 +303,7 @@ impl Tenant {
     fn change(&self, change: impl FnOnce()) {
         let _changing = self.changing.lock();
         change();
+        self.floored.store(self.blocks_floored(), Ordering::Relaxed);
         self.allowed.store(self.blocks_allowed(), Ordering::Relaxed);
     }
 
@@ -378,6 +382,10 @@ impl Tenant {
 
     /// The same; where all memory is one pool, what it keeps of that is a floor, too.
     pub(crate) fn floor_blocks(&self) -> u32 {
+        self.floored.load(Ordering::Relaxed)
+    }
+
+    fn blocks_floored(&self) -> u32 {
         let guard = self.guard_blocks().unwrap_or(0);
         let guard = guard.min(self.blocks_under_ceiling());
         self.promised_blocks().max(guard)
