@@ -1,10 +1,12 @@
 //! Having the processor fetch memory that will be read soon.
 
+use arrayvec::ArrayVec;
+
 /// Bytes that the processor fetches at a time.
 const LINE: usize = 64;
 
 /// Lines that are fetched together, at the most.
-const WANTED_MAX: usize = 208;
+const WANTED_MAX: usize = 144;
 
 /// A place in memory that will be read soon. It is never followed, so it may be out of date.
 #[derive(Clone, Copy, Debug)]
@@ -58,33 +60,23 @@ pub(crate) fn claim<T>(it: &T) {
 
 /// Lines to be fetched one right after the other. Where the processor must look up where each lies, it does so for
 /// several side by side; with other work between them each would wait for the one before.
-pub(crate) struct Wanted {
-    lines: [Line; WANTED_MAX],
-    len: usize,
-}
+pub(crate) struct Wanted(ArrayVec<Line, WANTED_MAX>);
 
 impl Wanted {
     pub(crate) fn new() -> Wanted {
-        Wanted {
-            lines: [Line(0); WANTED_MAX],
-            len: 0,
-        }
+        Wanted(ArrayVec::new_const())
     }
 
     /// Adds a line, if there is room: it is a hint.
     #[inline]
     pub(crate) fn add(&mut self, line: Line) {
-        if let Some(place) = self.lines.get_mut(self.len) {
-            *place = line;
-            self.len += 1;
-        }
+        _ = self.0.try_push(line);
     }
 
     /// Starts fetching all of them, and forgets them.
     #[inline]
     pub(crate) fn fetch(&mut self) {
-        self.lines[..self.len].iter().for_each(|line| line.fetch());
-        self.len = 0;
+        self.0.drain(..).for_each(Line::fetch);
     }
 }
 

@@ -99,17 +99,17 @@ impl AdaptiveMq {
         }
     }
 
-    /// Looks who is the oldest where the one that was has left.
-    fn look_at_oldest(&mut self, frames: &Frames) {
+    /// Looks who is the oldest where the one that was has left. Says which level is next.
+    fn look_at_oldest(&mut self, frames: &Frames) -> Option<usize> {
         if self.is_past == 0 {
-            return;
+            return self.next_level().map(|(level, _)| level);
         }
         for level in (0..LEVELS).filter(|level| self.is_past & 1 << level != 0) {
             let oldest = self.levels[level].tail();
             self.oldest[level] = oldest.map_or(0, |frame| frames.get(frame).note());
         }
         self.is_past = 0;
-        self.note_first();
+        self.note_first()
     }
 
     /// The level whose oldest page goes next, and its rank.
@@ -117,18 +117,23 @@ impl AdaptiveMq {
         let (now, ranks) = (self.order.clock.now(), self.order.ranks());
         let mut next = None;
         for (level, (pages, oldest)) in self.levels.iter().zip(self.oldest).enumerate() {
+            if pages.len() == 0 {
+                continue;
+            }
             let rank = rank(now.wrapping_sub(oldest), level, ranks);
-            if pages.len() > 0 && next.is_none_or(|(_, highest)| rank > highest) {
+            if next.is_none_or(|(_, highest)| rank > highest) {
                 next = Some((level, rank));
             }
         }
         next
     }
 
-    fn note_first(&mut self) {
-        let next = self.next_level();
-        let first = next.map(|(level, _)| (self.oldest[level], level));
+    /// Tells the other shards which page is the first here. Says of which level it is.
+    fn note_first(&mut self) -> Option<usize> {
+        let level = self.next_level().map(|(level, _)| level);
+        let first = level.map(|level| (self.oldest[level], level));
         self.order.note_first(self.shard, first);
+        level
     }
 
     fn is_sampled(&self, hash: u64) -> bool {
@@ -194,8 +199,7 @@ impl Eviction for AdaptiveMq {
 
     fn victim(&mut self, frames: &Frames, _now: Second) -> Option<FrameId> {
         for reprieves in 0.. {
-            self.look_at_oldest(frames);
-            let (level, _) = self.next_level()?;
+            let level = self.look_at_oldest(frames)?;
             let frame = self.levels[level].tail()?;
             self.remove(frames, frame);
             let hits = frames.get(frame).hits();

@@ -222,6 +222,13 @@ impl Directory {
         line.into_iter().for_each(|line| wanted.add(line));
     }
 
+    /// Has the processor fetch the slot of a key's extent.
+    #[inline]
+    pub(crate) fn expect_slot(&self, object: u64, key: Key) {
+        let line = self.slots.line(self.tag(object, key));
+        line.into_iter().for_each(|line| line.fetch());
+    }
+
     /// Wants what will be read of its leaf to find a page or to add it. Says what the extent's slot leads to.
     #[inline]
     pub(crate) fn want_leaf(&self, object: u64, key: Key, wanted: &mut Wanted) -> Option<Led> {

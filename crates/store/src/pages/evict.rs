@@ -72,6 +72,7 @@ pub(super) fn evict(
             Remains::Frame => {
                 evicting.shard.dues.give();
                 evicting.tell();
+                evicting.expect_next();
                 return Some(frame);
             }
             Remains::NoFrame => pages.lose(frame),
@@ -107,6 +108,16 @@ impl Evicting<'_> {
         }
         if let Some(oldest) = self.shard.eviction.oldest() {
             self.owner.tails.note_page(self.pages.written_at(oldest));
+        }
+    }
+
+    /// Has the processor fetch what the next page to go will touch, whose facts are at hand now: there is time until then.
+    fn expect_next(&self) {
+        let next = self.shard.eviction.next_victim();
+        let next = next.filter(|_| self.owner.has_more_than_caches());
+        if let Some((object, key)) = next.and_then(|frame| self.pages.page_in(frame)) {
+            let hash = self.pages.seed.page_of(object, key.index);
+            self.shard.expect_to_go(object, key, hash);
         }
     }
 

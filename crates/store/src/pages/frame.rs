@@ -255,6 +255,11 @@ impl Frames {
         (0..LINES).for_each(|n| wanted.add(self.page_line(frame).beyond(n)));
     }
 
+    /// Wants no more of a frame's page than tells the processor where it lies.
+    pub(crate) fn want_place(&self, frame: FrameId, wanted: &mut Wanted) {
+        wanted.add(self.page_line(frame));
+    }
+
     /// Wants the facts of those that a frame is linked to.
     pub(crate) fn want_neighbours(&self, frame: FrameId, wanted: &mut Wanted) {
         self.neighbours(frame)

@@ -1,17 +1,20 @@
 //! Pages that are put or got together.
 //!
 //! Their shards are locked together, for to unlock is to wait until all that was written has gone its way, a page's
-//! worth of it: so the next page is begun while the one before is on its way. And what they will touch is fetched before
+//! worth of it: so the next page is begun while the one before is on its way. And the ways to them are walked before
 //! the first of them is begun. Alone, a page is a walk from one place in memory to the next, each of which has to be
 //! waited for; of a group, the same step of every walk is waited for together. Which lines a step wants can be said from
 //! what the one before has brought:
 //!
 //! ```text
-//!  seek    slot, ghost; for a put the facts of the frame that it will get
-//!  lead    leaf; for a page that will be displaced its slot
-//!  reach   the page and its facts; for a page that will be displaced its leaf and ghost
-//!  link    the facts of those beside it in its queue
+//!  seek    slot; for a put the facts of the frame that it will get
+//!  lead    leaf
+//!  reach   the facts of its frame; for a page that will be displaced its slot
 //! ```
+//!
+//! What lies at the end of a way is fetched while the pages before it are copied, which leaves the processor's fetching idle: the page
+//! itself, the leaf of the page that it displaces, what both are remembered by, the facts of those beside it in its queue. A
+//! processor has some 24 lines on their way; of those that are asked for beyond that it forgets some.
 //!
 //! Whoever has a group waits for no lock while it has one. So pages whose shards somebody else holds come later, and so do
 //! all that follow them there: what happens to one page keeps its order. A page that needs more than what is in its
@@ -39,6 +42,9 @@ use crate::tenants::Tenant;
 
 /// Pages of a group, at the most: a few microseconds for who waits for one of its shards.
 const GROUP: usize = TOGETHER_MAX;
+
+/// So many pages before a page is put, the processor is to fetch what it will touch last: a microsecond, nearly.
+const AHEAD: usize = 2;
 
 /// How a page of a group may come by a frame: in its own shard only, for the group may hold others.
 const TERMS: Terms = Terms {
@@ -124,6 +130,9 @@ enum Went {
 /// Some pages whose shards are locked.
 pub(crate) struct Group<'a> {
     desk: &'a Desk<'a>,
+    verb: PageVerb,
+    /// Whether what its pages touch is more than the processor's caches have.
+    looks_ahead: bool,
     shards: Shards<'a>,
     members: [Option<Member>; GROUP],
 }
@@ -213,6 +222,8 @@ impl<'a> Desk<'a> {
     pub(crate) fn gather(&'a self, verb: PageVerb, keys: &[PageKey], left: &Left) -> Group<'a> {
         let mut group = Group {
             desk: self,
+            verb,
+            looks_ahead: self.tenant.has_more_than_caches(),
             shards: Shards {
                 seen: [const { None }; Places::MAX],
                 count: 0,
@@ -227,8 +238,8 @@ impl<'a> Desk<'a> {
         for member in &mut group.members {
             *member = joining.next();
         }
-        if self.tenant.has_more_than_caches() {
-            group.look_ahead();
+        if group.looks_ahead {
+            group.walk();
         }
         group
     }
@@ -267,16 +278,37 @@ impl<'a> Shards<'a> {
 }
 
 impl<'a> Group<'a> {
-    /// Has the processor fetch what its pages will touch: a hint, which changes nothing.
-    fn look_ahead(&mut self) {
+    /// Has the processor fetch what leads to its pages: a hint, which changes nothing.
+    fn walk(&mut self) {
         let pages = self.desk.pages;
         let mut wanted = Wanted::new();
-        for step in [Member::seek, Member::lead, Member::reach, Member::link] {
+        for step in [Member::seek, Member::lead, Member::reach] {
             for member in self.members.iter_mut().flatten() {
                 if let Some(held) = &mut self.shards.seen[member.shard] {
                     step(member, pages, held, &mut wanted);
                 }
             }
+            wanted.fetch();
+        }
+        if self.verb == PageVerb::Get {
+            (0..GROUP).for_each(|nth| self.arrive(nth, &mut wanted));
+            wanted.fetch();
+        }
+    }
+
+    /// Wants what a member's page will touch last.
+    fn arrive(&self, nth: usize, wanted: &mut Wanted) {
+        if let Some(Some(member)) = self.members.get(nth)
+            && let Some(held) = &self.shards.seen[member.shard]
+        {
+            member.arrive(self.desk.pages, &held.shard, wanted);
+        }
+    }
+
+    /// Has the processor fetch it, for a put.
+    fn expect(&self, nth: usize, wanted: &mut Wanted) {
+        if self.looks_ahead && self.verb == PageVerb::Put {
+            self.arrive(nth, wanted);
             wanted.fetch();
         }
     }
@@ -337,7 +369,13 @@ impl<'a> Group<'a> {
         let holdings = desk.pages.holdings(desk.tenant);
         let mut alone = Places::default();
         let mut arrivals = Arrivals::new(desk.pages, desk.tenant);
-        for member in self.members.iter().flatten() {
+        let mut wanted = Wanted::new();
+        (0..AHEAD).for_each(|nth| self.expect(nth, &mut wanted));
+        for nth in 0..GROUP {
+            self.expect(nth + AHEAD, &mut wanted);
+            let Some(member) = &self.members[nth] else {
+                break;
+            };
             let n = member.n;
             let seen = &mut self.shards.seen[member.shard];
             let Some(held) = seen.take() else {
@@ -396,30 +434,28 @@ impl<'a> Group<'a> {
 
 impl Member {
     fn seek(&mut self, pages: &Pages, held: &mut Held<'_>, wanted: &mut Wanted) {
-        held.shard
-            .directory
-            .want_slot(self.object, self.key, wanted);
-        if self.has_ghost() {
-            let step = match self.verb {
-                PageVerb::Get => Step::Leaves,
-                PageVerb::Put => Step::Comes,
-            };
-            want_ghost(pages, &held.shard, (self.object, self.key), step, wanted);
-        }
-        if self.verb == PageVerb::Put && self.is_first {
-            held.next = held.shard.next_frame(self.pool.kind());
-            self.will_get(pages, held.next, wanted);
+        let shard = &held.shard;
+        shard.directory.want_slot(self.object, self.key, wanted);
+        match self.verb {
+            PageVerb::Get if self.pool.is_exclusive() => {
+                want_ghost(pages, shard, (self.object, self.key), Step::Leaves, wanted);
+            }
+            PageVerb::Put if self.is_first => {
+                held.next = shard.next_frame(self.pool.kind());
+                self.will_get(pages, held.next, wanted);
+            }
+            PageVerb::Get | PageVerb::Put => {}
         }
     }
 
     fn lead(&mut self, pages: &Pages, held: &mut Held<'_>, wanted: &mut Wanted) {
-        let directory = &held.shard.directory;
-        self.led = directory.want_leaf(self.object, self.key, wanted);
+        self.led = held
+            .shard
+            .directory
+            .want_leaf(self.object, self.key, wanted);
         if self.verb == PageVerb::Put && !self.is_first {
             held.next = held.next.and_then(|next| Queue::after(&pages.frames, next));
             self.will_get(pages, held.next, wanted);
-        } else if let Some((object, gone)) = self.displaced(pages) {
-            directory.want_slot(object, gone, wanted);
         }
     }
 
@@ -429,27 +465,30 @@ impl Member {
         if let Some(Whereabouts::Here(frame)) = guess {
             self.is_there = true;
             self.will_get(pages, Some(frame), wanted);
-        } else if let Some((object, gone)) = self.displaced(pages) {
-            match self.is_first {
-                true => _ = directory.want_leaf(object, gone, wanted),
-                false => directory.want_slot(object, gone, wanted),
+            if !self.streams() {
+                pages.frames.want_page(frame, wanted);
             }
-            want_ghost(pages, &held.shard, (object, gone), Step::Goes, wanted);
-        }
-        if let Some(frame) = self.frame {
-            pages.frames.want_page(frame, wanted);
+        } else if let Some((object, gone)) = self.displaced(pages) {
+            directory.want_slot(object, gone, wanted);
         }
     }
 
-    fn link(&mut self, pages: &Pages, held: &mut Held<'_>, wanted: &mut Wanted) {
-        if let Some(frame) = self.frame.filter(|_| !self.stays_in_line()) {
+    fn arrive(&self, pages: &Pages, shard: &Shard, wanted: &mut Wanted) {
+        let Some(frame) = self.frame else {
+            return;
+        };
+        if self.streams() {
+            want_ghost(pages, shard, (self.object, self.key), Step::Comes, wanted);
+            pages.frames.want_place(frame, wanted);
+        }
+        if !self.stays_in_line() {
             pages.frames.want_neighbours(frame, wanted);
         }
-        let displaced = self
-            .displaced(pages)
-            .filter(|_| !self.is_first && !self.is_there);
-        if let Some((object, gone)) = displaced {
-            held.shard.directory.want_leaf(object, gone, wanted);
+        if !self.is_there
+            && let Some((object, gone)) = self.displaced(pages)
+        {
+            shard.directory.want_leaf(object, gone, wanted);
+            want_ghost(pages, shard, (object, gone), Step::Goes, wanted);
         }
     }
 
@@ -461,17 +500,12 @@ impl Member {
 
     /// The page in its frame that goes when it comes.
     fn displaced(&self, pages: &Pages) -> Option<(u64, Key)> {
-        let facts = pages.frames.get(self.frame?);
-        let gone = facts.is_live().then(|| facts.key())?;
-        Some((pages.seed.object(gone.pool, gone.object), gone))
+        pages.page_in(self.frame?)
     }
 
-    /// Whether what happens to the page is remembered, or known, when it is gone.
-    fn has_ghost(&self) -> bool {
-        match self.verb {
-            PageVerb::Get => self.pool.is_exclusive(),
-            PageVerb::Put => self.pool.kind() == PageKind::Ephemeral,
-        }
+    /// Whether its bytes go past the caches.
+    fn streams(&self) -> bool {
+        self.verb == PageVerb::Put && self.pool.kind() == PageKind::Ephemeral
     }
 
     /// Whether the page stays where it is in its queue. With some evictions a get moves it all the same.
@@ -499,4 +533,24 @@ fn want_ghost(
     if let Some((line, lines)) = shard.eviction.ghost_lines(hash, step) {
         (0..lines).for_each(|n| wanted.add(line.beyond(n)));
     }
+}
+
+/// Has the processor fetch what those will touch that are next in line to go from a shard, so many of them.
+pub(super) fn expect_several_to_go(pages: &Pages, shard: &Shard, count: usize) {
+    let after = |frame: &FrameId| Queue::after(&pages.frames, *frame);
+    let next = std::iter::successors(shard.next_frame(PageKind::Ephemeral), after).take(count);
+    let mut wanted = Wanted::new();
+    let mut going = [None; GROUP];
+    for (gone, frame) in going.iter_mut().zip(next) {
+        *gone = pages.page_in(frame);
+        if let Some((object, gone)) = *gone {
+            shard.directory.want_slot(object, gone, &mut wanted);
+            want_ghost(pages, shard, (object, gone), Step::Goes, &mut wanted);
+        }
+        wanted.fetch();
+    }
+    for (object, gone) in going.into_iter().flatten() {
+        shard.directory.want_leaf(object, gone, &mut wanted);
+    }
+    wanted.fetch();
 }

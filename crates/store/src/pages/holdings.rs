@@ -339,7 +339,12 @@ impl Holdings {
 
     /// Whether shards have so few frames that none may lie idle in one of them.
     pub(super) fn are_shards_small(&self) -> bool {
-        self.fitted.load(Ordering::Relaxed) / (self.shards.len() as u32) < SMALL
+        self.frames_of_shard() < SMALL
+    }
+
+    /// Frames for ephemeral pages that a shard has, in the mean.
+    pub(super) fn frames_of_shard(&self) -> u32 {
+        self.fitted.load(Ordering::Relaxed) / self.shards.len() as u32
     }
 
     /// Bytes of what its shards' evictions have in common.

@@ -48,6 +48,7 @@ pub(crate) use frame::{FrameId, Frames, HITS_MAX, Queue, QueueId};
 pub(crate) use group::{PageVerb, Places};
 pub(crate) use holdings::Holdings;
 use holdings::{Fitting, SHARDS_MAX};
+use key::Key;
 pub(crate) use key::{Seed, Seeded};
 pub(crate) use pools::{Pools, Space};
 pub use removal::Removal;
@@ -71,8 +72,8 @@ pub(crate) struct Pages {
     pub(crate) seed: Seed,
     shared: Mutex<SharedPools>,
     settings: PageSettings,
-    /// Bytes between two of the stamps of frames.
-    tick_bytes: u64,
+    /// Bytes between two of the stamps of frames, as a power of two.
+    tick_bits: u32,
     /// Dropped blocks whose frame tables are to be swept.
     unswept: Mutex<Vec<BlockId>>,
     /// Held while a block is swept.
@@ -92,7 +93,10 @@ impl Pages {
         Ok(Pages {
             frames: Frames::new(&arena, settings.pages.page_bytes, seed)?,
             pools: Pools::new(),
-            tick_bytes: (capacity * STAMPED_TURNOVERS / u64::from(STAMPS)).max(1),
+            tick_bits: (capacity * STAMPED_TURNOVERS / u64::from(STAMPS))
+                .max(1)
+                .next_power_of_two()
+                .ilog2(),
             arena,
             tenants,
             seed,
@@ -136,16 +140,16 @@ impl Pages {
 
     /// Notes that a frame's page is put or used now.
     fn stamp(&self, frame: FrameId) {
-        let tick = self.arena.clock() / self.tick_bytes;
+        let tick = self.arena.clock() >> self.tick_bits;
         self.frames.get(frame).set_stamp(tick as u32 % STAMPS);
     }
 
     /// When a frame's page was put or used last, by the arena's clock. One that was put a round of the stamps ago, eight times as much
-    /// as the arena ever holds, seems young.
+    /// as the arena ever holds or more, seems young.
     fn written_at(&self, frame: FrameId) -> u64 {
-        let now = self.arena.clock() / self.tick_bytes;
+        let now = self.arena.clock() >> self.tick_bits;
         let age = (now as u32).wrapping_sub(self.frames.get(frame).stamp()) % STAMPS;
-        now.saturating_sub(age.into()) * self.tick_bytes
+        now.saturating_sub(age.into()) << self.tick_bits
     }
 
     /// Has the arena's clock count pages that came.
@@ -157,6 +161,13 @@ impl Pages {
     /// Has a frame's block count one page fewer.
     fn lose(&self, frame: FrameId) {
         self.arena.block(self.frames.block(frame)).lose_page();
+    }
+
+    /// The page in a frame, if one is, with its object's hash.
+    fn page_in(&self, frame: FrameId) -> Option<(u64, Key)> {
+        let facts = self.frames.get(frame);
+        let key = facts.is_live().then(|| facts.key())?;
+        Some((self.seed.object(key.pool, key.object), key))
     }
 
     /// Whether a frame's block is being emptied, so that nothing new may come into it.

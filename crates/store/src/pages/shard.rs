@@ -297,6 +297,12 @@ impl Shard {
         }
     }
 
+    /// Has the processor fetch what leads to a page that will go, and where that is remembered.
+    pub(super) fn expect_to_go(&self, object: u64, key: Key, hash: u64) {
+        self.directory.expect_slot(object, key);
+        self.expect_ghost(hash, Step::Goes);
+    }
+
     /// The frame that the next new page of a kind will probably get: a free one, or else the next victim's.
     pub(super) fn next_frame(&self, kind: PageKind) -> Option<FrameId> {
         let free = self.free[kind as usize].head();

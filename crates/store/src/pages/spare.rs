@@ -8,6 +8,7 @@ use super::Pages;
 use super::desk::Desk;
 use super::evict::{Patience, evict};
 use super::frame::FrameId;
+use super::group::expect_several_to_go;
 use super::opened::Opened;
 use super::rich::Stock;
 use super::shard::Shard;
@@ -28,6 +29,11 @@ pub(crate) enum Siblings {
 
 /// Free frames that a shard takes over at once, with the one that it needs.
 const BORROWED: usize = 8;
+
+/// Pages of another shard that go with one whose turn it is there, at the most; and one in so many that a shard has, so that hardly a page is
+/// missed for it.
+const TAKEN_MAX: u32 = 7;
+const TAKEN_ONE_IN: u32 = 256;
 
 /// Shards that are looked at for one that owes a page, at the most.
 const GIVERS_MAX: usize = 16;
@@ -112,13 +118,9 @@ impl Pages {
         kind: PageKind,
         patience: &mut Patience,
     ) -> Option<Spare> {
-        let own = shard.number();
-        let mut free = || {
-            let free = self.free_spare(tenant, sibling, kind, patience)?;
-            self.frames.get(free.frame()).set_shard(own);
-            Some(free)
-        };
+        let mut free = || self.free_spare(tenant, sibling, kind, patience);
         let first = free()?;
+        self.frames.get(first.frame()).set_shard(shard.number());
         // Not one of its own: those may be of a dropped block, and patience have ended amid them.
         for free in std::iter::from_fn(free).take(BORROWED - 1) {
             self.push_spare(shard, &free, kind);
@@ -126,10 +128,14 @@ impl Pages {
         Some(first)
     }
 
-    /// Makes a frame of another shard a free one of this one.
+    /// Makes a frame of another shard a free one of this one. The put that takes it displaced the page that went for it.
     fn push_spare(&self, shard: &mut Shard, spare: &Spare, kind: PageKind) {
+        if let Spare::Displaced(frame) = spare {
+            self.lose(*frame);
+        }
+        self.frames.get(spare.frame()).set_shard(shard.number());
         shard.push_free(&self.frames, spare.frame(), kind);
-        if let Spare::FreedAhead(_) = spare {
+        if !matches!(spare, Spare::Free(_)) {
             shard.ahead.add(1);
         }
     }
@@ -198,17 +204,26 @@ impl Opened<'_> {
         None
     }
 
-    /// A frame of one other shard, if nobody holds it.
+    /// A frame of one other shard, if nobody holds it. Where that has many pages, those that are next in line there go with it, for
+    /// what comes here next: whose turn it is changes slowly.
     pub(super) fn frame_of(&mut self, shard: usize, patience: &mut Patience) -> Option<Spare> {
         let (pages, own) = (self.pages, self.shard.number());
         if shard == usize::from(own) {
             return None;
         }
         let mut sibling = self.holdings.shards()[shard].try_lock()?;
-        let kind = PageKind::Ephemeral;
-        let spare = pages.spare(self.owner, &mut sibling, kind, self.now, patience)?;
-        pages.frames.get(spare.frame()).set_shard(own);
-        Some(spare)
+        let (kind, now) = (PageKind::Ephemeral, self.now);
+        let more = (self.holdings.frames_of_shard() / TAKEN_ONE_IN).min(TAKEN_MAX) as usize;
+        if more > 0 {
+            expect_several_to_go(pages, &sibling, 1 + more);
+        }
+        let mut spare = || pages.spare(self.owner, &mut sibling, kind, now, patience);
+        let first = spare()?;
+        pages.frames.get(first.frame()).set_shard(own);
+        for spare in std::iter::from_fn(spare).take(more) {
+            pages.push_spare(&mut self.shard, &spare, kind);
+        }
+        Some(first)
     }
 
     /// A frame of another shard of the tenant, which becomes this one's. Locks only who is not locked.
@@ -312,10 +327,6 @@ impl Bringing<'_> {
         let Some(spare) = spare else {
             return false;
         };
-        if let Spare::Displaced(frame) = spare {
-            pages.lose(frame);
-        }
-        pages.frames.get(spare.frame()).set_shard(here.number());
         pages.push_spare(&mut here, &spare, kind);
         true
     }

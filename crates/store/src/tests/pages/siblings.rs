@@ -68,6 +68,25 @@ fn r_e1_an_object_that_is_new_grows_at_the_expense_of_cold_ones() {
     }
 }
 
+/// Some of another shard's pages go at once: as many as are asked for in the end, and each put that has their frames displaced one.
+#[test]
+fn puts_that_take_frames_of_pages_that_went_at_once_displaced_them() {
+    const AT_ONCE: u64 = 3;
+    for (name, put) in WAYS {
+        let (client, [cold, new]) = two_shards(EPHEMERAL);
+        put(&client, cold, ROOM);
+        put(&client, new, ROOM / 2);
+        let figures = client.figures();
+        let (tally, displaced) = (figures.tally, u64::from(ROOM / 2));
+        assert_eq!(tally.puts_succeeded, ROOM.into(), "{name}: {tally:?}");
+        let early = tally.evictions.checked_sub(displaced);
+        let early = early.expect("one for each put");
+        assert!(early < AT_ONCE, "{name}: {tally:?}");
+        assert_eq!(figures.used.0 + early, ROOM.into(), "{name}");
+        assert!(found(&client, new, ROOM / 2) as u32 > ROOM / 3, "{name}");
+    }
+}
+
 /// R-E1: nobody goes while there are free frames, in whichever shard.
 #[test]
 fn r_e1_nothing_goes_while_frames_are_free_elsewhere() {
