@@ -113,8 +113,10 @@ impl Evicting<'_> {
 
     /// Has the processor fetch what the next page to go will touch, whose facts are at hand now: there is time until then.
     fn expect_next(&self) {
+        if !self.owner.has_more_than_caches() {
+            return;
+        }
         let next = self.shard.eviction.next_victim();
-        let next = next.filter(|_| self.owner.has_more_than_caches());
         if let Some((object, key)) = next.and_then(|frame| self.pages.page_in(frame)) {
             let hash = self.pages.seed.page_of(object, key.index);
             self.shard.expect_to_go(object, key, hash);

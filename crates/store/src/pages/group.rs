@@ -7,14 +7,14 @@
 //! what the one before has brought:
 //!
 //! ```text
-//!  seek    slot; for a put the facts of the frame that it will get
+//!  seek    slot; for a get what it will be remembered by, for a put the facts of the frame that it will get
 //!  lead    leaf
-//!  reach   the facts of its frame; for a page that will be displaced its slot
+//!  reach   the facts of its frame; for a get the page, for a page that will be displaced its slot
 //! ```
 //!
-//! What lies at the end of a way is fetched while the pages before it are copied, which leaves the processor's fetching idle: the page
-//! itself, the leaf of the page that it displaces, what both are remembered by, the facts of those beside it in its queue. A
-//! processor has some 24 lines on their way; of those that are asked for beyond that it forgets some.
+//! A processor has some 24 lines on their way; of those that are asked for beyond that it forgets some. So what a put touches last is
+//! fetched while the pages before it are copied, which goes past the caches: the leaf of the page that it displaces, what both are
+//! remembered by, the facts of those beside it in its queue. To copy a page that is got is to fetch it, so that gets have all at once.
 //!
 //! Whoever has a group waits for no lock while it has one. So pages whose shards somebody else holds come later, and so do
 //! all that follow them there: what happens to one page keeps its order. A page that needs more than what is in its
