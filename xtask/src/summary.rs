@@ -11,6 +11,9 @@ use crate::step::{Outcome, Ran};
 /// Lines of a failed step's log that are shown again at the end.
 const LOG_TAIL_LINES: usize = 60;
 
+/// Characters shown of the reason why a test failed.
+const REASON_MAX: usize = 600;
+
 /// Prints the summary; the code is good when every step is.
 pub(crate) fn close(ran: &[Ran]) -> ExitCode {
     for failed in ran.iter().filter(|step| !step.outcome.is_good()) {
@@ -60,10 +63,32 @@ fn show_tail(step: &Ran) {
     );
     let log = fs::read_to_string(&step.log).unwrap_or_default();
     let lines: Vec<_> = log.lines().collect();
+    let failures = failures(&lines);
+    if !failures.is_empty() {
+        println!("==== what failed, by {}:", short(&step.log));
+    }
+    for line in failures.iter().take(LOG_TAIL_LINES) {
+        println!("{line}");
+    }
     println!("==== the end of {}:", short(&step.log));
     for line in &lines[lines.len().saturating_sub(LOG_TAIL_LINES)..] {
         println!("{line}");
     }
+}
+
+/// What `cargo test` says of each test that failed, and why: what ran after it may have filled the end of the log.
+fn failures<'a>(lines: &[&'a str]) -> Vec<String> {
+    let name = |line: &'a str| line.strip_prefix("test ")?.strip_suffix(" ... FAILED");
+    let failed: Vec<_> = lines.iter().filter_map(|line| name(line)).collect();
+    let thread = |line: &'a str| line.strip_prefix("thread '")?.split('\'').next();
+    let is_why = |lines: &&[&'a str]| {
+        lines[0].contains(" panicked at ")
+            && thread(lines[0]).is_some_and(|name| failed.contains(&name))
+    };
+    let why = lines.windows(2).filter(is_why);
+    why.map(|lines| lines.join("\n"))
+        .map(|text| text.chars().take(REASON_MAX).collect())
+        .collect()
 }
 
 fn say_skipped(ran: &[Ran]) {
@@ -146,5 +171,17 @@ mod tests {
         assert_eq!(table.lines().count(), 4);
         assert!(table.contains("1:01"));
         assert!(table.ends_with("1:03"));
+    }
+
+    #[test]
+    fn who_failed_is_found_in_the_middle_of_a_log() {
+        let log = "test a::fits ... ok\n\
+                   test a::breaks ... FAILED\n\
+                   thread 'a::fits' (7) panicked at src/a.rs:1:\nas it should\n\
+                   thread 'a::breaks' (8) panicked at src/a.rs:2:\n3 is not 4\nstack backtrace:\n\
+                   test result: FAILED. 1 passed";
+        let lines: Vec<_> = log.lines().collect();
+        let why = "thread 'a::breaks' (8) panicked at src/a.rs:2:\n3 is not 4";
+        assert_eq!(failures(&lines), [why]);
     }
 }
