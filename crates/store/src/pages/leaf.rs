@@ -103,7 +103,7 @@ impl Shape {
             Order::Placed => place as usize,
             Order::Listed => {
                 let pages = pages(row).min(self.len);
-                (0..pages).find(|n| listed_place(row, *n) == place)?
+                find_listed(row, pages, place)?
             }
         };
         (n < self.len).then(|| self.begin + n)
@@ -169,6 +169,25 @@ fn listed_at(n: usize) -> (usize, u32) {
 fn listed_place(row: &[u32], n: usize) -> u32 {
     let (at, shift) = listed_at(n);
     row[at] >> shift & 0xff
+}
+
+/// Which of the first `pages` places is that one. Four are compared side by side.
+#[inline]
+fn find_listed(row: &[u32], pages: usize, place: u32) -> Option<usize> {
+    const EACH: u32 = u32::from_ne_bytes([1; 4]);
+    let words = &row[PAGES..][..(1 + pages).div_ceil(size_of::<u32>())];
+    let mut not_a_place = u32::from(u8::MAX); // how many there are
+    for (before, word) in (0..).step_by(size_of::<u32>()).zip(words) {
+        let other = (word ^ (place * EACH)) | not_a_place;
+        // The lowest byte that is zero borrows its topmost bit, and none below it does.
+        let same = other.wrapping_sub(EACH) & !other & EACH << 7;
+        if same != 0 {
+            let n = before + same.trailing_zeros() as usize / 8 - 1;
+            return (n < pages).then_some(n);
+        }
+        not_a_place = 0;
+    }
+    None
 }
 
 fn list_place(row: &mut [u32], n: usize, place: u32) {
