@@ -20,7 +20,7 @@ use sublet_types::Second;
 use super::history::{History, Left, USES_MAX};
 use super::order::{Order, TICK_PUTS, Turn, is_sampled};
 use super::weights::{LEVELS, level_of, rank};
-use super::{Eviction, Page, REPRIEVES_MAX, Step, queue};
+use super::{Eviction, Page, REPRIEVES_MAX, queue};
 use crate::arena::Line;
 use crate::pages::{FrameId, Frames, Queue, QueueId};
 
@@ -38,6 +38,8 @@ pub(super) struct AdaptiveMq {
     oldest: [u32; LEVELS],
     /// Levels whose oldest has left since; a bit each. Who is the oldest now is looked at when one has to go: by then its frame is fetched.
     is_past: u8,
+    /// The level whose oldest was the next to go when that was looked at last.
+    next: usize,
     order: Arc<Order>,
     history: Arc<History>,
     sampled_mask: u64,
@@ -56,6 +58,7 @@ impl AdaptiveMq {
             levels: std::array::from_fn(|level| queue(level as u8)),
             oldest: [0; LEVELS],
             is_past: 0,
+            next: 0,
             history: order.history(),
             sampled_mask: order.sampled_mask(),
             order,
@@ -131,6 +134,7 @@ impl AdaptiveMq {
     /// Tells the other shards which page is the first here. Says of which level it is.
     fn note_first(&mut self) -> Option<usize> {
         let level = self.next_level().map(|(level, _)| level);
+        self.next = level.unwrap_or(0);
         let first = level.map(|level| (self.oldest[level], level));
         self.order.note_first(self.shard, first);
         level
@@ -227,13 +231,12 @@ impl Eviction for AdaptiveMq {
         self.sampled_mask = self.order.sampled_mask();
     }
 
-    fn ghost_lines(&self, hash: u64, step: Step) -> Option<(Line, usize)> {
-        self.history.lines(hash, step)
+    fn ghost_line(&self, hash: u64) -> Option<Line> {
+        self.history.line(hash)
     }
 
     fn next_victim(&self) -> Option<FrameId> {
-        let (level, _) = self.next_level()?;
-        self.levels[level].tail()
+        self.levels[self.next].tail()
     }
 
     fn oldest(&self) -> Option<FrameId> {

@@ -1,19 +1,22 @@
 //! History: the pages that left a tenant not long ago, by a part of their hash, with the uses they had.
 //!
-//! Ten bytes a page, in pairs of lines of sixteen words: of pages that were evicted, and of pages that somebody
-//! came for. Each line is a little queue of its own, so all together forget like one queue, nearly. Shards share it: a page's
-//! place says nothing of its object, so that an object that comes all at once is remembered as long as any.
+//! Ten bytes a page, in cache lines of two queues: six pages that were evicted, and ten that somebody came for. All lines
+//! together forget like one queue of each kind, nearly. Shards share it: a page's place says nothing of its object, so that an
+//! object that comes all at once is remembered as long as any.
 //!
 //! Words are read and written without a lock. Whoever meets another in a line may lose a page from it, or leave it there
 //! twice; neither is more than a wrong guess at what will be asked for.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Step;
 use crate::arena::Line;
 
-/// Pages that a line remembers.
-pub(super) const LINE: usize = 16;
+/// Words of a line, in pairs that are read and written at once: the newer one in the lower half.
+const PAIRS: usize = 8;
+
+/// Those of pages that were evicted. With as many for each kind more was missed of loops
+/// (docs/decisions/2026-11-25-one-order-over-shards.md).
+const EVICTED_PAIRS: usize = 3;
 
 /// Bits of a word that are uses; the rest are its page's name.
 const USES_BITS: u32 = 4;
@@ -24,15 +27,15 @@ pub(super) const USES_MAX: u8 = (1 << USES_BITS) - 1;
 /// Places of a row, told by bits of the hash that are in no name.
 const PARTS: usize = 16;
 
-/// Pages of a tenant for which a row is enough: five words of each kind for four pages. A line's load differs from
-/// another's by chance, and with less some forget too soon.
-const ROW_PAGES: u64 = (PARTS * LINE) as u64 * 4 / 5;
+/// Pages of a tenant for which a row is enough: nearly one that was evicted and 1.6 that were taken for each. A line's load
+/// differs from another's by chance, and with less some forget too soon.
+const ROW_PAGES: u64 = 100;
 
 /// History is made anew where it has more or fewer rows than it needs by one in so many.
 const SLACK_ONE_IN: usize = 32;
 
 /// How a page left.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
     /// It had to go.
     Evicted,
@@ -40,74 +43,83 @@ pub(super) enum Left {
     Taken,
 }
 
-/// A line of words, the newest first.
+/// A place: a queue of words of each kind, the newest first.
 #[repr(align(64))]
 #[derive(Debug, Default)]
-struct Words([AtomicU64; PAIRS]);
+struct Place([AtomicU64; PAIRS]);
 
-/// Words that are read and written at once: the newer one in the lower half.
-const PAIRS: usize = LINE / 2;
+/// One in each half of a pair.
+const ONES: u64 = 1 << 32 | 1;
 
-impl Words {
-    fn get(&self, at: usize) -> u32 {
-        (self.pair(at / 2) >> (at % 2 * 32)) as u32
-    }
+/// What is not zero where a word of a pair has this name: its uses are not compared.
+fn named(pair: u64, name: u32) -> u64 {
+    let other = (pair ^ (u64::from(name) * ONES)) & !(u64::from(USES_MAX) * ONES);
+    // Of a half that is zero alone the topmost bit is borrowed, or of one above such a half.
+    other.wrapping_sub(ONES) & !other & ONES << 31
+}
 
-    fn pair(&self, at: usize) -> u64 {
-        self.0[at].load(Ordering::Relaxed)
+impl Place {
+    fn queue(&self, left: Left) -> &[AtomicU64] {
+        let (evicted, taken) = self.0.split_at(EVICTED_PAIRS);
+        match left {
+            Left::Evicted => evicted,
+            Left::Taken => taken,
+        }
     }
 
     /// Each pair takes over the older word of the one before.
-    fn push(&self, word: u32) {
+    fn push(&self, left: Left, word: u32) {
         let mut newer = word;
-        for at in 0..PAIRS {
-            let pair = self.pair(at);
-            self.0[at].store(pair << 32 | u64::from(newer), Ordering::Relaxed);
-            newer = (pair >> 32) as u32;
+        for pair in self.queue(left) {
+            let words = pair.load(Ordering::Relaxed);
+            pair.store(words << 32 | u64::from(newer), Ordering::Relaxed);
+            newer = (words >> 32) as u32;
             if newer == 0 {
                 return;
             }
         }
     }
 
-    /// Takes the newest word of a name.
+    /// Takes the newest word of a name. Most often there is none.
     fn take(&self, name: u32) -> Option<u32> {
-        let is_named = |word: u32| word & !u32::from(USES_MAX) == name;
-        let is_in = |pair: u64| is_named(pair as u32) || is_named((pair >> 32) as u32);
-        let first = (0..PAIRS).find(|at| is_in(self.pair(*at)))?;
-        let at = 2 * first + usize::from(!is_named(self.get(2 * first)));
-        let word = self.get(at);
-        // The older ones move up.
-        let words = |at: usize| match at {
-            LINE => 0,
-            at => u64::from(self.get(at)),
+        let found = self.0.iter().fold(0, |found, pair| {
+            found | named(pair.load(Ordering::Relaxed), name)
+        });
+        let kinds = [Left::Evicted, Left::Taken].into_iter();
+        (found != 0).then(|| kinds.filter_map(|left| self.take_of(left, name)).next())?
+    }
+
+    fn take_of(&self, left: Left, name: u32) -> Option<u32> {
+        let queue = self.queue(left);
+        let pair = |at: usize| queue.get(at).map_or(0, |pair| pair.load(Ordering::Relaxed));
+        let is_named = |at: &usize| named(pair(*at), name) != 0;
+        let first = (0..queue.len()).find(is_named)?;
+        let (newer, older) = (pair(first) as u32, (pair(first) >> 32) as u32);
+        let (word, mut stays) = match newer & !u32::from(USES_MAX) == name {
+            true => (newer, older),
+            false => (older, newer),
         };
-        for pair in first..PAIRS {
-            let newer = match 2 * pair < at {
-                true => words(2 * pair),
-                false => words(2 * pair + 1),
-            };
-            let older = words(2 * pair + 2);
-            self.0[pair].store(older << 32 | newer, Ordering::Relaxed);
+        // The older ones move up.
+        for (at, pair_there) in queue.iter().enumerate().skip(first) {
+            let next = pair(at + 1);
+            pair_there.store(next << 32 | u64::from(stays), Ordering::Relaxed);
+            stays = (next >> 32) as u32;
         }
         Some(word)
     }
 }
 
-/// Both lines of a place.
-#[derive(Debug, Default)]
-struct Place([Words; 2]);
-
 /// What is remembered of a tenant's pages.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    rows: Box<[[Place; PARTS]]>,
+    /// In rows of [`PARTS`].
+    places: Box<[Place]>,
 }
 
 impl History {
     /// The same with as much place as so many pages need; `None` if it has that, or nearly.
     pub(super) fn fitted(&self, pages: u64) -> Option<History> {
-        let has = self.rows.len();
+        let has = self.places.len() / PARTS;
         let needs = (pages / ROW_PAGES).max(pages.min(1)) as usize;
         let is_fit = has.abs_diff(needs) <= needs / SLACK_ONE_IN;
         (!is_fit).then(|| self.resized(needs))
@@ -116,14 +128,15 @@ impl History {
     /// With so many rows. From the oldest word of each line on, so that lines keep their order.
     fn resized(&self, rows: usize) -> History {
         let resized = History {
-            rows: (0..rows).map(|_| Default::default()).collect(),
+            places: (0..rows * PARTS).map(|_| Place::default()).collect(),
         };
-        for at in (0..LINE).rev() {
-            for (part, place) in self.rows.iter().flat_map(|row| row.iter().enumerate()) {
-                for (from, left) in place.0.iter().zip(0..) {
-                    let word = from.get(at);
-                    if word != 0 && rows > 0 {
-                        resized.rows[row_of(word, rows)][part].0[left].push(word);
+        for at in (0..PAIRS).rev() {
+            for (nth, place) in self.places.iter().enumerate() {
+                for left in [Left::Evicted, Left::Taken] {
+                    let pair = place.queue(left).get(at);
+                    let pair = pair.map_or(0, |pair| pair.load(Ordering::Relaxed));
+                    for word in [(pair >> 32) as u32, pair as u32] {
+                        resized.keep(left, word, nth % PARTS);
                     }
                 }
             }
@@ -131,39 +144,44 @@ impl History {
         resized
     }
 
+    /// Takes over a word, if it is one.
+    fn keep(&self, left: Left, word: u32, part: usize) {
+        let row = row_of(word, self.places.len() / PARTS);
+        if word != 0
+            && let Some(place) = self.places.get(row * PARTS + part)
+        {
+            place.push(left, word);
+        }
+    }
+
+    #[inline]
     fn place_of(&self, hash: u64) -> Option<&Place> {
-        let rows = self.rows.len();
+        let row = row_of(name(hash), self.places.len() / PARTS);
         let part = (hash >> (64 - u32::BITS)) as usize % PARTS;
-        (rows > 0).then(|| &self.rows[row_of(name(hash), rows)][part])
+        self.places.get(row * PARTS + part)
     }
 
     /// Remembers a page that had so many uses.
     pub(super) fn remember(&self, hash: u64, uses: u8, left: Left) {
         if let Some(place) = self.place_of(hash) {
-            place.0[left as usize].push(name(hash) | u32::from(uses.min(USES_MAX)));
+            place.push(left, name(hash) | u32::from(uses.min(USES_MAX)));
         }
     }
 
     /// Takes a page's uses from it, if it is remembered.
     pub(super) fn recall(&self, hash: u64) -> Option<u8> {
-        let lines = &self.place_of(hash)?.0;
-        let word = lines.iter().find_map(|line| line.take(name(hash)))?;
+        let word = self.place_of(hash)?.take(name(hash))?;
         Some(word as u8 & USES_MAX)
     }
 
-    /// What it touches when that happens to a page: the first line, and how many.
-    pub(super) fn lines(&self, hash: u64, step: Step) -> Option<(Line, usize)> {
-        let [evicted, taken] = &self.place_of(hash)?.0;
-        Some(match step {
-            Step::Comes => (Line::of(evicted), 2),
-            Step::Leaves => (Line::of(taken), 1),
-            Step::Goes => (Line::of(evicted), 1),
-        })
+    /// The line that it touches for a page.
+    pub(super) fn line(&self, hash: u64) -> Option<Line> {
+        self.place_of(hash).map(Line::of)
     }
 
     /// Bytes that it takes.
     pub(super) fn bytes(&self) -> u64 {
-        size_of_val(&*self.rows) as u64
+        size_of_val(&*self.places) as u64
     }
 }
 
@@ -210,14 +228,14 @@ mod tests {
     #[test]
     fn a_larger_size_forgets_nothing_and_a_smaller_one_what_has_no_place() {
         let small = History::default().fitted(4000).expect("larger");
-        (1..=3000).for_each(|n| small.remember(hash(n), 1, Left::Evicted));
+        (1..=1500).for_each(|n| small.remember(hash(n), 1, Left::Evicted));
         assert!(small.fitted(4050).is_none(), "nearly the same");
         let large = small.fitted(40_000).expect("larger");
-        assert!(found(&large, 1..=1000) > 980);
-        (1..=1000).for_each(|n| large.remember(hash(n), 1, Left::Evicted));
-        let small = large.fitted(1500).expect("smaller");
-        assert!(small.bytes() <= 10 * 1500 + 2048, "{}", small.bytes());
-        let left = found(&small, 1..=3000);
-        assert!((1200..1900).contains(&left), "{left}");
+        assert!(found(&large, 1..=500) > 490);
+        (1..=500).for_each(|n| large.remember(hash(n), 1, Left::Evicted));
+        let small = large.fitted(1000).expect("smaller");
+        assert!(small.bytes() <= 12 * 1000, "{}", small.bytes());
+        let left = found(&small, 1..=1500);
+        assert!((850..=960).contains(&left), "{left}");
     }
 }

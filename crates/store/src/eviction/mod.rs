@@ -56,17 +56,6 @@ impl Page<'_> {
     }
 }
 
-/// What happens to a page that is, or may be, remembered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// It comes.
-    Comes,
-    /// Its owner takes it.
-    Leaves,
-    /// It goes for another.
-    Goes,
-}
-
 /// The order in which one shard's ephemeral pages go.
 pub(crate) trait Eviction: Send {
     /// A page was put that was not there.
@@ -121,8 +110,8 @@ pub(crate) trait Eviction: Send {
         self.queues().iter().map(Queue::len).sum()
     }
 
-    /// What it touches of what it remembers the departed by when that happens to a page of that hash: the first line, and how many.
-    fn ghost_lines(&self, _hash: u64, _step: Step) -> Option<(Line, usize)> {
+    /// The line by which a page of that hash is remembered when it has left.
+    fn ghost_line(&self, _hash: u64) -> Option<Line> {
         None
     }
 

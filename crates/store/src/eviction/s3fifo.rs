@@ -4,7 +4,7 @@
 use sublet_types::Second;
 
 use super::ghost::Ghosts;
-use super::{Eviction, Page, REPRIEVES_MAX, Step, queue};
+use super::{Eviction, Page, REPRIEVES_MAX, queue};
 use crate::arena::Line;
 use crate::pages::{FrameId, Frames, Queue};
 
@@ -137,8 +137,8 @@ impl Eviction for S3Fifo {
         &mut self.queues.0
     }
 
-    fn ghost_lines(&self, hash: u64, _step: Step) -> Option<(Line, usize)> {
-        self.ghosts.line(hash).map(|line| (line, 1))
+    fn ghost_line(&self, hash: u64) -> Option<Line> {
+        self.ghosts.line(hash)
     }
 
     fn next_victim(&self) -> Option<FrameId> {

@@ -15,7 +15,7 @@ use sublet_types::Second;
 
 use super::ghost::Ghosts;
 use super::s3fifo::{MAIN, Queues, SMALL};
-use super::{Eviction, Page, Step};
+use super::{Eviction, Page};
 use crate::arena::Line;
 use crate::pages::{FrameId, Frames, HITS_MAX, Queue};
 
@@ -83,8 +83,8 @@ impl Eviction for XS3h {
         &mut self.queues.0
     }
 
-    fn ghost_lines(&self, hash: u64, _step: Step) -> Option<(Line, usize)> {
-        self.ghosts.line(hash).map(|line| (line, 1))
+    fn ghost_line(&self, hash: u64) -> Option<Line> {
+        self.ghosts.line(hash)
     }
 
     fn next_victim(&self) -> Option<FrameId> {

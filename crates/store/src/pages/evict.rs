@@ -72,7 +72,6 @@ pub(super) fn evict(
             Remains::Frame => {
                 evicting.shard.dues.give();
                 evicting.tell();
-                evicting.expect_next();
                 return Some(frame);
             }
             Remains::NoFrame => pages.lose(frame),
@@ -80,6 +79,18 @@ pub(super) fn evict(
         }
     }
     None
+}
+
+/// Has the processor fetch what the next page to go from a shard will touch, whose facts are at hand when one went: there is
+/// time until then.
+pub(super) fn expect_next_to_go(pages: &Pages, owner: &Tenant, shard: &Shard) {
+    if !owner.has_more_than_caches() {
+        return;
+    }
+    let next = shard.eviction.next_victim();
+    if let Some((object, key)) = next.and_then(|frame| pages.page_in(frame)) {
+        shard.expect_to_go(object, key, pages.seed.page_of(object, key.index));
+    }
 }
 
 /// What a page that was evicted leaves behind.
@@ -108,18 +119,6 @@ impl Evicting<'_> {
         }
         if let Some(oldest) = self.shard.eviction.oldest() {
             self.owner.tails.note_page(self.pages.written_at(oldest));
-        }
-    }
-
-    /// Has the processor fetch what the next page to go will touch, whose facts are at hand now: there is time until then.
-    fn expect_next(&self) {
-        if !self.owner.has_more_than_caches() {
-            return;
-        }
-        let next = self.shard.eviction.next_victim();
-        if let Some((object, key)) = next.and_then(|frame| self.pages.page_in(frame)) {
-            let hash = self.pages.seed.page_of(object, key.index);
-            self.shard.expect_to_go(object, key, hash);
         }
     }
 

@@ -37,7 +37,6 @@ use super::shard::Shard;
 use super::spare::Siblings;
 use crate::api::{Get, PageKey, Put};
 use crate::arena::{Blank, PageKind, Wanted};
-use crate::eviction::Step;
 use crate::tenants::Tenant;
 
 /// Pages of a group, at the most: a few microseconds for who waits for one of its shards.
@@ -146,6 +145,7 @@ struct Member {
     verb: PageVerb,
     object: u64,
     key: Key,
+    hash: u64,
     /// The place of its shard among those that were seen.
     shard: usize,
     /// Whether it is the first of the group that comes to its shard.
@@ -156,6 +156,8 @@ struct Member {
     frame: Option<FrameId>,
     /// Whether it probably is there.
     is_there: bool,
+    /// The page that probably goes for it, with the hash of its object.
+    gone: Option<(u64, Key)>,
 }
 
 /// Shards that were seen. One that somebody else has is none, and so is one from which a page has to go by itself.
@@ -257,6 +259,7 @@ impl<'a> Shards<'a> {
         if !pages.pools.is_alive(key.pool) {
             return None;
         }
+        let hash = pages.seed.page_of(object, key.index);
         Some(Member {
             n,
             id: key.pool,
@@ -268,11 +271,13 @@ impl<'a> Shards<'a> {
                 object: key.object,
                 index: key.index,
             },
+            hash,
             shard,
             is_first: !std::mem::replace(&mut held.is_wanted, true),
             led: None,
             frame: None,
             is_there: false,
+            gone: None,
         })
     }
 }
@@ -438,7 +443,7 @@ impl Member {
         shard.directory.want_slot(self.object, self.key, wanted);
         match self.verb {
             PageVerb::Get if self.pool.is_exclusive() => {
-                want_ghost(pages, shard, (self.object, self.key), Step::Leaves, wanted);
+                want_ghost(shard, self.hash, wanted);
             }
             PageVerb::Put if self.is_first => {
                 held.next = shard.next_frame(self.pool.kind());
@@ -468,8 +473,11 @@ impl Member {
             if !self.streams() {
                 pages.frames.want_page(frame, wanted);
             }
-        } else if let Some((object, gone)) = self.displaced(pages) {
-            directory.want_slot(object, gone, wanted);
+        } else {
+            self.gone = self.frame.and_then(|frame| pages.page_in(frame));
+            if let Some((object, gone)) = self.gone {
+                directory.want_slot(object, gone, wanted);
+            }
         }
     }
 
@@ -478,17 +486,15 @@ impl Member {
             return;
         };
         if self.streams() {
-            want_ghost(pages, shard, (self.object, self.key), Step::Comes, wanted);
+            want_ghost(shard, self.hash, wanted);
             pages.frames.want_place(frame, wanted);
         }
         if !self.stays_in_line() {
             pages.frames.want_neighbours(frame, wanted);
         }
-        if !self.is_there
-            && let Some((object, gone)) = self.displaced(pages)
-        {
+        if let Some((object, gone)) = self.gone {
             shard.directory.want_leaf(object, gone, wanted);
-            want_ghost(pages, shard, (object, gone), Step::Goes, wanted);
+            want_ghost(shard, pages.seed.page_of(object, gone.index), wanted);
         }
     }
 
@@ -496,11 +502,6 @@ impl Member {
         self.frame = frame;
         let line = frame.map(|frame| pages.frames.line(frame));
         line.into_iter().for_each(|line| wanted.add(line));
-    }
-
-    /// The page in its frame that goes when it comes.
-    fn displaced(&self, pages: &Pages) -> Option<(u64, Key)> {
-        pages.page_in(self.frame?)
     }
 
     /// Whether its bytes go past the caches.
@@ -521,18 +522,10 @@ fn await_unlock(shard: &Mutex<Shard>) {
     }
 }
 
-/// Wants what remembers a page when it is gone.
-fn want_ghost(
-    pages: &Pages,
-    shard: &Shard,
-    (object, key): (u64, Key),
-    step: Step,
-    wanted: &mut Wanted,
-) {
-    let hash = pages.seed.page_of(object, key.index);
-    if let Some((line, lines)) = shard.eviction.ghost_lines(hash, step) {
-        (0..lines).for_each(|n| wanted.add(line.beyond(n)));
-    }
+/// Wants what remembers a page of that hash when it is gone.
+fn want_ghost(shard: &Shard, hash: u64, wanted: &mut Wanted) {
+    let line = shard.eviction.ghost_line(hash);
+    line.into_iter().for_each(|line| wanted.add(line));
 }
 
 /// Has the processor fetch what those will touch that are next in line to go from a shard, so many of them.
@@ -545,7 +538,8 @@ pub(super) fn expect_several_to_go(pages: &Pages, shard: &Shard, count: usize) {
         *gone = pages.page_in(frame);
         if let Some((object, gone)) = *gone {
             shard.directory.want_slot(object, gone, &mut wanted);
-            want_ghost(pages, shard, (object, gone), Step::Goes, &mut wanted);
+            let hash = pages.seed.page_of(object, gone.index);
+            want_ghost(shard, hash, &mut wanted);
         }
         wanted.fetch();
     }

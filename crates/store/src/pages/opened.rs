@@ -8,7 +8,7 @@ use sublet_types::{PageIndex, PoolId, Second};
 use super::arrivals::Arrivals;
 use super::desk::{Displacing, NO_POOL, Terms, Tried};
 use super::directory::{Standing, Whereabouts, has_room};
-use super::evict::{Patience, evict};
+use super::evict::{Patience, evict, expect_next_to_go};
 use super::frame::{FrameId, QueueId};
 use super::holdings::Holdings;
 use super::key::{EXTENT_PAGES, Key};
@@ -20,7 +20,7 @@ use super::spare::{Asked, Siblings, Spare};
 use super::{Aside, Pages};
 use crate::api::{Get, Put, PutRefused};
 use crate::arena::{Blank, Block, PageKind};
-use crate::eviction::{Page, Step, Turn};
+use crate::eviction::{Page, Turn};
 use crate::tenants::Tenant;
 
 /// Where a frame for a new page came from.
@@ -371,7 +371,12 @@ impl Opened<'_> {
                 }
             }
         }
-        self.victim(patience).map(Found::Displaced)
+        let victim = self.victim(patience);
+        if siblings != Siblings::LeftAlone {
+            // A group looks ahead by itself.
+            expect_next_to_go(self.pages, self.owner, &self.shard);
+        }
+        victim.map(Found::Displaced)
     }
 
     fn free_frame(&mut self, kind: PageKind, patience: &mut Patience) -> Option<FrameId> {
@@ -420,7 +425,7 @@ impl Opened<'_> {
         };
         self.shard.sample(hash, what);
         if self.pool.is_exclusive() {
-            self.shard.expect_ghost(hash, Step::Leaves);
+            self.shard.expect_ghost(hash);
             return self.take(hash, visit);
         }
         let at = self.shard.find(&self.pages.frames, self.object, self.key);

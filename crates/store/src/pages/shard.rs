@@ -12,8 +12,8 @@ use super::frame::{FrameId, Frames, Queue, QueueId};
 use super::key::{Key, Seed};
 use super::rich::{Rich, Stock};
 use super::spare::Spare;
-use crate::arena::PageKind;
-use crate::eviction::{Eviction, Page, Step};
+use crate::arena::{Line, PageKind};
+use crate::eviction::{Eviction, Page};
 use crate::notes::{Note, Order};
 
 /// Sampled uses that wait to be drained, at the most.
@@ -287,20 +287,19 @@ impl Shard {
         if let Some(frame) = self.next_frame(kind) {
             frames.expect(frame);
         }
-        self.expect_ghost(hash, Step::Comes);
+        self.expect_ghost(hash);
     }
 
     /// Has the processor fetch where a page's coming or going is remembered.
-    pub(super) fn expect_ghost(&self, hash: u64, step: Step) {
-        if let Some((line, lines)) = self.eviction.ghost_lines(hash, step) {
-            (0..lines).for_each(|n| line.beyond(n).fetch());
-        }
+    pub(super) fn expect_ghost(&self, hash: u64) {
+        let line = self.eviction.ghost_line(hash);
+        line.into_iter().for_each(Line::fetch);
     }
 
     /// Has the processor fetch what leads to a page that will go, and where that is remembered.
     pub(super) fn expect_to_go(&self, object: u64, key: Key, hash: u64) {
         self.directory.expect_slot(object, key);
-        self.expect_ghost(hash, Step::Goes);
+        self.expect_ghost(hash);
     }
 
     /// The frame that the next new page of a kind will probably get: a free one, or else the next victim's.

@@ -198,7 +198,7 @@ impl Plain {
         let one_in = (room as u64 / sampled).next_power_of_two();
         Plain {
             room,
-            rows: room as u64 / 204,
+            rows: room as u64 / 100,
             here: Vec::new(),
             history: HashMap::new(),
             puts: 0,
@@ -229,7 +229,7 @@ impl Plain {
         let (place, name) = self.place(page.hash);
         let line = &mut self.history.entry(place).or_default()[left];
         line.push_front((name, page.uses));
-        line.truncate(16);
+        line.truncate([6, 10][left]);
     }
 
     fn recall(&mut self, hash: Hash) -> Option<u64> {
