@@ -76,19 +76,20 @@ fn show_tail(step: &Ran) {
     }
 }
 
-/// What `cargo test` says of each test that failed, and why: what ran after it may have filled the end of the log.
+/// Which tests failed, as `cargo test` says it, and why, where they panicked: what ran after them may have filled the end of
+/// the log.
 fn failures<'a>(lines: &[&'a str]) -> Vec<String> {
     let name = |line: &'a str| line.strip_prefix("test ")?.strip_suffix(" ... FAILED");
     let failed: Vec<_> = lines.iter().filter_map(|line| name(line)).collect();
+    let names = failed.iter().map(|name| format!("{name} failed"));
     let thread = |line: &'a str| line.strip_prefix("thread '")?.split('\'').next();
     let is_why = |lines: &&[&'a str]| {
         lines[0].contains(" panicked at ")
             && thread(lines[0]).is_some_and(|name| failed.contains(&name))
     };
     let why = lines.windows(2).filter(is_why);
-    why.map(|lines| lines.join("\n"))
-        .map(|text| text.chars().take(REASON_MAX).collect())
-        .collect()
+    let why = why.map(|lines| lines.join("\n").chars().take(REASON_MAX).collect());
+    names.chain(why).collect()
 }
 
 fn say_skipped(ran: &[Ran]) {
@@ -182,6 +183,6 @@ mod tests {
                    test result: FAILED. 1 passed";
         let lines: Vec<_> = log.lines().collect();
         let why = "thread 'a::breaks' (8) panicked at src/a.rs:2:\n3 is not 4";
-        assert_eq!(failures(&lines), [why]);
+        assert_eq!(failures(&lines), ["a::breaks failed", why]);
     }
 }

@@ -85,16 +85,19 @@ impl Place {
         let found = self.0.iter().fold(0, |found, pair| {
             found | named(pair.load(Ordering::Relaxed), name)
         });
-        let kinds = [Left::Evicted, Left::Taken].into_iter();
-        (found != 0).then(|| kinds.filter_map(|left| self.take_of(left, name)).next())?
+        if found == 0 {
+            return None;
+        }
+        let mut kinds = [Left::Evicted, Left::Taken].into_iter();
+        kinds.find_map(|left| self.take_of(left, name))
     }
 
     fn take_of(&self, left: Left, name: u32) -> Option<u32> {
         let queue = self.queue(left);
         let pair = |at: usize| queue.get(at).map_or(0, |pair| pair.load(Ordering::Relaxed));
-        let is_named = |at: &usize| named(pair(*at), name) != 0;
-        let first = (0..queue.len()).find(is_named)?;
-        let (newer, older) = (pair(first) as u32, (pair(first) >> 32) as u32);
+        let mut pairs = (0..queue.len()).map(|at| (at, pair(at)));
+        let (first, words) = pairs.find(|(_, words)| named(*words, name) != 0)?;
+        let (newer, older) = (words as u32, (words >> 32) as u32);
         let (word, mut stays) = match newer & !u32::from(USES_MAX) == name {
             true => (newer, older),
             false => (older, newer),
