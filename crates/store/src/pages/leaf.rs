@@ -604,4 +604,18 @@ mod tests {
             many_leaves_are_many_maps(steps);
         }
     }
+
+    #[test]
+    fn a_place_is_found_where_it_is_listed_and_nowhere_else() {
+        for places in 1..=22usize {
+            let mut row = [0; PLACED_HEAD + 22];
+            row[PAGES] = places as u32;
+            let place = |n: usize| (n * 37 % 256) as u32 ^ 1;
+            (0..places).for_each(|n| list_place(&mut row, n, place(n)));
+            for wanted in 0..=255 {
+                let listed = (0..places).find(|n| place(*n) == wanted);
+                assert_eq!(find_listed(&row, places, wanted), listed, "{places}");
+            }
+        }
+    }
 }
