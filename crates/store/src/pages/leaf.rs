@@ -12,6 +12,8 @@
 //!
 //! A leaf moves to the next shape when a page comes that has no room, and back when few are left.
 
+use std::ops::Range;
+
 use sublet_types::{ObjectId, PageIndex};
 
 use super::key::{EXTENT_PAGES, Key};
@@ -71,7 +73,7 @@ impl Shape {
     const fn listed(len: usize, few: usize, fewer: usize) -> Shape {
         Shape {
             order: Order::Listed,
-            begin: PAGES + (1 + len).div_ceil(size_of::<u32>()),
+            begin: PAGES + listed_words(len),
             len,
             few,
             fewer,
@@ -143,6 +145,21 @@ impl Shape {
         }
     }
 
+    /// Copies a leaf into a row of another shape, in which there is room for all that it has.
+    fn copy(self, row: &[u32], to: Shape, to_row: &mut [u32]) {
+        to_row[..PAGES].copy_from_slice(&row[..PAGES]);
+        to_row[PAGES..].fill(0);
+        if self.order == Order::Listed && to.order == Order::Listed {
+            let pages = pages(row);
+            let list = PAGES..PAGES + listed_words(pages);
+            to_row[list.clone()].copy_from_slice(&row[list]);
+            to_row[to.begin..][..pages].copy_from_slice(&row[self.begin..][..pages]);
+            return;
+        }
+        let pages = (0..self.len).filter_map(|n| self.nth(row, n));
+        pages.for_each(|(place, packed)| to.add(to_row, place, packed));
+    }
+
     /// The nth page, if there is one.
     fn nth(self, row: &[u32], n: usize) -> Option<(u32, u32)> {
         let packed = row[self.begin + n];
@@ -154,9 +171,23 @@ impl Shape {
     }
 }
 
+/// A row's first words: whose extent it is of.
+fn extent_of(key: Key) -> [u32; PAGES] {
+    let object = key.object.0;
+    let mut head = [0; PAGES];
+    (head[OBJECT_LOW], head[OBJECT_HIGH]) = (object as u32, (object >> 32) as u32);
+    (head[POOL], head[EXTENT]) = (key.pool, key.extent());
+    head
+}
+
 /// How many pages a row has.
 fn pages(row: &[u32]) -> usize {
     usize::from(row[PAGES] as u8)
+}
+
+/// Words that so many places take, with how many they are.
+const fn listed_words(places: usize) -> usize {
+    (1 + places).div_ceil(size_of::<u32>())
 }
 
 /// Where in a row the nth place is listed: the word, and the bits to shift it by.
@@ -171,18 +202,22 @@ fn listed_place(row: &[u32], n: usize) -> u32 {
     row[at] >> shift & 0xff
 }
 
-/// Which of the first `pages` places is that one. Four are compared side by side.
+/// Which of the first `pages` places is that one. Eight are compared side by side.
 #[inline]
 fn find_listed(row: &[u32], pages: usize, place: u32) -> Option<usize> {
-    const EACH: u32 = u32::from_ne_bytes([1; 4]);
-    let words = &row[PAGES..][..(1 + pages).div_ceil(size_of::<u32>())];
-    let mut not_a_place = u32::from(u8::MAX); // how many there are
-    for (before, word) in (0..).step_by(size_of::<u32>()).zip(words) {
-        let other = (word ^ (place * EACH)) | not_a_place;
+    const EIGHT: usize = size_of::<u64>();
+    const EACH: u64 = u64::from_ne_bytes([1; EIGHT]);
+    let sought = u64::from(place) * EACH;
+    let mut not_a_place = u64::from(u8::MAX); // how many there are
+    // What follows the list is compared with its last places.
+    let (words, _) = row[PAGES..].as_chunks::<2>();
+    for (nth, [low, high]) in words.iter().enumerate().take(1 + pages / EIGHT) {
+        let word = u64::from(*high) << u32::BITS | u64::from(*low);
+        let other = (word ^ sought) | not_a_place;
         // The lowest byte that is zero borrows its topmost bit, and none below it does.
         let same = other.wrapping_sub(EACH) & !other & EACH << 7;
         if same != 0 {
-            let n = before + same.trailing_zeros() as usize / 8 - 1;
+            let n = nth * EIGHT + same.trailing_zeros() as usize / 8 - 1;
             return (n < pages).then_some(n);
         }
         not_a_place = 0;
@@ -222,6 +257,14 @@ impl LeafId {
     #[inline]
     fn shape(self) -> Shape {
         SHAPES[self.shape_number()]
+    }
+
+    /// Which words of its plate are its row.
+    #[inline]
+    fn words(self) -> Range<usize> {
+        let words = self.shape().words();
+        let begin = self.row() * words;
+        begin..begin + words
     }
 
     /// As a slot keeps it: 30 bits, for 4 GiB of a shard's leaves.
@@ -355,17 +398,12 @@ impl Leaves {
 
     #[inline]
     fn row(&self, id: LeafId) -> (Shape, &[u32]) {
-        let shape = id.shape();
-        let at = id.row() * shape.words();
-        (shape, &self.plates[id.plate()].0[at..at + shape.words()])
+        (id.shape(), &self.plates[id.plate()].0[id.words()])
     }
 
     #[inline]
     fn row_mut(&mut self, id: LeafId) -> (Shape, &mut [u32]) {
-        let shape = id.shape();
-        let at = id.row() * shape.words();
-        let plate = &mut self.plates[id.plate()].0;
-        (shape, &mut plate[at..at + shape.words()])
+        (id.shape(), &mut self.plates[id.plate()].0[id.words()])
     }
 
     /// A new leaf of an extent without pages, of the shape for the fewest.
@@ -373,20 +411,14 @@ impl Leaves {
         let id = self.take(0);
         let (_, row) = self.row_mut(id);
         row.fill(0);
-        row[OBJECT_LOW] = key.object.0 as u32;
-        row[OBJECT_HIGH] = (key.object.0 >> 32) as u32;
-        row[POOL] = key.pool;
-        row[EXTENT] = key.extent();
+        row[..PAGES].copy_from_slice(&extent_of(key));
         id
     }
 
     #[inline]
     pub(super) fn is_of(&self, id: LeafId, key: Key) -> bool {
         let (_, row) = self.row(id);
-        row[OBJECT_LOW] == key.object.0 as u32
-            && row[OBJECT_HIGH] == (key.object.0 >> 32) as u32
-            && row[POOL] == key.pool
-            && row[EXTENT] == key.extent()
+        row[..PAGES] == extent_of(key)
     }
 
     /// The whereabouts at a place; of whichever extent the leaf is.
@@ -455,7 +487,7 @@ impl Leaves {
                 self.give_back(id);
                 Changed::Ended(left)
             }
-            pages if pages <= shape.few => match self.take_ready(shape.fewer) {
+            pages if pages > 0 && pages <= shape.few => match self.take_ready(shape.fewer) {
                 // Another time.
                 None => Changed::Stays,
                 Some(to) => {
@@ -469,15 +501,14 @@ impl Leaves {
 
     /// Moves a leaf to a row of another shape, in which there is room for all that it has.
     fn move_row(&mut self, from: LeafId, to: LeafId) {
-        let mut had = [0; SHAPES[SHAPES.len() - 1].words()];
-        let (before, row) = self.row(from);
-        had[..row.len()].copy_from_slice(row);
+        let plates = self
+            .plates
+            .get_disjoint_mut([from.plate(), to.plate()])
+            .expect("rows of two shapes are in two plates");
+        let [from_plate, to_plate] = plates;
+        let (row, to_row) = (&from_plate.0[from.words()], &mut to_plate.0[to.words()]);
+        from.shape().copy(row, to.shape(), to_row);
         self.give_back(from);
-        let (shape, row) = self.row_mut(to);
-        row.fill(0);
-        row[..PAGES].copy_from_slice(&had[..PAGES]);
-        let pages = (0..before.len).filter_map(|n| before.nth(&had, n));
-        pages.for_each(|(place, packed)| shape.add(row, place, packed));
     }
 
     /// A leaf's pages, as places and whereabouts.
