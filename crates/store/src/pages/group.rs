@@ -12,9 +12,10 @@
 //!  reach   the facts of its frame; for a get the page, for a page that will be displaced its slot
 //! ```
 //!
-//! A processor has some 24 lines on their way; of those that are asked for beyond that it forgets some. So what a put touches last is
-//! fetched while the pages before it are copied, which goes past the caches: the leaf of the page that it displaces, what both are
-//! remembered by, the facts of those beside it in its queue. To copy a page that is got is to fetch it, so that gets have all at once.
+//! A processor has some 24 lines on their way; who asks for more waits. So what a put touches last is fetched while the pages
+//! before it are copied, which goes past the caches: the leaf of the page that it displaces, what both are remembered by, the facts of
+//! those beside it in its queue. What is stored past the caches takes the same places, so it is asked for right before a page is copied: by
+//! then the page before has gone its way. To copy a page that is got is to fetch it, so that gets have all at once.
 //!
 //! Whoever has a group waits for no lock while it has one. So pages whose shards somebody else holds come later, and so do
 //! all that follow them there: what happens to one page keeps its order. A page that needs more than what is in its
@@ -42,7 +43,7 @@ use crate::tenants::Tenant;
 /// Pages of a group, at the most: a few microseconds for who waits for one of its shards.
 const GROUP: usize = TOGETHER_MAX;
 
-/// So many pages before a page is put, the processor is to fetch what it will touch last: a microsecond, nearly.
+/// So many pages before a page is copied, the processor is to fetch what it will touch last: a microsecond, nearly.
 const AHEAD: usize = 2;
 
 /// How a page of a group may come by a frame: in its own shard only, for the group may hold others.
@@ -327,8 +328,12 @@ impl<'a> Group<'a> {
         mut told: impl FnMut(usize, Put),
     ) -> Option<(usize, &'a Tenant, PageKind)> {
         let mut needs = None;
-        self.each(left, |n, open, arrivals| {
-            match open.put(TERMS, arrivals, |page| fill(n, page)) {
+        self.each(left, |n, open, arrivals, look_ahead| {
+            let fill = |page: &mut Blank<'_>| {
+                look_ahead();
+                fill(n, page);
+            };
+            match open.put(TERMS, arrivals, fill) {
                 Tried::Done(put) => {
                     open.count_put(put);
                     told(n, put);
@@ -351,7 +356,7 @@ impl<'a> Group<'a> {
         mut visit: impl FnMut(usize, &[u8]),
         mut told: impl FnMut(usize, Get),
     ) {
-        self.each(left, |n, open, _| {
+        self.each(left, |n, open, _, _| {
             if open.is_on_disk() {
                 return Went::Alone;
             }
@@ -361,11 +366,11 @@ impl<'a> Group<'a> {
     }
 
     /// Opens one member after the other. From where one goes by itself no other is opened: what comes after it there may
-    /// be the same page.
+    /// be the same page. `open_one` gets what has the processor fetch for a page after it, too: to be called before it is copied.
     fn each(
         mut self,
         left: &mut Left,
-        mut open_one: impl FnMut(usize, &mut Opened<'a>, &mut Arrivals<'a>) -> Went,
+        mut open_one: impl FnMut(usize, &mut Opened<'a>, &mut Arrivals<'a>, &mut dyn FnMut()) -> Went,
     ) {
         let desk = self.desk;
         if self.members[0].is_none() {
@@ -377,13 +382,11 @@ impl<'a> Group<'a> {
         let mut wanted = Wanted::new();
         (0..AHEAD).for_each(|nth| self.expect(nth, &mut wanted));
         for nth in 0..GROUP {
-            self.expect(nth + AHEAD, &mut wanted);
             let Some(member) = &self.members[nth] else {
                 break;
             };
-            let n = member.n;
-            let seen = &mut self.shards.seen[member.shard];
-            let Some(held) = seen.take() else {
+            let (n, shard) = (member.n, member.shard);
+            let Some(held) = self.shards.seen[shard].take() else {
                 continue;
             };
             let mut open = Opened {
@@ -399,7 +402,8 @@ impl<'a> Group<'a> {
                 luck: desk.luck.wrapping_add(n as u64),
                 worker: desk.worker,
             };
-            let went = open_one(n, &mut open, &mut arrivals);
+            let mut look_ahead = || self.expect(nth + AHEAD, &mut wanted);
+            let went = open_one(n, &mut open, &mut arrivals, &mut look_ahead);
             left.together.strike(n);
             match went {
                 Went::Done => {}
@@ -413,7 +417,7 @@ impl<'a> Group<'a> {
                     break;
                 }
             }
-            *seen = Some(Held {
+            self.shards.seen[shard] = Some(Held {
                 shard: open.shard,
                 is_wanted: true,
                 next: None,
