@@ -448,7 +448,8 @@ impl Opened<'_> {
     fn take(&mut self, hash: u64, visit: impl FnOnce(&[u8])) -> Get {
         let pages = self.pages;
         let (object, key) = (self.object, self.key);
-        let Some(Whereabouts::Here(frame)) = self.shard.remove(&pages.frames, object, key) else {
+        let at = self.shard.remove_to_read(&pages.frames, object, key);
+        let Some(Whereabouts::Here(frame)) = at else {
             self.shard.eviction.miss(hash);
             return Get::Miss;
         };

@@ -330,6 +330,7 @@ impl Shard {
         ShardKeys {
             frames,
             disk: &self.disk,
+            are_read: true,
         }
     }
 
@@ -342,27 +343,44 @@ impl Shard {
         standing: Standing,
         to: Whereabouts,
     ) {
-        let keys = ShardKeys {
-            frames,
-            disk: &self.disk,
-        };
-        self.directory.add(&keys, object, key, standing, to);
+        let (directory, keys) = self.parts(frames);
+        directory.add(&keys, object, key, standing, to);
     }
 
     pub(super) fn set(&mut self, frames: &Frames, object: u64, key: Key, to: Whereabouts) {
-        let keys = ShardKeys {
-            frames,
-            disk: &self.disk,
-        };
-        self.directory.set(&keys, object, key, to);
+        let (directory, keys) = self.parts(frames);
+        directory.set(&keys, object, key, to);
     }
 
+    /// Forgets where a page is that nobody reads any more. Says where it was.
     pub(super) fn remove(&mut self, frames: &Frames, object: u64, key: Key) -> Option<Whereabouts> {
+        let (directory, keys) = self.parts(frames);
+        directory.remove(&keys, object, key)
+    }
+
+    /// Forgets where a page is that will be read. Says where it was.
+    pub(super) fn remove_to_read(
+        &mut self,
+        frames: &Frames,
+        object: u64,
+        key: Key,
+    ) -> Option<Whereabouts> {
+        let (directory, keys) = self.parts(frames);
+        let keys = ShardKeys {
+            are_read: true,
+            ..keys
+        };
+        directory.remove(&keys, object, key)
+    }
+
+    /// The directory, to be changed, and what tells which page is where.
+    fn parts<'a>(&'a mut self, frames: &'a Frames) -> (&'a mut Directory, ShardKeys<'a>) {
         let keys = ShardKeys {
             frames,
             disk: &self.disk,
+            are_read: false,
         };
-        self.directory.remove(&keys, object, key)
+        (&mut self.directory, keys)
     }
 
     /// Notes a use of a page, if it is one of those that are followed.
@@ -388,12 +406,16 @@ impl Shard {
 pub(super) struct ShardKeys<'a> {
     frames: &'a Frames,
     disk: &'a DiskPages,
+    /// Whether pages that are found are read then. To fetch one that goes would be in the way of what is written over it.
+    are_read: bool,
 }
 
 impl Keys for ShardKeys<'_> {
     #[inline]
     fn expect(&self, whereabouts: Whereabouts) {
-        if let Whereabouts::Here(frame) = whereabouts {
+        if self.are_read
+            && let Whereabouts::Here(frame) = whereabouts
+        {
             self.frames.expect_page(frame);
         }
     }
