@@ -9,13 +9,15 @@
 //! ```text
 //!  seek    slot; for a get what it will be remembered by, for a put the facts of the frame that it will get
 //!  lead    leaf
-//!  reach   the facts of its frame; for a get the page, for a page that will be displaced its slot
+//!  reach   the facts of its frame; for a get the page, for a put one line of it; for a page that will be displaced its slot
 //! ```
 //!
-//! A processor has some 24 lines on their way; who asks for more waits. So what a put touches last is fetched while the pages
-//! before it are copied, which goes past the caches: the leaf of the page that it displaces, what both are remembered by, the facts of
-//! those beside it in its queue. What is stored past the caches takes the same places, so it is asked for right before a page is copied: by
-//! then the page before has gone its way. To copy a page that is got is to fetch it, so that gets have all at once.
+//! A processor has some 24 lines on their way; of those that are asked for beyond that it forgets some. So what a put touches last is
+//! fetched while the pages before it are copied, which goes past the caches: the leaf of the page that it displaces, what both are
+//! remembered by, the facts of those beside it in its queue. To copy a page that is got is to fetch it, so that gets have all at once.
+//!
+//! The line of a put's page is there for the processor to look up where the page lies. It has to be here well before the page is
+//! copied: who stores past the caches waits for a line of the same page that is on its way.
 //!
 //! Whoever has a group waits for no lock while it has one. So pages whose shards somebody else holds come later, and so do
 //! all that follow them there: what happens to one page keeps its order. A page that needs more than what is in its
@@ -43,7 +45,7 @@ use crate::tenants::Tenant;
 /// Pages of a group, at the most: a few microseconds for who waits for one of its shards.
 const GROUP: usize = TOGETHER_MAX;
 
-/// So many pages before a page is copied, the processor is to fetch what it will touch last: a microsecond, nearly.
+/// So many pages before a page is put, the processor is to fetch what it will touch last: a microsecond, nearly.
 const AHEAD: usize = 2;
 
 /// How a page of a group may come by a frame: in its own shard only, for the group may hold others.
@@ -328,12 +330,8 @@ impl<'a> Group<'a> {
         mut told: impl FnMut(usize, Put),
     ) -> Option<(usize, &'a Tenant, PageKind)> {
         let mut needs = None;
-        self.each(left, |n, open, arrivals, look_ahead| {
-            let fill = |page: &mut Blank<'_>| {
-                look_ahead();
-                fill(n, page);
-            };
-            match open.put(TERMS, arrivals, fill) {
+        self.each(left, |n, open, arrivals| {
+            match open.put(TERMS, arrivals, |page| fill(n, page)) {
                 Tried::Done(put) => {
                     open.count_put(put);
                     told(n, put);
@@ -356,7 +354,7 @@ impl<'a> Group<'a> {
         mut visit: impl FnMut(usize, &[u8]),
         mut told: impl FnMut(usize, Get),
     ) {
-        self.each(left, |n, open, _, _| {
+        self.each(left, |n, open, _| {
             if open.is_on_disk() {
                 return Went::Alone;
             }
@@ -366,11 +364,11 @@ impl<'a> Group<'a> {
     }
 
     /// Opens one member after the other. From where one goes by itself no other is opened: what comes after it there may
-    /// be the same page. `open_one` gets what has the processor fetch for a page after it, too: to be called before it is copied.
+    /// be the same page.
     fn each(
         mut self,
         left: &mut Left,
-        mut open_one: impl FnMut(usize, &mut Opened<'a>, &mut Arrivals<'a>, &mut dyn FnMut()) -> Went,
+        mut open_one: impl FnMut(usize, &mut Opened<'a>, &mut Arrivals<'a>) -> Went,
     ) {
         let desk = self.desk;
         if self.members[0].is_none() {
@@ -382,11 +380,13 @@ impl<'a> Group<'a> {
         let mut wanted = Wanted::new();
         (0..AHEAD).for_each(|nth| self.expect(nth, &mut wanted));
         for nth in 0..GROUP {
+            self.expect(nth + AHEAD, &mut wanted);
             let Some(member) = &self.members[nth] else {
                 break;
             };
-            let (n, shard) = (member.n, member.shard);
-            let Some(held) = self.shards.seen[shard].take() else {
+            let n = member.n;
+            let seen = &mut self.shards.seen[member.shard];
+            let Some(held) = seen.take() else {
                 continue;
             };
             let mut open = Opened {
@@ -402,8 +402,7 @@ impl<'a> Group<'a> {
                 luck: desk.luck.wrapping_add(n as u64),
                 worker: desk.worker,
             };
-            let mut look_ahead = || self.expect(nth + AHEAD, &mut wanted);
-            let went = open_one(n, &mut open, &mut arrivals, &mut look_ahead);
+            let went = open_one(n, &mut open, &mut arrivals);
             left.together.strike(n);
             match went {
                 Went::Done => {}
@@ -417,7 +416,7 @@ impl<'a> Group<'a> {
                     break;
                 }
             }
-            self.shards.seen[shard] = Some(Held {
+            *seen = Some(Held {
                 shard: open.shard,
                 is_wanted: true,
                 next: None,
@@ -474,13 +473,17 @@ impl Member {
         if let Some(Whereabouts::Here(frame)) = guess {
             self.is_there = true;
             self.will_get(pages, Some(frame), wanted);
-            if !self.streams() {
-                pages.frames.want_page(frame, wanted);
-            }
         } else {
             self.gone = self.frame.and_then(|frame| pages.page_in(frame));
             if let Some((object, gone)) = self.gone {
                 directory.want_slot(object, gone, wanted);
+            }
+        }
+        if let Some(frame) = self.frame {
+            match self.streams() {
+                true => pages.frames.want_place(frame, wanted),
+                false if self.is_there => pages.frames.want_page(frame, wanted),
+                false => {}
             }
         }
     }
@@ -491,7 +494,6 @@ impl Member {
         };
         if self.streams() {
             want_ghost(shard, self.hash, wanted);
-            pages.frames.want_place(frame, wanted);
         }
         if !self.stays_in_line() {
             pages.frames.want_neighbours(frame, wanted);
