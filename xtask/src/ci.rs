@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use crate::checkout::root;
 use crate::command::Line;
 use crate::step::{Ran, Step};
-use crate::{root, summary, wrong_usage};
+use crate::{summary, usage};
 
 /// What was asked for.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -18,7 +19,7 @@ struct Asked {
 /// Runs the steps that `words` ask for, all of them by default.
 pub(crate) fn run(words: &[&str]) -> ExitCode {
     let Some(asked) = asked_for(words) else {
-        return wrong_usage();
+        return usage::wrong();
     };
     let steps = chosen(steps(asked.against.as_deref()), &asked.only);
     if asked.list {

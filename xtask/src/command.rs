@@ -8,7 +8,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Instant;
 
-use crate::{machine, root};
+use crate::checkout::root;
+use crate::machine;
 
 /// A program with its arguments and environment, run in the workspace's folder.
 #[derive(Clone, Debug)]

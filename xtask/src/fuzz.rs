@@ -4,8 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::checkout::root;
 use crate::command::Line;
-use crate::{machine, root};
+use crate::machine;
 
 /// Every target of `fuzz/`.
 pub(crate) const TARGETS: [&str; 9] = [

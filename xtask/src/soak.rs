@@ -3,9 +3,10 @@
 use std::fs;
 use std::process::ExitCode;
 
+use crate::checkout::root;
 use crate::command::Line;
 use crate::step::{Ran, Step};
-use crate::{ci, fuzz, root, summary, wrong_usage};
+use crate::{ci, fuzz, summary, usage};
 
 /// Where it is kept.
 const PAGE: &str = "docs/soak.md";
@@ -22,7 +23,7 @@ const MINUTES: u64 = 30;
 /// Runs the long steps that `words` ask for, all of them by default.
 pub(crate) fn run(words: &[&str]) -> ExitCode {
     let Some((only, minutes)) = asked_for(words) else {
-        return wrong_usage();
+        return usage::wrong();
     };
     let steps = ci::chosen(steps(minutes), &only);
     let ran = ci::run_all(&steps, &root().join(LOGS));

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::Complaint;
+use super::complaint::Complaint;
 
 /// Lines that a document may have.
 const LINES_MAX: [(&str, usize); 2] = [("README.md", 120), ("ARCHITECTURE.md", 250)];

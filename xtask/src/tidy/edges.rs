@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::{Complaint, Unreadable};
+use super::complaint::Complaint;
+use super::unreadable::Unreadable;
 
 /// Each crate's folder, and the folders of those it may import.
 const EDGES: [(&str, &[&str]); 10] = [

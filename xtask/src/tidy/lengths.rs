@@ -1,6 +1,6 @@
 //! A function is one thought on one screen; a file is one noun.
 
-use super::Complaint;
+use super::complaint::Complaint;
 use super::source::{Kind, Source, Token};
 
 /// Lines of a function, from its `fn` to its last bracket.

@@ -1,80 +1,49 @@
 //! `cargo xtask tidy`: what clippy cannot check. Each complaint names a place, what is wrong there, and what to
 //! do instead.
 
+mod circles;
+mod complaint;
 mod documents;
 mod edges;
 mod lengths;
 mod purity;
 mod source;
+mod unreadable;
 mod unsafety;
 mod words;
 
-use std::fmt;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use complaint::Complaint;
 use source::Source;
+use unreadable::Unreadable;
 
-/// Something that breaks a rule of the house.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Complaint {
-    path: PathBuf,
-    line: usize,
-    what: String,
-    instead: String,
-}
-
-impl Complaint {
-    fn new(path: &Path, line: usize, what: impl Into<String>, instead: impl Into<String>) -> Self {
-        Complaint {
-            path: path.to_path_buf(),
-            line,
-            what: what.into(),
-            instead: instead.into(),
+/// Names every circle of imports in the checkout at `root`, also pairs and those that may stand.
+pub(crate) fn show_circles(root: &Path) -> ExitCode {
+    match listed(root).and_then(|paths| rust(root, &paths)) {
+        Ok(sources) => {
+            let chains = circles::chains(&sources);
+            chains.iter().for_each(|chain| println!("{chain}\n"));
+            println!("tidy: {} circles and pairs", chains.len());
+            ExitCode::SUCCESS
         }
+        Err(unreadable) => refuse(&unreadable),
     }
-}
-
-impl fmt::Display for Complaint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Complaint {
-            path,
-            line,
-            what,
-            instead,
-        } = self;
-        write!(f, "{}:{line}: {what}; {instead}", path.display())
-    }
-}
-
-/// Why the checkout could not be read.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Unreadable {
-    /// git does not list it.
-    #[error("git does not list the files of this checkout")]
-    NoList,
-    /// A file that git lists is not there.
-    #[error("{0}: {1}")]
-    File(PathBuf, io::Error),
-    /// A Rust file does not parse.
-    #[error("{0}: not Rust: {1}")]
-    NotRust(PathBuf, proc_macro2::LexError),
-    /// A Cargo.toml does not parse.
-    #[error("{0}: {1}")]
-    NotToml(PathBuf, Box<toml::de::Error>),
 }
 
 /// Checks the checkout at `root`.
 pub(crate) fn run(root: &Path) -> ExitCode {
     match check(root) {
         Ok(complaints) => report(&complaints),
-        Err(unreadable) => {
-            eprintln!("tidy: {unreadable}");
-            ExitCode::FAILURE
-        }
+        Err(unreadable) => refuse(&unreadable),
     }
+}
+
+fn refuse(unreadable: &Unreadable) -> ExitCode {
+    eprintln!("tidy: {unreadable}");
+    ExitCode::FAILURE
 }
 
 fn report(complaints: &[Complaint]) -> ExitCode {
@@ -91,31 +60,48 @@ fn report(complaints: &[Complaint]) -> ExitCode {
 
 fn check(root: &Path) -> Result<Vec<Complaint>, Unreadable> {
     let mut complaints = Vec::new();
-    for path in listed(root)? {
-        let Ok(text) = read(root, &path)? else {
+    let paths = listed(root)?;
+    for path in &paths {
+        let Ok(text) = read(root, path)? else {
             continue;
         };
-        complaints.extend(words::in_file_name(&path));
-        complaints.extend(words::leftovers(&path, &text));
+        complaints.extend(words::in_file_name(path));
+        complaints.extend(words::leftovers(path, &text));
         match path.extension().and_then(|extension| extension.to_str()) {
-            Some("rs") => complaints.extend(check_rust(Source::parse(&path, text)?)),
-            Some("md") => complaints.extend(documents::too_long(&path, &text)),
+            Some("md") => complaints.extend(documents::too_long(path, &text)),
             Some("toml") if path.ends_with("Cargo.toml") => {
-                complaints.extend(edges::check(&path, &text)?);
+                complaints.extend(edges::check(path, &text)?);
             }
             _ => {}
         }
     }
+    let sources = rust(root, &paths)?;
+    complaints.extend(sources.iter().flat_map(check_rust));
+    complaints.extend(circles::check(&sources));
     complaints.extend(documents::missing(root));
     Ok(complaints)
 }
 
-fn check_rust(source: Source) -> Vec<Complaint> {
+/// The Rust files among `paths`.
+fn rust(root: &Path, paths: &[PathBuf]) -> Result<Vec<Source>, Unreadable> {
+    let mut sources = Vec::new();
+    for path in paths
+        .iter()
+        .filter(|path| path.extension().is_some_and(|e| e == "rs"))
+    {
+        if let Ok(text) = read(root, path)? {
+            sources.push(Source::parse(path, text)?);
+        }
+    }
+    Ok(sources)
+}
+
+fn check_rust(source: &Source) -> Vec<Complaint> {
     [
-        words::in_names(&source),
-        lengths::check(&source),
-        purity::check(&source),
-        unsafety::check(&source),
+        words::in_names(source),
+        lengths::check(source),
+        purity::check(source),
+        unsafety::check(source),
     ]
     .concat()
 }

@@ -1,6 +1,6 @@
 //! The middle knows no world: the pure crates read no clock, start no thread, open nothing and draw no luck.
 
-use super::Complaint;
+use super::complaint::Complaint;
 use super::source::Source;
 
 /// Folders whose code is pure, tests apart.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-use super::Unreadable;
+use super::unreadable::Unreadable;
 
 /// A Rust file, its tests apart from the rest.
 pub(crate) struct Source {

@@ -1,6 +1,6 @@
 //! unsafe has an address.
 
-use super::Complaint;
+use super::complaint::Complaint;
 use super::source::Source;
 
 /// Files and folders where `unsafe` may stand.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::Complaint;
+use super::complaint::Complaint;
 use super::source::{Kind, Source};
 
 /// Words that no name of ours may hold.
