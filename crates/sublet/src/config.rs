@@ -8,7 +8,7 @@ use sublet_host::config;
 use sublet_host::run::{ServiceError, unusable_files};
 
 use crate::exit::Exit;
-use crate::status::counted;
+use crate::print::counted;
 
 /// What to do.
 #[derive(clap::Args)]

@@ -2,11 +2,10 @@
 
 use std::io::{self, Write};
 
-use clap::CommandFactory;
+use clap::Command;
 use clap_complete::Shell;
 use sublet_policy::catalogue;
 
-use crate::Cli;
 use crate::exit::Exit;
 
 /// What to generate.
@@ -31,13 +30,13 @@ enum What {
     PolicyReference,
 }
 
-/// Writes it to stdout.
-pub(crate) fn run(args: &Args) -> Exit {
+/// Writes it to stdout; `cli` is the whole command line.
+pub(crate) fn run(args: &Args, mut cli: Command) -> Exit {
     let mut page = Vec::new();
     let made = match &args.what {
-        What::Man => man(&mut page),
+        What::Man => man(cli, &mut page),
         What::Completions { shell } => {
-            clap_complete::generate(*shell, &mut Cli::command(), "sublet", &mut page);
+            clap_complete::generate(*shell, &mut cli, "sublet", &mut page);
             Ok(())
         }
         What::PolicyReference => page.write_all(catalogue::reference().as_bytes()),
@@ -47,8 +46,7 @@ pub(crate) fn run(args: &Args) -> Exit {
 }
 
 /// One page for the command and all its subcommands.
-fn man(page: &mut Vec<u8>) -> io::Result<()> {
-    let mut command = Cli::command();
+fn man(mut command: Command, page: &mut Vec<u8>) -> io::Result<()> {
     command.build();
     clap_mangen::Man::new(command.clone()).render(page)?;
     for sub in command

@@ -4,7 +4,7 @@ use comfy_table::Table;
 use comfy_table::presets;
 use sublet_client::messages::{EvictedStatus, TenantStatus};
 
-use crate::status::laid_out;
+use crate::print::laid_out;
 
 /// What the columns mean.
 const LEGEND: &str = "evicted   of late: time since they were put, gets that found them; regret is their part that was asked for before as many were evicted as there are\n";

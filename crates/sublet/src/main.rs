@@ -10,11 +10,13 @@ mod disk;
 mod doctor;
 mod exit;
 mod generate;
+mod grants;
 mod keep;
 mod leavers;
 mod memcached;
 mod plot_file;
 mod policy;
+mod print;
 mod reach;
 mod release;
 mod saves;
@@ -27,7 +29,7 @@ mod what_if;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::exit::Exit;
 
@@ -39,7 +41,7 @@ use crate::exit::Exit;
     max_term_width = 100,
     subcommand_required = true
 )]
-pub(crate) struct Cli {
+struct Cli {
     #[command(subcommand)]
     command: Command,
 }
@@ -95,7 +97,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::BenchChore(chore) => chore.run(),
-        Command::Generate(args) => generate::run(&args),
+        Command::Generate(args) => generate::run(&args, Cli::command()),
         Command::Keep(args) => keep::run(&args),
     }
     .into()

@@ -7,8 +7,8 @@ use sublet_client::messages::{ReleaseReport, ReleaseRequest};
 use sublet_types::{Bytes, ReleaseMode, TenantName};
 
 use crate::exit::Exit;
+use crate::print::{counted, millis};
 use crate::reach::Reach;
-use crate::status::{counted, millis};
 
 /// How much, and how.
 #[derive(clap::Args)]

@@ -12,9 +12,9 @@ use sublet_client::{Admin, CallError};
 use sublet_types::TenantName;
 
 use crate::exit::Exit;
+use crate::grants::grants;
+use crate::print::{counted, json, millis};
 use crate::reach::Reach;
-use crate::status::{counted, millis};
-use crate::tenants::{grants, json};
 
 /// How often the daemon is asked how far it is.
 const LOOK_EVERY: Duration = Duration::from_millis(300);

@@ -1,18 +1,19 @@
 //! `sublet status`: what the daemon holds, for whom, and why not more.
 
 use std::io::{self, IsTerminal, Write};
-use std::ops::Range;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{Table, presets};
 use sublet_client::messages::{
     DiskStatus, LeftBehind, PagesStatus, RingStatus, RuleStatus, Status, TenantStatus,
 };
 use sublet_types::{Bytes, Pages};
 
 use crate::exit::Exit;
+use crate::grants::eviction;
 use crate::leavers;
+use crate::print::{counted, duration, laid_out, millis, percent};
 use crate::reach::Reach;
 use crate::release::lost;
 use crate::saves;
@@ -292,27 +293,10 @@ fn pages(tenants: &[TenantStatus]) -> String {
     laid_out(table, 1..13)
 }
 
-/// Which of its pages goes when another needs the frame, and which eviction that comes to.
-pub(crate) fn eviction(tenant: &TenantStatus) -> String {
-    let (chosen, ruling) = (&tenant.eviction, &tenant.ruling_eviction);
-    match ruling.is_empty() || ruling == chosen {
-        true => chosen.clone(),
-        false => format!("{chosen} ({ruling})"),
-    }
-}
-
 /// Puts that were stored in the place of another page.
 fn displacing(pages: &PagesStatus) -> u64 {
     let in_room = pages.puts_succeeded + pages.puts_refused;
     pages.puts.saturating_sub(in_room)
-}
-
-/// A part of something in percent; a dash where there is nothing.
-fn percent(part: u64, whole: u64) -> String {
-    match whole {
-        0 => "–".to_owned(),
-        _ => format!("{:.1} %", part as f64 / whole as f64 * 100.0),
-    }
 }
 
 /// The table of rings, a row for each tenant that has any.
@@ -416,23 +400,6 @@ fn left_row(left: &LeftBehind) -> [String; 10] {
     cells.map(str::to_owned)
 }
 
-/// A table's lines, with the figures of some columns below each other.
-pub(crate) fn laid_out(mut table: Table, figures: Range<usize>) -> String {
-    for column in figures {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    if let Some(first) = table.column_mut(0) {
-        first.set_padding((0, 1));
-    }
-    let lines = table.to_string();
-    lines
-        .lines()
-        .map(|line| format!("{}\n", line.trim_end()))
-        .collect()
-}
-
 fn rate(tenant: &TenantStatus, status: &Status, since: Option<(Duration, &Status)>) -> f64 {
     let now = tenant.operations();
     let Some((time, before)) = since else {
@@ -448,50 +415,5 @@ fn shared(memory: Bytes) -> String {
     match memory {
         Bytes::ZERO => String::new(),
         memory => format!(" + {memory} shared with rings' programs and guests"),
-    }
-}
-
-/// `3d 4h`, `5m 2s`.
-fn duration(secs: u64) -> String {
-    match secs {
-        0..60 => format!("{secs}s"),
-        60..3600 => format!("{}m {}s", secs / 60, secs % 60),
-        3600..86_400 => format!("{}h {}m", secs / 3600, secs % 3600 / 60),
-        _ => format!("{}d {}h", secs / 86_400, secs % 86_400 / 3600),
-    }
-}
-
-/// Microseconds as milliseconds, with what matters.
-pub(crate) fn millis(micros: u64) -> String {
-    match micros {
-        0..100_000 => format!("{:.1} ms", micros as f64 / 1e3),
-        _ => format!("{:.0} ms", micros as f64 / 1e3),
-    }
-}
-
-/// `1 item`, `2 items`.
-pub(crate) fn counted(count: u64, thing: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {thing}{plural}")
-}
-
-/// An amount or its absence.
-pub(crate) fn or_none(amount: Option<Bytes>) -> String {
-    amount.map_or("none".to_owned(), |amount| amount.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_read_well() {
-        assert_eq!(duration(59), "59s");
-        assert_eq!(duration(3599), "59m 59s");
-        assert_eq!(duration(90_000), "1d 1h");
-        assert_eq!(millis(1234), "1.2 ms");
-        assert_eq!(millis(123_456), "123 ms");
-        assert_eq!(counted(1, "item"), "1 item");
-        assert_eq!(counted(0, "item"), "0 items");
     }
 }

@@ -2,14 +2,13 @@
 
 use std::io::{self, Write};
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use sublet_client::messages::{
-    AddTenant, ChangeTenant, Lasts, Limit, PagesStatus, RingStatus, TenantStatus,
-};
-use sublet_types::{EvictionKind, TenantName, Weight};
+use sublet_client::messages::{AddTenant, ChangeTenant, PagesStatus, RingStatus, TenantStatus};
+use sublet_types::{TenantName, Weight};
 
 use crate::exit::Exit;
+use crate::grants::{Grants, grants, lasts};
 use crate::leavers;
+use crate::print::json;
 use crate::reach::Reach;
 use crate::saves;
 use crate::status;
@@ -78,28 +77,6 @@ struct Add {
     temporary: bool,
     #[command(flatten)]
     reach: Reach,
-}
-
-#[derive(clap::Args)]
-struct Grants {
-    /// Its share relative to the others' (100 unless said otherwise)
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    weight: Option<u32>,
-    /// What the others never take from it, such as 64MiB, or none
-    #[arg(long)]
-    floor: Option<Limit>,
-    /// What it never holds more than, such as 2GiB, or none
-    #[arg(long)]
-    ceiling: Option<Limit>,
-    /// Which of its pages goes when another needs the frame; its items have an order of their own
-    #[arg(long, value_name = "NAME", value_parser = evictions())]
-    eviction: Option<EvictionKind>,
-}
-
-/// The evictions by their names.
-fn evictions() -> impl TypedValueParser<Value = EvictionKind> {
-    let named = |(_, name, help): (EvictionKind, _, _)| PossibleValue::new(name).help(help);
-    PossibleValuesParser::new(EvictionKind::ALL.map(named)).try_map(|name| name.parse())
 }
 
 #[derive(clap::Args)]
@@ -184,44 +161,6 @@ impl Add {
             eviction: self.grants.eviction,
             lasts: lasts(self.temporary),
         }
-    }
-}
-
-/// What `--temporary` says.
-pub(crate) fn lasts(temporary: bool) -> Lasts {
-    match temporary {
-        true => Lasts::UntilRestart,
-        false => Lasts::Always,
-    }
-}
-
-pub(crate) fn json(answer: &impl serde::Serialize) -> String {
-    format!(
-        "{}\n",
-        serde_json::to_string(answer).expect("an answer is JSON")
-    )
-}
-
-pub(crate) fn grants(tenant: &TenantStatus) -> String {
-    let frozen = match tenant.frozen {
-        true => "; frozen: new pages are refused",
-        false => "",
-    };
-    format!(
-        "{}: weight {}, floor {}, ceiling {}{}{frozen}\n",
-        tenant.name,
-        tenant.weight.0,
-        status::or_none(tenant.floor),
-        status::or_none(tenant.ceiling),
-        eviction(tenant)
-    )
-}
-
-/// Which of its pages goes first; nothing where the daemon does not say.
-fn eviction(tenant: &TenantStatus) -> String {
-    match tenant.eviction.as_str() {
-        "" => String::new(),
-        _ => format!(", eviction {}", status::eviction(tenant)),
     }
 }
 

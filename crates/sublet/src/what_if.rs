@@ -8,8 +8,8 @@ use sublet_client::messages::{AskWhatIf, WhatIf, WhatIfTenant};
 use sublet_types::{Bytes, TenantName};
 
 use crate::exit::Exit;
+use crate::print::{json, laid_out};
 use crate::reach::Reach;
-use crate::status::laid_out;
 
 /// What is asked.
 #[derive(clap::Args)]
@@ -85,7 +85,7 @@ impl Args {
         };
         let told = self.reach.ask(|admin| admin.what_if(&asked))?;
         Ok(match (&self.tenant, self.json) {
-            (_, true) => crate::tenants::json(&told),
+            (_, true) => json(&told),
             (Some(tenant), false) => of_tenant(tenant, &asked, &told),
             (None, false) => of_policy(&told),
         })

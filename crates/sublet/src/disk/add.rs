@@ -10,8 +10,8 @@ use sublet_host::config::{DISK_KNOBS, Knob, Said, WrittenDisk};
 use sublet_types::{DiskListen, DiskName};
 
 use crate::exit::Exit;
+use crate::grants::lasts;
 use crate::reach::Reach;
-use crate::tenants::lasts;
 
 /// A new disk.
 pub(super) struct Add {

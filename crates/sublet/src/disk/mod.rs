@@ -12,9 +12,9 @@ use sublet_client::messages::{AllowFolder, Disks, OpenDisk, RemoveDisk, RemovedD
 use sublet_types::{Bytes, DiskName, Pages};
 
 use crate::exit::Exit;
+use crate::grants::lasts;
 use crate::reach::Reach;
 use crate::status;
-use crate::tenants::lasts;
 
 /// What to do.
 #[derive(clap::Args)]

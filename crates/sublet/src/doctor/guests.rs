@@ -3,7 +3,7 @@
 use std::fmt;
 use std::process::Command;
 
-use super::Finding;
+use super::finding::Finding;
 
 /// Programs of libvirt's side of the host, one of which tells its version.
 const LIBVIRT: [&str; 4] = [

@@ -1,20 +1,20 @@
 //! `sublet doctor`: what on this host would make Sublet slow or unsafe, and what to type against it.
 
+mod finding;
 mod guests;
 mod tasks;
 
-use std::fmt;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit};
-use serde::Serialize;
 use sublet_host::headroom::{ProcHost, ReadHost};
 use sublet_host::locked::may_lock;
 use sublet_types::{Bytes, CgroupFigures};
 
+use self::finding::{Finding, Verdict};
 use self::guests::Guests;
 use self::tasks::Tasks;
 use crate::exit::Exit;
@@ -52,75 +52,6 @@ pub(crate) fn run(args: &Args) -> Exit {
     match Exit::written(written) {
         Exit::Done if worst == Some(Verdict::Bad) => Exit::Failed,
         exit => exit,
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Verdict {
-    Ok,
-    Warn,
-    Bad,
-}
-
-/// One check: what was found, and where it is not well, why that matters and what to type.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-struct Finding {
-    check: &'static str,
-    verdict: Verdict,
-    found: String,
-    why: &'static str,
-    #[serde(rename = "type")]
-    remedy: &'static str,
-}
-
-impl Finding {
-    fn ok(check: &'static str, found: impl Into<String>) -> Finding {
-        Finding {
-            check,
-            verdict: Verdict::Ok,
-            found: found.into(),
-            why: "",
-            remedy: "",
-        }
-    }
-
-    fn warn(self, why: &'static str, remedy: &'static str) -> Finding {
-        let verdict = Verdict::Warn;
-        Finding {
-            verdict,
-            why,
-            remedy,
-            ..self
-        }
-    }
-
-    fn bad(self, why: &'static str, remedy: &'static str) -> Finding {
-        let verdict = Verdict::Bad;
-        Finding {
-            verdict,
-            why,
-            remedy,
-            ..self
-        }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verdict = match self.verdict {
-            Verdict::Ok => "OK",
-            Verdict::Warn => "WARN",
-            Verdict::Bad => "BAD",
-        };
-        writeln!(f, "{verdict:<5} {:<20} {}", self.check, self.found)?;
-        if !self.why.is_empty() {
-            writeln!(f, "      {}", self.why)?;
-        }
-        if !self.remedy.is_empty() {
-            writeln!(f, "      type: {}", self.remedy)?;
-        }
-        Ok(())
     }
 }
 

@@ -1,11 +1,15 @@
 //! `sublet memcached`: the drop-in face. memcached's own command line, in memcached's place.
 
 mod detach;
+mod event;
 mod flags;
 mod process;
+mod reading;
+mod statuses;
 mod suboptions;
 mod surroundings;
 mod usage;
+mod values;
 mod written;
 
 use std::env;
@@ -29,23 +33,12 @@ use sublet_host::lone::{Lone, LoneError, LoneSettings};
 use sublet_types::Bytes;
 
 use self::detach::Says;
+use self::event::Event;
 use self::process::{PidFile, ProcessError};
+use self::statuses::{EX_OSERR, EX_USAGE, FAILURE};
 use self::surroundings::Surroundings;
 use self::written::{Plan, Request, Said};
 use crate::exit::say;
-
-/// memcached's exit status when the system refuses something.
-const EX_OSERR: u8 = 71;
-
-/// What the main thread acts on.
-enum Event {
-    /// A signal came.
-    Signal(i32),
-    /// A client asked for the end, or serving failed.
-    Asked(Stop),
-    /// The memory limit was changed.
-    Shrink,
-}
 
 /// Why there is nothing served.
 #[derive(Debug, thiserror::Error)]
@@ -81,8 +74,6 @@ enum Failure {
 
 impl Failure {
     fn exit(&self) -> u8 {
-        const FAILURE: u8 = 1;
-        const EX_USAGE: u8 = 64;
         match self {
             Failure::Process(error) => error.exit(),
             Failure::Tls(_) | Failure::NoSaslFile => EX_USAGE,
@@ -108,7 +99,7 @@ pub(crate) struct Args {
 /// Runs with memcached's options until a signal ends it.
 pub(crate) fn run(args: Args) -> ExitCode {
     let arguments = args.options;
-    let plan = match written::read(arguments.iter().cloned()) {
+    let plan = match reading::read(arguments.iter().cloned()) {
         Ok(Request::Show(shown)) => {
             print!("{}", usage::text(shown));
             return ExitCode::SUCCESS;

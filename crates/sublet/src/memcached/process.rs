@@ -10,6 +10,7 @@ use nix::unistd::{User, setgid, setgroups, setuid};
 
 use sublet_host::locked::lock_all;
 
+use super::statuses::{EX_NOUSER, EX_OSERR};
 use crate::exit::say;
 
 /// Descriptors besides connections: listeners, epolls, files.
@@ -35,10 +36,9 @@ pub(super) enum ProcessError {
 impl ProcessError {
     /// memcached's exit status for it.
     pub(super) fn exit(&self) -> u8 {
-        const EX_NOUSER: u8 = 67;
         match self {
             ProcessError::NoSuchUser(_) => EX_NOUSER,
-            _ => super::EX_OSERR,
+            _ => EX_OSERR,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use sublet_frontends::memcached::settings::{ClientCertificate, TlsVersion};
 
-use super::flags::{number, path};
+use super::values::{number, path};
 use super::written::{Usage, Written, idle_timeout};
 
 /// One option of the list.

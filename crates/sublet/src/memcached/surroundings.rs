@@ -11,7 +11,7 @@ use sublet_frontends::memcached::serve::Tls;
 use sublet_host::lone::Lone;
 use sublet_types::{Bytes, TenantId};
 
-use super::Event;
+use super::event::Event;
 use super::written::MEMORY_MIN;
 
 /// `cache_memlimit` takes no less; less than [`MEMORY_MIN`] is treated as that.

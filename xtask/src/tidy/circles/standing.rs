@@ -190,22 +190,6 @@ pub(super) const STANDING: &[&[&str]] = &[
         "crates/sublet/src/bench/traces/mod.rs",
     ],
     &[
-        "crates/sublet/src/leavers.rs",
-        "crates/sublet/src/release.rs",
-        "crates/sublet/src/saves.rs",
-        "crates/sublet/src/status.rs",
-        "crates/sublet/src/tenants.rs",
-    ],
-    &[
-        "crates/sublet/src/memcached/flags.rs",
-        "crates/sublet/src/memcached/mod.rs",
-        "crates/sublet/src/memcached/process.rs",
-        "crates/sublet/src/memcached/suboptions.rs",
-        "crates/sublet/src/memcached/surroundings.rs",
-        "crates/sublet/src/memcached/usage.rs",
-        "crates/sublet/src/memcached/written.rs",
-    ],
-    &[
         "crates/sublet/src/sim/compare.rs",
         "crates/sublet/src/sim/disk.rs",
         "crates/sublet/src/sim/list.rs",
