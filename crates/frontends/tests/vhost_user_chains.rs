@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use memory_disk::{Manners, MemoryDisk, backend};
 use sublet_frontends::block::Shape;
-use sublet_frontends::vhost_user::driver::{Ask, Driver, Layout};
 use sublet_frontends::vhost_user::serve::{Running, Settings, start};
+use sublet_vhost_driver::{Ask, Driver, Layout};
 use vhost::VhostUserMemoryRegionInfo;
 use vhost::vhost_user::VhostUserFrontend;
 use vm_memory::{Bytes, GuestAddress};

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 use memory_disk::{Manners, MemoryDisk, backend};
 use sublet_frontends::backend::Backend;
 use sublet_frontends::block::Shape;
-use sublet_frontends::vhost_user::driver::{Ask, Driver, DriverQueue, Layout};
 use sublet_frontends::vhost_user::serve::{Running, Settings, start};
 use sublet_types::TenantId;
+use sublet_vhost_driver::{Ask, Driver, DriverQueue, Layout};
 
 /// Kills, and returns, of each kind.
 const ROUNDS: u64 = 20;

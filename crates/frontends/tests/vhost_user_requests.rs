@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use memory_disk::{Manners, MemoryDisk, backend};
 use sublet_frontends::backend::Backend;
 use sublet_frontends::block::Shape;
-use sublet_frontends::vhost_user::driver::{Answer, Ask, Driver, Layout, NO_STATUS};
 use sublet_frontends::vhost_user::serve::{Running, Settings, start};
 use sublet_types::TenantId;
+use sublet_vhost_driver::{Answer, Ask, Driver, Layout, NO_STATUS};
 
 const BYTES: u64 = 1 << 20;
 const LONGEST: Duration = Duration::from_secs(10);

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use memory_disk::{Manners, MemoryDisk, backend};
 use sublet_frontends::block::Shape;
-use sublet_frontends::vhost_user::driver::{Ask, Driver, Layout};
 use sublet_frontends::vhost_user::serve::{Settings, start};
+use sublet_vhost_driver::{Ask, Driver, Layout};
 use vm_memory::{Bytes, GuestAddress};
 
 const BYTES: u64 = 64 << 20;

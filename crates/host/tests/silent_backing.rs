@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use sublet_frontends::backend::Backend;
 use sublet_frontends::tenancy::{Clock, Ledger};
-use sublet_frontends::vhost_user::driver::{Ask, Driver, Layout};
 use sublet_host::config::Claim;
 use sublet_host::disk::{DiskError, DiskGround, Disks, History, Unwritten};
 use sublet_store::{PageSettings, Store, StoreSettings};
 use sublet_types::{Bytes, DiskKind, DiskListen, DiskName, DiskSettings, Slow, TenantSettings};
+use sublet_vhost_driver::{Ask, Driver, Layout};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MEMORY: Bytes = Bytes::mib(16);

@@ -6,14 +6,18 @@ use super::complaint::Complaint;
 use super::unreadable::Unreadable;
 
 /// Each crate's folder, and the folders of those it may import.
-const EDGES: [(&str, &[&str]); 10] = [
+const EDGES: [(&str, &[&str]); 11] = [
     ("types", &[]),
     ("store", &["types"]),
     ("policy", &["types"]),
     ("pace", &[]),
     ("tls", &[]),
     ("client", &["types", "pace", "tls"]),
-    ("frontends", &["types", "store", "client", "pace", "tls"]),
+    ("vhost-driver", &[]),
+    (
+        "frontends",
+        &["types", "store", "client", "pace", "tls", "vhost-driver"],
+    ),
     (
         "host",
         &[
@@ -24,6 +28,7 @@ const EDGES: [(&str, &[&str]); 10] = [
             "client",
             "frontends",
             "tls",
+            "vhost-driver",
         ],
     ),
     ("sim", &["types", "store", "policy"]),
@@ -37,6 +42,7 @@ const EDGES: [(&str, &[&str]); 10] = [
             "host",
             "policy",
             "sim",
+            "vhost-driver",
         ],
     ),
 ];

@@ -42,7 +42,6 @@
 
 pub mod chain;
 pub mod device;
-pub mod driver;
 mod guard;
 mod mailbox;
 pub mod memory;

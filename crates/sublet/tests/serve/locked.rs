@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use sublet_frontends::vhost_user::driver::{Driver, Layout};
 use sublet_host::locked::may_lock;
+use sublet_vhost_driver::{Driver, Layout};
 
 use crate::daemon::{Daemon, Folder};
 use crate::guest::Guest;

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use sublet_frontends::vhost_user::driver::{Ask, DriveError, Driver, Layout};
 use sublet_types::{Bytes, PAGE_BYTES};
+use sublet_vhost_driver::{Ask, DriveError, Driver, Layout};
 
 use super::super::chance::Chance;
 use super::BlockError;

@@ -10,7 +10,9 @@ use mio::{Events, Interest, Poll, Token};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-use super::{Answer, Ask, DriveError, Layout, NO_STATUS, PAGE, SLOT_DESCRIPTORS, SLOT_HEAD_BYTES};
+use crate::layout::{
+    Answer, Ask, DriveError, Layout, NO_STATUS, PAGE, SLOT_DESCRIPTORS, SLOT_HEAD_BYTES,
+};
 
 const NEXT: u16 = 1;
 const WRITE: u16 = 2;
@@ -23,14 +25,14 @@ pub struct DriverQueue {
     slot_bytes: u32,
     event_index: bool,
     indirect: bool,
-    pub(super) descriptors: u64,
-    pub(super) available: u64,
-    pub(super) used: u64,
+    pub(crate) descriptors: u64,
+    pub(crate) available: u64,
+    pub(crate) used: u64,
     heads: u64,
     bytes: u64,
     stride: u64,
-    pub(super) kick: EventFd,
-    pub(super) call: EventFd,
+    pub(crate) kick: EventFd,
+    pub(crate) call: EventFd,
     poll: Poll,
     ready: Events,
     vacant: Vec<u16>,
@@ -43,7 +45,7 @@ pub struct DriverQueue {
 }
 
 impl DriverQueue {
-    pub(super) fn new(
+    pub(crate) fn new(
         layout: &Layout,
         n: u16,
         memory: Arc<GuestMemoryMmap<()>>,
