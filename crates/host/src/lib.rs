@@ -1,12 +1,17 @@
-//! The daemon: run, config, headroom, the Memory Manager, admin, observe.
+//! The daemon: serve, config, headroom, the Memory Manager, admin, observe.
 
 #![deny(unsafe_code)]
 
 pub mod admin;
+mod alone;
+mod bounds;
 pub mod chores;
 pub mod config;
+pub mod daemon;
 pub mod disk;
 mod ending;
+mod finale;
+mod greeting;
 pub mod headroom;
 mod heap;
 pub mod locked;
@@ -16,6 +21,9 @@ pub mod observe;
 mod ofd;
 mod patience;
 mod reserve;
-pub mod run;
+pub mod serve;
+mod signals;
 pub mod spill;
+mod state_folder;
 mod stuck;
+pub mod tenants;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use sublet_host::admin::check_files;
 use sublet_host::config;
-use sublet_host::run::{ServiceError, unusable_files};
+use sublet_host::tenants::{ServiceError, unusable_files};
 
 use crate::exit::Exit;
 use crate::print::counted;

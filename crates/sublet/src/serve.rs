@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use sublet_host::config::{self, DAEMON_KNOBS, Flag, Knob, TENANT_KNOBS};
-use sublet_host::run;
+use sublet_host::serve;
 
 use crate::exit::Exit;
 use crate::signals::survive_strays;
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args) -> Exit {
         Ok(loaded) => loaded,
         Err(error) => return Exit::usage(error),
     };
-    match run::run(loaded) {
+    match serve::run(loaded) {
         Ok(()) => Exit::Done,
         Err(error) => Exit::failed(error),
     }

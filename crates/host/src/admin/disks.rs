@@ -14,9 +14,10 @@ use sublet_client::messages::{AddDisk, AllowFolder, OpenDisk, RemoveDisk, Resize
 use sublet_types::DiskName;
 
 use super::file_calls::with_files;
+use super::http_error::HttpError;
 use super::long_calls::unhurried;
-use super::routes::{No, Shared, fault_of_query, heard};
-use crate::run::Daemon;
+use super::replies::{Shared, fault_of_query, heard};
+use crate::daemon::Daemon;
 
 /// Where folders for backings are asked for and allowed.
 pub(super) const FOLDERS: &str = "/v1/disk-folders";
@@ -44,9 +45,9 @@ pub(super) fn routes() -> Router<Arc<Daemon>> {
         )
 }
 
-fn named(name: &str) -> Result<DiskName, No> {
+fn named(name: &str) -> Result<DiskName, HttpError> {
     name.parse().map_err(|e| {
-        No::new(
+        HttpError::new(
             StatusCode::BAD_REQUEST,
             e,
             "`sublet disk list` shows them all",
@@ -54,14 +55,17 @@ fn named(name: &str) -> Result<DiskName, No> {
     })
 }
 
-async fn show(State(daemon): Shared, Path(name): Path<String>) -> Result<impl IntoResponse, No> {
+async fn show(
+    State(daemon): Shared,
+    Path(name): Path<String>,
+) -> Result<impl IntoResponse, HttpError> {
     Ok(Json(daemon.disk(&named(&name)?)?))
 }
 
 async fn add(
     State(daemon): Shared,
     body: Result<Bytes, BytesRejection>,
-) -> Result<impl IntoResponse, No> {
+) -> Result<impl IntoResponse, HttpError> {
     let disk = heard::<AddDisk>(body)?;
     with_files(move || daemon.add_disk(&disk)).await
 }
@@ -69,7 +73,7 @@ async fn add(
 async fn allow(
     State(daemon): Shared,
     body: Result<Bytes, BytesRejection>,
-) -> Result<impl IntoResponse, No> {
+) -> Result<impl IntoResponse, HttpError> {
     let folder = heard::<AllowFolder>(body)?;
     with_files(move || daemon.allow_folder(&folder)).await
 }
@@ -78,10 +82,10 @@ async fn remove(
     State(daemon): Shared,
     Path(name): Path<String>,
     how: Result<Query<RemoveDisk>, QueryRejection>,
-) -> Result<impl IntoResponse, No> {
+) -> Result<impl IntoResponse, HttpError> {
     let wrong = |rejection: QueryRejection| {
         let hint = "say ?lasts=always or ?lasts=until-restart, and &force=true to give pages up, and &delete=true";
-        No::new(StatusCode::BAD_REQUEST, fault_of_query(&rejection), hint)
+        HttpError::new(StatusCode::BAD_REQUEST, fault_of_query(&rejection), hint)
     };
     let (name, Query(how)) = (named(&name)?, how.map_err(wrong)?);
     with_files(move || daemon.remove_disk(&name, how)).await
@@ -91,10 +95,10 @@ async fn open(
     State(daemon): Shared,
     Path(name): Path<String>,
     how: Result<Query<OpenDisk>, QueryRejection>,
-) -> Result<impl IntoResponse, No> {
+) -> Result<impl IntoResponse, HttpError> {
     let wrong = |rejection: QueryRejection| {
         let hint = "say ?force=true to open it although pages of it are lost, or nothing";
-        No::new(StatusCode::BAD_REQUEST, fault_of_query(&rejection), hint)
+        HttpError::new(StatusCode::BAD_REQUEST, fault_of_query(&rejection), hint)
     };
     let (name, Query(how)) = (named(&name)?, how.map_err(wrong)?);
     with_files(move || daemon.open_disk(&name, how)).await
@@ -104,12 +108,15 @@ async fn resize(
     State(daemon): Shared,
     Path(name): Path<String>,
     body: Result<Bytes, BytesRejection>,
-) -> Result<impl IntoResponse, No> {
+) -> Result<impl IntoResponse, HttpError> {
     let (name, size) = (named(&name)?, heard::<ResizeDisk>(body)?);
     with_files(move || daemon.resize_disk(&name, &size)).await
 }
 
-async fn flush(State(daemon): Shared, Path(name): Path<String>) -> Result<impl IntoResponse, No> {
+async fn flush(
+    State(daemon): Shared,
+    Path(name): Path<String>,
+) -> Result<impl IntoResponse, HttpError> {
     let name = named(&name)?;
     with_files(move || daemon.flush_disk(&name)).await
 }

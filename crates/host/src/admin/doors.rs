@@ -17,6 +17,9 @@ use crate::config::{AdminTcp, Config, Listen};
 use crate::patience::patiently;
 use crate::stuck::{self, Stuck};
 
+/// Connections that one door has open at once; more wait in the kernel's queue.
+pub const CONNECTIONS_MAX: usize = 32;
+
 /// Where callers come in.
 pub struct Doors {
     pub(super) socket: UnixDoor,

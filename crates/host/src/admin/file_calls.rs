@@ -8,9 +8,10 @@ use axum::response::Json;
 use serde::Serialize;
 use tokio::sync::{Semaphore, oneshot};
 
-use super::CONNECTIONS_MAX;
-use super::routes::{No, ending};
-use crate::run::Declined;
+use super::doors::CONNECTIONS_MAX;
+use super::http_error::HttpError;
+use super::replies::ending;
+use crate::daemon::Declined;
 
 /// A quarter of a door's connections is left to who only looks or has memory released.
 const FILE_CALLS_MAX: usize = CONNECTIONS_MAX / 4 * 3;
@@ -20,16 +21,16 @@ static ROOM: Semaphore = Semaphore::const_new(FILE_CALLS_MAX);
 /// Runs what touches files away from the other callers.
 pub(super) async fn with_files<T: Serialize + Send + 'static>(
     work: impl FnOnce() -> Result<T, Declined> + Send + 'static,
-) -> Result<Json<T>, No> {
+) -> Result<Json<T>, HttpError> {
     within(&ROOM, work).await
 }
 
 async fn within<T: Serialize + Send + 'static>(
     room: &'static Semaphore,
     work: impl FnOnce() -> Result<T, Declined> + Send + 'static,
-) -> Result<Json<T>, No> {
+) -> Result<Json<T>, HttpError> {
     let place = room.try_acquire().map_err(|_| {
-        No::new(
+        HttpError::new(
             StatusCode::SERVICE_UNAVAILABLE,
             format_args!("{FILE_CALLS_MAX} calls wait for file systems already"),
             "wait for them; where they do not end, a file system of a disk, a save or the state folder hangs",
@@ -43,7 +44,7 @@ async fn within<T: Serialize + Send + 'static>(
     };
     let thread = thread::Builder::new().name("files".to_owned()).spawn(body);
     thread.map_err(|error| {
-        No::new(
+        HttpError::new(
             StatusCode::SERVICE_UNAVAILABLE,
             format_args!("the host makes no thread for this call: {error}"),
             "try again; `sublet doctor` looks at what limits the daemon's tasks",

@@ -4,7 +4,9 @@
 mod disks;
 mod doors;
 mod file_calls;
+mod http_error;
 mod long_calls;
+mod replies;
 mod routes;
 mod saves;
 mod serve;
@@ -16,12 +18,9 @@ use std::thread::{self, JoinHandle};
 use tokio::runtime;
 use tokio::sync::watch;
 
-pub use doors::{Doors, DoorsError, check_files};
+pub use doors::{CONNECTIONS_MAX, Doors, DoorsError, check_files};
 
-use crate::run::Daemon;
-
-/// Connections that one door has open at once; more wait in the kernel's queue.
-pub const CONNECTIONS_MAX: usize = 32;
+use crate::daemon::Daemon;
 
 /// The admin interface, for as long as this lives.
 pub struct Admin {

@@ -1,6 +1,5 @@
 //! What can be asked, and what is answered. `docs/admin.md` describes it.
 
-use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,24 +11,19 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
-use serde::de::DeserializeOwned;
-use serde_json::error::Category;
 use sublet_client::messages::{
-    AddTenant, AskWhatIf, ChangePolicy, ChangeTenant, REQUEST_BYTES_MAX, Refusal, ReleaseRequest,
+    AddTenant, AskWhatIf, ChangePolicy, ChangeTenant, REQUEST_BYTES_MAX, ReleaseRequest,
     RemoveTenant,
 };
 use sublet_frontends::doors::Place;
-use sublet_types::{TenantName, plain};
 use tokio::time::timeout;
 
 use super::file_calls::with_files;
+use super::http_error::HttpError;
+use super::replies::{Shared, ending, fault_of_query, heard, named};
 use super::{disks, saves};
-use crate::disk::{BackingError, DiskError};
-use crate::headroom::OrderError;
+use crate::daemon::Daemon;
 use crate::observe::metrics::{self, Format};
-use crate::run::{Daemon, Declined, NoAnswer};
-
-pub(super) type Shared = State<Arc<Daemon>>;
 
 /// Everything.
 pub(super) fn admin(daemon: Arc<Daemon>) -> Router {
@@ -81,7 +75,7 @@ async fn told_in_json(response: Response) -> Response {
     let said = to_bytes(response.into_body(), REQUEST_BYTES_MAX).await;
     let said = said.unwrap_or_default();
     let hint = "docs/admin.md describes what can be said";
-    No::new(status, String::from_utf8_lossy(&said), hint).into_response()
+    HttpError::new(status, String::from_utf8_lossy(&said), hint).into_response()
 }
 
 /// How long a caller may take for a request's body.
@@ -96,13 +90,13 @@ async fn whole(Extension(place): Extension<Arc<Place>>, request: Request, next: 
             next.run(Request::from_parts(head, Body::from(body))).await
         }
         // Or its caller has gone, and hears nothing.
-        Ok(Err(_)) => No::new(
+        Ok(Err(_)) => HttpError::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "the body is too long",
             format!("at most {REQUEST_BYTES_MAX} bytes"),
         )
         .into_response(),
-        Err(_) => No::new(
+        Err(_) => HttpError::new(
             StatusCode::REQUEST_TIMEOUT,
             "the body did not come",
             format!("send all of it within {} seconds", BODY_TIME_MAX.as_secs()),
@@ -114,7 +108,7 @@ async fn whole(Extension(place): Extension<Arc<Place>>, request: Request, next: 
 /// A daemon that ends is looked at, and changed no more.
 async fn only_look(State(daemon): Shared, request: Request, next: Next) -> Response {
     if daemon.is_ending() && !request.method().is_safe() {
-        return No::new(
+        return HttpError::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "the daemon ends: nothing is changed any more",
             "`sublet disk list` shows what its disks have yet to write; then start it again: sublet serve",
@@ -136,7 +130,7 @@ pub(super) fn admin_with_token(daemon: Arc<Daemon>, token: String) -> Router {
 /// Which files of the host may be served is for those to say who are there.
 async fn not_from_afar(request: Request, next: Next) -> Response {
     if request.uri().path() == disks::FOLDERS && !request.method().is_safe() {
-        return No::new(
+        return HttpError::new(
             StatusCode::FORBIDDEN,
             "where backings may lie is said at the daemon's Unix socket only",
             "on its host: sublet disk allow FOLDER",
@@ -159,7 +153,7 @@ pub(super) fn metrics_only(daemon: Arc<Daemon>) -> Router {
 /// What anybody hears who is not the owner.
 pub(super) fn for_strangers() -> Router {
     Router::new().fallback(|| async {
-        No::new(
+        HttpError::new(
             StatusCode::FORBIDDEN,
             "only the daemon's own user and root may use this socket",
             "be one of them, or use the interface over TLS with its token",
@@ -167,251 +161,10 @@ pub(super) fn for_strangers() -> Router {
     })
 }
 
-/// An answer that says no.
-pub(super) struct No(StatusCode, Refusal);
-
-impl No {
-    pub(super) fn new(status: StatusCode, error: impl ToString, hint: impl ToString) -> No {
-        No(
-            status,
-            Refusal {
-                error: error.to_string(),
-                hint: hint.to_string(),
-            },
-        )
-    }
-}
-
-impl IntoResponse for No {
-    fn into_response(self) -> Response {
-        let No(status, refusal) = self;
-        (status, Json(refusal)).into_response()
-    }
-}
-
-impl From<Declined> for No {
-    fn from(declined: Declined) -> No {
-        let nothing_changed = "nothing was changed; say it again with other values".into();
-        let (status, hint) = match &declined {
-            Declined::NoTenant(_) => (
-                StatusCode::NOT_FOUND,
-                "`sublet tenants list` shows them all".into(),
-            ),
-            Declined::TenantInUse { name, .. } => (
-                StatusCode::CONFLICT,
-                format!(
-                    "end that first; `sublet tenants show {name}` and `sublet disk list` show it"
-                ),
-            ),
-            Declined::Change { .. }
-            | Declined::Floor { .. }
-            | Declined::Floors { .. }
-            | Declined::Weight
-            | Declined::BelowBlock { .. }
-            | Declined::Hold
-            | Declined::Amount(_) => (StatusCode::UNPROCESSABLE_ENTITY, nothing_changed),
-            Declined::Policy(_) => (
-                StatusCode::UNPROCESSABLE_ENTITY,
-                "`sublet policy list` shows them all, `sublet policy show` and a name its knobs"
-                    .into(),
-            ),
-            Declined::WhatIf(why) => (StatusCode::UNPROCESSABLE_ENTITY, of_what_if(why)),
-            Declined::DiskAsked(_) => (
-                StatusCode::BAD_REQUEST,
-                "docs/config.md has all that can be said of a disk".into(),
-            ),
-            Declined::TooManyDisks => (
-                StatusCode::UNPROCESSABLE_ENTITY,
-                "remove one that nobody needs; `sublet disk list` shows them all".into(),
-            ),
-            Declined::Disk(error) => of_disk(error),
-            Declined::Save(error) => saves::of_save(error),
-            Declined::Keep(_) => (
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "with --temporary it is not written down".into(),
-            ),
-            Declined::Order(OrderError::Ended) => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "start it again: sublet serve".into(),
-            ),
-            Declined::AddingHangs => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "see to the file systems of disks and of the state folder, then try again".into(),
-            ),
-            Declined::Order(_) => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "wait for the others and try again".into(),
-            ),
-        };
-        No::new(status, &declined, hint)
-    }
-}
-
-/// What to do where there is no answer to what would be.
-fn of_what_if(why: &NoAnswer) -> String {
-    match why {
-        NoAnswer::NoQuestion | NoAnswer::NoPart(_) => {
-            "ask ?tenant=NAME&hits=0.95, ?tenant=NAME&memory=BYTES or ?policy=NAME&knobs=KNOB=VALUE"
-                .into()
-        }
-        NoAnswer::NotMeasured(_) => "ask again when it was in use for a minute or two".into(),
-        NoAnswer::OutOfReach { .. } => {
-            "what it never asked for twice is never a hit; ask for fewer hits".into()
-        }
-        NoAnswer::Ceiling { tenant, .. } => {
-            format!("sublet tenants set {tenant} --ceiling AMOUNT raises it")
-        }
-        NoAnswer::NoRoom { .. } => "lower others' floors, or give the arena more memory".into(),
-    }
-}
-
-/// Whose fault it is, and what to do beside what the error says.
-fn of_disk(error: &DiskError) -> (StatusCode, String) {
-    match error {
-        DiskError::NoDisk(_) => (
-            StatusCode::NOT_FOUND,
-            "`sublet disk list` shows them all".into(),
-        ),
-        DiskError::Exists(_)
-        | DiskError::Open(_)
-        | DiskError::Busy(_)
-        | DiskError::OfAnother { .. }
-        | DiskError::OfNobody(_)
-        | DiskError::Backing(
-            BackingError::InUse(_) | BackingError::Shared { .. } | BackingError::Stuck { .. },
-        ) => (StatusCode::CONFLICT, String::new()),
-        DiskError::Lost(name) => (
-            StatusCode::CONFLICT,
-            format!(
-                "sublet disk open {name} --force; or, where `sublet disk list` does not show it: sublet disk remove {name}, and add it"
-            ),
-        ),
-        DiskError::Vanished { name, .. }
-        | DiskError::Replaced { name, .. }
-        | DiskError::OutOfReach(name) => (
-            StatusCode::CONFLICT,
-            format!("once that is mended: sublet disk open {name}"),
-        ),
-        DiskError::Silent { name } => (
-            StatusCode::CONFLICT,
-            format!(
-                "mend its backing, or let the disk go all the same: sublet disk remove {name} --force"
-            ),
-        ),
-        DiskError::Closed { name, .. } => (
-            StatusCode::UNPROCESSABLE_ENTITY,
-            format!("mend that, then: sublet disk open {name}"),
-        ),
-        DiskError::NotAllowed { .. }
-        | DiskError::NoFolder { .. }
-        | DiskError::ImageExists(_)
-        | DiskError::NoImageSize(_) => of_image(error),
-        DiskError::Failed { .. } => (
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "what it could not take is still in memory".into(),
-        ),
-        DiskError::Unwritten { name, .. } => (
-            StatusCode::INTERNAL_SERVER_ERROR,
-            format!("mend its backing, or give them up: sublet disk remove {name} --force"),
-        ),
-        DiskError::Stranded { name, .. } => (
-            StatusCode::CONFLICT,
-            format!(
-                "add it with that backing and they are written; or give them up: sublet disk remove {name} --force; or choose another name"
-            ),
-        ),
-        DiskError::LeftByAnother { name, owner, .. } => (
-            StatusCode::CONFLICT,
-            format!(
-                "give the disk to tenant {owner} and they are written; or give them up: sublet disk open {name} --force, or, where `sublet disk list` does not show it: sublet disk remove {name} --force; or choose another name"
-            ),
-        ),
-        DiskError::LeftBehind { name, .. } => (
-            StatusCode::CONFLICT,
-            format!(
-                "add it again with the same name, tenant and backing and they are written; or give them up: sublet disk remove {name} --force"
-            ),
-        ),
-        _ => (StatusCode::UNPROCESSABLE_ENTITY, String::new()),
-    }
-}
-
-/// The same of where an image is, or is to be.
-fn of_image(error: &DiskError) -> (StatusCode, String) {
-    let (status, hint) = match error {
-        DiskError::NoFolder { .. } => (
-            StatusCode::UNPROCESSABLE_ENTITY,
-            "make it, or name another place: --backing; `sublet disk allow FOLDER` lets backings lie there",
-        ),
-        DiskError::ImageExists(_) => (
-            StatusCode::CONFLICT,
-            "serve it as it is: sublet disk add --backing; or name another file",
-        ),
-        DiskError::NoImageSize(_) => (StatusCode::BAD_REQUEST, "say its size, such as 20GiB"),
-        _ => (
-            StatusCode::FORBIDDEN,
-            "allow its folder, on the daemon's host: sublet disk allow FOLDER",
-        ),
-    };
-    (status, hint.to_owned())
-}
-
-/// A body in JSON, its faults told in JSON too.
-pub(super) fn heard<T: DeserializeOwned>(body: Result<Bytes, BytesRejection>) -> Result<T, No> {
-    let too_much = |rejection: BytesRejection| {
-        No::new(
-            rejection.status(),
-            rejection.body_text(),
-            format!("at most {REQUEST_BYTES_MAX} bytes"),
-        )
-    };
-    let body = body.map_err(too_much)?;
-    serde_json::from_slice(&body).map_err(|error| {
-        No::new(
-            StatusCode::BAD_REQUEST,
-            fault_of(&error),
-            "docs/admin.md describes what can be said",
-        )
-    })
-}
-
-/// What is wrong with a body, and where.
-fn fault_of(error: &serde_json::Error) -> String {
-    let at = format!("line {}, column {}", error.line(), error.column());
-    match error.classify() {
-        Category::Io | Category::Eof => "the body ends before its JSON does".to_owned(),
-        Category::Syntax => format!("the body is no JSON at {at}"),
-        Category::Data => format!("{}, at {at} of the body", plain(&error.to_string())),
-    }
-}
-
-/// What is wrong with a query string, and at which key.
-pub(super) fn fault_of_query(rejection: &QueryRejection) -> String {
-    let Some(cause) = rejection.source() else {
-        return rejection.body_text();
-    };
-    let said = cause.to_string();
-    let is_key = |key: &str| key.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
-    match said.split_once(": ") {
-        Some((key, said)) if is_key(key) => match plain(said) {
-            told if told.contains(&format!("`{key}`")) => told,
-            told => format!("`{key}`: {told}"),
-        },
-        _ => plain(&said),
-    }
-}
-
-pub(super) fn named(name: &str) -> Result<TenantName, No> {
-    name.parse().map_err(|e| {
-        No::new(
-            StatusCode::BAD_REQUEST,
-            e,
-            "`sublet tenants list` shows them all",
-        )
-    })
-}
-
-async fn tenant(State(daemon): Shared, Path(name): Path<String>) -> Result<impl IntoResponse, No> {
+async fn tenant(
+    State(daemon): Shared,
+    Path(name): Path<String>,
+) -> Result<impl IntoResponse, HttpError> {
     Ok(Json(daemon.tenant(&named(&name)?)?))
 }
 
@@ -419,7 +172,7 @@ async fn change_tenant(
     State(daemon): Shared,
     Path(name): Path<String>,
     body: Result<Bytes, BytesRejection>,
-) -> Result<impl IntoResponse, No> {
+) -> Result<impl IntoResponse, HttpError> {
     let (name, change) = (named(&name)?, heard::<ChangeTenant>(body)?);
     with_files(move || daemon.change_tenant(&name, &change)).await
 }
@@ -427,7 +180,7 @@ async fn change_tenant(
 async fn add_tenant(
     State(daemon): Shared,
     body: Result<Bytes, BytesRejection>,
-) -> Result<impl IntoResponse, No> {
+) -> Result<impl IntoResponse, HttpError> {
     let tenant = heard::<AddTenant>(body)?;
     with_files(move || daemon.add_tenant(&tenant)).await
 }
@@ -436,10 +189,10 @@ async fn remove_tenant(
     State(daemon): Shared,
     Path(name): Path<String>,
     how: Result<Query<RemoveTenant>, QueryRejection>,
-) -> Result<impl IntoResponse, No> {
+) -> Result<impl IntoResponse, HttpError> {
     let wrong = |rejection: QueryRejection| {
         let hint = "say ?lasts=always or ?lasts=until-restart";
-        No::new(StatusCode::BAD_REQUEST, fault_of_query(&rejection), hint)
+        HttpError::new(StatusCode::BAD_REQUEST, fault_of_query(&rejection), hint)
     };
     let (name, Query(how)) = (named(&name)?, how.map_err(wrong)?);
     with_files(move || daemon.remove_tenant(&name, how.lasts)).await
@@ -448,7 +201,7 @@ async fn remove_tenant(
 async fn change_policy(
     State(daemon): Shared,
     body: Result<Bytes, BytesRejection>,
-) -> Result<impl IntoResponse, No> {
+) -> Result<impl IntoResponse, HttpError> {
     let change = heard::<ChangePolicy>(body)?;
     with_files(move || daemon.change_policy(&change)).await
 }
@@ -464,10 +217,10 @@ struct Question {
 async fn explain(
     State(daemon): Shared,
     question: Result<Query<Question>, QueryRejection>,
-) -> Result<impl IntoResponse, No> {
+) -> Result<impl IntoResponse, HttpError> {
     let wrong = |rejection: QueryRejection| {
         let hint = "ask ?tenant=NAME&until=UNIX_SECONDS";
-        No::new(StatusCode::BAD_REQUEST, fault_of_query(&rejection), hint)
+        HttpError::new(StatusCode::BAD_REQUEST, fault_of_query(&rejection), hint)
     };
     let Query(question) = question.map_err(wrong)?;
     let name = named(&question.tenant)?;
@@ -479,10 +232,10 @@ async fn explain(
 async fn what_if(
     State(daemon): Shared,
     asked: Result<Query<AskWhatIf>, QueryRejection>,
-) -> Result<impl IntoResponse, No> {
+) -> Result<impl IntoResponse, HttpError> {
     let wrong = |rejection: QueryRejection| {
         let hint = "docs/admin.md describes what can be asked";
-        No::new(StatusCode::BAD_REQUEST, fault_of_query(&rejection), hint)
+        HttpError::new(StatusCode::BAD_REQUEST, fault_of_query(&rejection), hint)
     };
     let Query(asked) = asked.map_err(wrong)?;
     with_files(move || daemon.what_if(&asked)).await
@@ -491,7 +244,7 @@ async fn what_if(
 async fn release(
     State(daemon): Shared,
     body: Result<Bytes, BytesRejection>,
-) -> Result<impl IntoResponse, No> {
+) -> Result<impl IntoResponse, HttpError> {
     let request = heard::<ReleaseRequest>(body)?;
     // It is carried out and told of whether or not its caller waits for it.
     let release = tokio::spawn(async move { daemon.release(&request).await });
@@ -499,13 +252,8 @@ async fn release(
     Ok(Json(report?))
 }
 
-/// The daemon ends before a call has its answer.
-pub(super) fn ending() -> No {
-    Declined::Order(OrderError::Ended).into()
-}
-
-async fn scrape(State(daemon): Shared, headers: HeaderMap) -> Result<impl IntoResponse, No> {
-    let unwritten = |e| No::new(StatusCode::INTERNAL_SERVER_ERROR, e, "");
+async fn scrape(State(daemon): Shared, headers: HeaderMap) -> Result<impl IntoResponse, HttpError> {
+    let unwritten = |e| HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, e, "");
     let accept = headers.get_all(header::ACCEPT).iter();
     let accept: Vec<&str> = accept.filter_map(|value| value.to_str().ok()).collect();
     let format = Format::accepted(&accept.join(","));
@@ -513,16 +261,16 @@ async fn scrape(State(daemon): Shared, headers: HeaderMap) -> Result<impl IntoRe
     Ok(([(header::CONTENT_TYPE, format.content_type())], page))
 }
 
-async fn nothing_there() -> No {
-    No::new(
+async fn nothing_there() -> HttpError {
+    HttpError::new(
         StatusCode::NOT_FOUND,
         "nothing is there",
         "docs/admin.md describes what is",
     )
 }
 
-async fn wrong_method() -> No {
-    No::new(
+async fn wrong_method() -> HttpError {
+    HttpError::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "not by this method",
         "docs/admin.md describes which",
@@ -534,7 +282,7 @@ async fn ask(token: Arc<str>, request: Request, next: Next) -> Response {
         return next.run(request).await;
     }
     tracing::warn!("somebody came to the admin interface without the token");
-    No::new(
+    HttpError::new(
         StatusCode::UNAUTHORIZED,
         "no token, or not the right one",
         "show the first line of the token file: --admin-token FILE",
@@ -562,6 +310,8 @@ fn is_same(said: &str, token: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde::de::DeserializeOwned;
+
     use super::*;
 
     #[test]

@@ -19,11 +19,11 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use super::CONNECTIONS_MAX;
+use super::doors::CONNECTIONS_MAX;
 use super::doors::{Doors, MetricsDoor, TlsDoor, UnixDoor};
 use super::long_calls::LongCall;
 use super::routes;
-use crate::run::Daemon;
+use crate::daemon::Daemon;
 
 /// How long a caller may take for the head of a request, or for TLS.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(10);

@@ -13,7 +13,9 @@ use crate::stuck;
 
 /// Held by the daemon that sizes itself.
 #[derive(Debug)]
-pub struct Alone(#[expect(dead_code, reason = "the lock lives as long as the file is open")] File);
+pub(crate) struct Alone(
+    #[expect(dead_code, reason = "the lock lives as long as the file is open")] File,
+);
 
 /// Why this daemon may not size itself.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +40,7 @@ const SHARED: &str = "/run/lock";
 
 impl Alone {
     /// Takes the lock; `folder` is where it is put on hosts without `/run/lock`.
-    pub fn claim(folder: &Path) -> Result<Alone, NotAlone> {
+    pub(crate) fn claim(folder: &Path) -> Result<Alone, NotAlone> {
         let shared = Path::new(SHARED);
         let folder = if shared.is_dir() { shared } else { folder };
         let is_others = |error: &NotAlone| matches!(error, NotAlone::Other(_));

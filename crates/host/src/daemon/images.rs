@@ -5,10 +5,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
-use sublet_client::messages::{AllowFolder, Difference, DiskFolders, Lasts, VERSION};
 use sublet_types::{Bytes, DiskName};
 
-use super::daemon::{Daemon, Declined};
 use crate::disk::{BackingError, DiskError};
 
 /// An image that was made for a disk. It goes again with this, unless the disk has it.
@@ -131,69 +129,6 @@ fn said(folders: &[PathBuf]) -> String {
     match all.is_empty() {
         true => "none".to_owned(),
         false => all.join(", "),
-    }
-}
-
-impl Daemon {
-    /// Where backings may lie that are named while it runs.
-    pub(super) fn allowed_folders(&self) -> Vec<PathBuf> {
-        self.shelf.allowed.lock().clone()
-    }
-
-    /// The same, for its owner.
-    pub fn disk_folders(&self) -> DiskFolders {
-        let folders = self.allowed_folders();
-        DiskFolders {
-            version: VERSION,
-            folders: folders
-                .iter()
-                .map(|folder| folder.display().to_string())
-                .collect(),
-        }
-    }
-
-    /// Lets backings lie under one folder more, and writes that down where it lasts.
-    pub fn allow_folder(&self, asked: &AllowFolder) -> Result<DiskFolders, Declined> {
-        let folder = PathBuf::from(&asked.folder);
-        let refused = |source| DiskError::NoFolder {
-            folder: folder.clone(),
-            source,
-        };
-        if !folder.is_absolute() {
-            let relative = "the path does not begin with /";
-            return Err(refused(io::Error::other(relative)).into());
-        }
-        let facts = fs::metadata(&folder).map_err(refused)?;
-        if !facts.is_dir() {
-            return Err(refused(io::ErrorKind::NotADirectory.into()).into());
-        }
-        if asked.lasts == Lasts::Always && !self.written.disk.allow.contains(&folder) {
-            self.live.keep(|live| live.with_folder(folder.clone()))?;
-        }
-        let mut allowed = self.shelf.allowed.lock();
-        if !allowed.contains(&folder) {
-            allowed.push(folder.clone());
-        }
-        drop(allowed);
-        tracing::info!(folder = %folder.display(), "backings may lie under one folder more, by the owner's word");
-        Ok(self.disk_folders())
-    }
-
-    /// Where the folders are not what the config says.
-    pub(super) fn folder_difference(&self) -> Option<Difference> {
-        let shown = |folders: &[PathBuf]| {
-            let all: Vec<String> = folders.iter().map(|f| f.display().to_string()).collect();
-            all.join(", ")
-        };
-        let (now, written) = (self.allowed_folders(), &self.written.disk.allow);
-        let live = self.live.now();
-        let mut added = now.iter().filter(|folder| !written.contains(folder));
-        (now != *written).then(|| Difference {
-            key: "disk.allow".to_owned(),
-            config: shown(written),
-            kept: added.all(|folder| live.folders().contains(folder)),
-            now: shown(&now),
-        })
     }
 }
 

@@ -6,8 +6,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use super::RunError;
-use crate::config::{Claim, KeepError, Loaded};
+use crate::config::{Claim, KeepError, LoadError, Loaded};
 use crate::patience::patiently;
 use crate::stuck::{self, Stuck};
 
@@ -16,6 +15,33 @@ const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 /// How long it is looked who has the folder: at most all that all processes have open.
 const LOOK_MAX: Duration = Duration::from_secs(5);
+
+/// Why the state folder cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// `live.toml` was changed while the folder was another's, and makes no sense.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The state folder belongs to a daemon that was killed and cannot end.
+    #[error("the state folder {} is not free: {stuck}", folder.display())]
+    Stuck {
+        /// The folder.
+        folder: PathBuf,
+        /// Who has it.
+        stuck: Stuck,
+    },
+    /// The state folder belongs to a daemon that runs.
+    #[error("another sublet{} keeps its state in {}; stop it, or give this one a folder of its own: sublet serve --state FOLDER", pid.map(|pid| format!(" (process {pid})")).unwrap_or_default(), folder.display())]
+    InUse {
+        /// The folder.
+        folder: PathBuf,
+        /// Who has it.
+        pid: Option<u32>,
+    },
+    /// The system refused a thread.
+    #[error("the system refused a thread: {0}")]
+    System(#[from] io::Error),
+}
 
 /// Who has the folder.
 enum Other {
@@ -32,7 +58,7 @@ enum Claimed {
 
 /// Claims the state folder, if there is one. One that was killed a moment ago is waited for, and what it kept meanwhile is
 /// read. A folder that takes no claim since it cannot be written is no reason not to serve: nothing can be kept there.
-pub(super) fn claim(loaded: Loaded) -> Result<Loaded, RunError> {
+pub(crate) fn claim(loaded: Loaded) -> Result<Loaded, StateError> {
     let state = loaded.live.state().clone();
     let Some(folder) = state.folder().map(PathBuf::from) else {
         return Ok(loaded);
@@ -75,12 +101,12 @@ fn lay(state: &Claim) -> Claimed {
 }
 
 /// Another's folder is no place to serve from, whether it is found who that is or not.
-fn taken(folder: PathBuf, state: Claim) -> RunError {
+fn taken(folder: PathBuf, state: Claim) -> StateError {
     let found = within(LOOK_MAX, move || in_the_way(&state));
     match found.ok().flatten() {
-        Some(Other::Stuck(stuck)) => RunError::Stuck { folder, stuck },
-        Some(Other::Lives(pid)) => RunError::InUse { folder, pid },
-        None => RunError::InUse { folder, pid: None },
+        Some(Other::Stuck(stuck)) => StateError::Stuck { folder, stuck },
+        Some(Other::Lives(pid)) => StateError::InUse { folder, pid },
+        None => StateError::InUse { folder, pid: None },
     }
 }
 
@@ -105,7 +131,7 @@ mod tests {
         one.lay().expect("free");
         assert!(matches!(lay(&other), Claimed::Shared));
         let refused = taken(folder.path().to_owned(), other);
-        assert!(matches!(refused, RunError::InUse { pid: Some(_), .. }));
+        assert!(matches!(refused, StateError::InUse { pid: Some(_), .. }));
         let silent = within(Duration::ZERO, || thread::sleep(Duration::from_secs(60)));
         assert_eq!(silent.expect("a thread"), None);
     }

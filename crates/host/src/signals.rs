@@ -10,13 +10,13 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU};
 use signal_hook::flag::{register, register_conditional_shutdown};
 use signal_hook::iterator::Signals;
 
-use super::Daemon;
+use crate::daemon::Daemon;
 
 /// By these it ends: an owner's, that of LXC, which halts a container, and the kernel's, when its processor time is up.
 const ENDING: [i32; 4] = [SIGTERM, SIGINT, SIGPWR, SIGXCPU];
 
 /// Signals that are waited for.
-pub(super) struct Heard {
+pub(crate) struct Heard {
     signals: Signals,
     /// The daemon ends already, and another word of its owner ends it at once.
     is_ending: Arc<AtomicBool>,
@@ -27,7 +27,7 @@ pub(super) struct Heard {
 impl Heard {
     /// From now on none of them kills, before the daemon ends. When it does, SIGXCPU still does not: it comes each second until
     /// the kernel kills.
-    pub(super) fn begin() -> io::Result<Heard> {
+    pub(crate) fn begin() -> io::Result<Heard> {
         let is_ending = Arc::new(AtomicBool::new(false));
         let mut first_words = Vec::new();
         for signal in [SIGTERM, SIGINT] {
@@ -44,7 +44,7 @@ impl Heard {
     }
 
     /// Waits for one that ends the daemon.
-    pub(super) fn wait(&mut self, daemon: &Arc<Daemon>) {
+    pub(crate) fn wait(&mut self, daemon: &Arc<Daemon>) {
         for first_word in self.first_words.drain(..) {
             signal_hook::low_level::unregister(first_word);
         }

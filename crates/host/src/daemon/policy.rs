@@ -8,7 +8,8 @@ use sublet_policy::catalogue::{CATALOGUE, Choice, Entry};
 use sublet_policy::moved::{Move, Place};
 use sublet_types::{Pages, TenantName};
 
-use super::daemon::{Daemon, Declined};
+use super::Daemon;
+use super::declined::Declined;
 use crate::config::PolicyChange;
 use crate::manager::{self, Event, Made};
 

@@ -32,18 +32,18 @@ const DESCRIPTORS_A_RING: u64 = 2;
 
 /// The sum of the bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bounds {
-    pub(super) connections: u64,
+pub(crate) struct Bounds {
+    pub(crate) connections: u64,
     /// What all of them may hold in buffers.
-    pub(super) memory: Bytes,
+    pub(crate) memory: Bytes,
     /// What page rings may take, shared with their programs.
-    pub(super) rings: Bytes,
-    pub(super) descriptors: u64,
+    pub(crate) rings: Bytes,
+    pub(crate) descriptors: u64,
 }
 
 impl Bounds {
     /// What this config's bounds sum up to.
-    pub(super) fn of(config: &Config) -> Bounds {
+    pub(crate) fn of(config: &Config) -> Bounds {
         let tenants = config.tenants.iter();
         // Nobody connects to one that is there for a disk or for those who log in elsewhere.
         let is_memcached = |place: &Listen| !matches!(place, Listen::Ring(_));
@@ -119,7 +119,7 @@ impl Bounds {
     }
 
     /// Asks the kernel for as many open files as the connections may need; says how many it allows.
-    pub(super) fn claim_descriptors(&self) -> Option<u64> {
+    pub(crate) fn claim_descriptors(&self) -> Option<u64> {
         let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
         let wanted = self.descriptors.min(maximum.unwrap_or(u64::MAX));
         if current.is_some_and(|current| current < wanted) {

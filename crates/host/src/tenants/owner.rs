@@ -22,17 +22,17 @@ const LIMIT_MIN: Bytes = Bytes::mib(8);
 
 /// What the owner allows a tenant to hold, as he last said it; its clients may choose less.
 #[derive(Debug)]
-pub(super) struct Allowed(AtomicU64);
+pub(crate) struct Allowed(AtomicU64);
 
 impl Allowed {
     /// Up to `ceiling`; without one nothing may be chosen.
-    pub(super) fn up_to(ceiling: Option<Bytes>) -> Allowed {
+    pub(crate) fn up_to(ceiling: Option<Bytes>) -> Allowed {
         let allowed = Allowed(AtomicU64::default());
         allowed.set(ceiling);
         allowed
     }
 
-    pub(super) fn set(&self, ceiling: Option<Bytes>) {
+    pub(crate) fn set(&self, ceiling: Option<Bytes>) {
         self.0
             .store(ceiling.map_or(0, |ceiling| ceiling.0), Ordering::Relaxed);
     }
@@ -46,7 +46,7 @@ impl Allowed {
 const READ_MAX: Duration = Duration::from_millis(50);
 
 /// Certificates that clients may have read anew: away from the thread that serves them, one reading at a time.
-pub(super) struct Certificates {
+pub(crate) struct Certificates {
     tls: Arc<Tls>,
     /// A file of theirs is a pipe, which says what it said once.
     was_pipe: bool,
@@ -55,7 +55,7 @@ pub(super) struct Certificates {
 
 impl Certificates {
     /// Those that were read of these files a moment ago.
-    pub(super) fn of<'a>(
+    pub(crate) fn of<'a>(
         tls: &Arc<Tls>,
         mut files: impl Iterator<Item = &'a Path>,
     ) -> Certificates {
@@ -116,10 +116,10 @@ fn read_away<E: Display>(
 }
 
 /// The owner, as one tenant's instance meets him.
-pub(super) struct Owner {
-    pub(super) store: Arc<Store>,
-    pub(super) allowed: Arc<Allowed>,
-    pub(super) certificates: Option<Certificates>,
+pub(crate) struct Owner {
+    pub(crate) store: Arc<Store>,
+    pub(crate) allowed: Arc<Allowed>,
+    pub(crate) certificates: Option<Certificates>,
 }
 
 impl Host for Owner {

@@ -1,53 +1,16 @@
 //! SIGHUP: passwords and certificates are read anew, each by itself, away from the thread that hears of the end.
 
-use std::fmt::Display;
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::Ordering;
+use std::thread;
 
-use parking_lot::Mutex;
-
-use super::daemon::Daemon;
-use super::service;
-
-/// Who reads files anew, if anybody does.
-#[derive(Default)]
-pub(super) struct Rereading {
-    /// How often that was asked for since the thread began.
-    asked: AtomicU64,
-    thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// What became of each file.
-#[derive(Default)]
-pub(super) struct Reread {
-    read: Vec<String>,
-    refused: Vec<String>,
-}
-
-impl Reread {
-    /// Notes files that belong together. Where they are refused, what was read of them before holds.
-    pub(super) fn note(
-        &mut self,
-        files: &[&(impl AsRef<Path> + ?Sized)],
-        read: Result<(), impl Display>,
-    ) {
-        let names = files.iter().map(|file| file.as_ref().display().to_string());
-        match read {
-            Ok(()) => self.read.extend(names),
-            Err(error) => {
-                let names: Vec<String> = names.collect();
-                tracing::warn!(files = names.join(", "), %error, "SIGHUP: refused, and what was read before holds");
-                self.refused.extend(names);
-            }
-        }
-    }
-}
+use super::Daemon;
+use crate::tenants::reread::Reread;
+use crate::tenants::service;
 
 impl Daemon {
     /// Has passwords and certificates read anew; once more, where that is under way.
-    pub(super) fn begin_reread(self: &Arc<Daemon>) {
+    pub(crate) fn begin_reread(self: &Arc<Daemon>) {
         if self.rereading.asked.fetch_add(1, Ordering::AcqRel) > 0 {
             return;
         }
@@ -76,7 +39,7 @@ impl Daemon {
     }
 
     /// Returns when nobody reads anything anew.
-    pub(super) fn end_reread(&self) {
+    pub(crate) fn end_reread(&self) {
         let thread = self.rereading.thread.lock().take();
         if let Some(thread) = thread {
             let _ = thread.join();

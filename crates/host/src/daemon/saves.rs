@@ -1,14 +1,13 @@
 //! Save files: a tenant's persistent pools and their pages, written by the daemon and read again.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
+use std::io::{self, BufReader, BufWriter, Read, Seek};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use parking_lot::Mutex;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use sublet_client::messages::{
@@ -16,12 +15,13 @@ use sublet_client::messages::{
     VERSION,
 };
 use sublet_frontends::ring::serve::Group;
-use sublet_store::{
-    PoolEnded, RestoreError, RestoredPools, SavedGrants, SavedPool, Spill, TooManyWorkers, Worker,
-};
+use sublet_store::{RestoreError, RestoredPools, SavedGrants, SavedPool, Spill, Worker};
 use sublet_types::{Bytes, PAGE_BYTES, PoolId, TenantId, TenantName};
 
-use super::daemon::{Daemon, Declined};
+use super::Daemon;
+use super::copy_desk::Counted;
+use super::declined::Declined;
+use super::save_error::SaveError;
 
 /// What a page takes in a save file beside its bytes.
 const PAGE_EXTRA_BYTES: u64 = 33;
@@ -31,172 +31,6 @@ type Restored = Vec<(SavedPool, PoolId)>;
 
 /// Read or written at once.
 const BUFFER_BYTES: usize = 1 << 20;
-
-/// Why a tenant was not saved or restored. Nothing was changed, and no file is left.
-#[derive(Debug, thiserror::Error)]
-pub enum SaveError {
-    /// A path that depends on where the daemon was started.
-    #[error("{} is not a path from the root on", .0.display())]
-    Relative(PathBuf),
-    /// What is there stays.
-    #[error("{} exists already", .0.display())]
-    Exists(PathBuf),
-    /// The file cannot be made or written.
-    #[error("the daemon cannot write {}: {source}", path.display())]
-    Write {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The file cannot be opened.
-    #[error("the daemon cannot read {}: {source}", path.display())]
-    Read {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A folder, a pipe, a device.
-    #[error("{} is no file", .0.display())]
-    NoFile(PathBuf),
-    /// What the file says is wrong, or has no place here.
-    #[error("{}: {source}", path.display())]
-    Refused {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        source: RestoreError,
-    },
-    /// Nobody could use the pages.
-    #[error("tenant {0} has no ring, so that no program could use the pages")]
-    NoRing(TenantName),
-    /// Persistent pages need a place on disk.
-    #[error("tenant {0} has no spill folder, which persistent pages need")]
-    NoSpill(TenantName),
-    /// A spill file cannot be made.
-    #[error("tenant {name}: cannot make a spill file: {source}")]
-    Spill {
-        /// Which tenant.
-        name: TenantName,
-        /// Why.
-        source: io::Error,
-    },
-    /// A frozen tenant takes no pages.
-    #[error("tenant {0} is frozen and takes no pages")]
-    Frozen(TenantName),
-    /// An earlier restore's pools were not taken over yet.
-    #[error("{waiting} restored pools of tenant {name} still wait for their program")]
-    Waiting {
-        /// Which tenant.
-        name: TenantName,
-        /// How many.
-        waiting: usize,
-    },
-    /// Its program lets go of the pages.
-    #[error("tenant {0} was not saved: {PoolEnded}")]
-    Ended(TenantName),
-    /// One at a time.
-    #[error("tenant {0} is being saved or restored")]
-    Busy(TenantName),
-    /// The store has no place for one thread more.
-    #[error(transparent)]
-    TooManyWorkers(#[from] TooManyWorkers),
-}
-
-impl SaveError {
-    /// As of a tenant: where its pool ended, that is no fault of the file.
-    fn of(self, name: &TenantName) -> SaveError {
-        match self {
-            SaveError::Write { source, .. } if is_pool_ended(&source) => {
-                SaveError::Ended(name.clone())
-            }
-            other => other,
-        }
-    }
-}
-
-fn is_pool_ended(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.is::<PoolEnded>())
-}
-
-/// The save or restore that is under way, if one is.
-#[derive(Default)]
-pub(super) struct CopyDesk(Mutex<Option<CopyNow>>);
-
-struct CopyNow {
-    begun: CopyStatus,
-    done: Arc<AtomicU64>,
-}
-
-impl CopyDesk {
-    /// Takes the desk for as long as the turn lives. Returns the count of bytes that it shows.
-    fn take(&self, begun: CopyStatus) -> Result<(CopyTurn<'_>, Arc<AtomicU64>), SaveError> {
-        let mut now = self.0.lock();
-        if let Some(other) = &*now {
-            return Err(SaveError::Busy(other.begun.tenant.clone()));
-        }
-        let done = Arc::new(AtomicU64::new(0));
-        let count = Arc::clone(&done);
-        *now = Some(CopyNow { begun, done });
-        Ok((CopyTurn(self), count))
-    }
-
-    /// How far it is.
-    pub(super) fn status(&self) -> Option<CopyStatus> {
-        let now = self.0.lock();
-        let now = now.as_ref()?;
-        let done = Bytes(now.done.load(Ordering::Relaxed));
-        // Pages that were put meanwhile make a file larger than was thought.
-        let of = now.begun.of.max(done);
-        Some(CopyStatus {
-            done,
-            of,
-            ..now.begun.clone()
-        })
-    }
-}
-
-struct CopyTurn<'a>(&'a CopyDesk);
-
-impl Drop for CopyTurn<'_> {
-    fn drop(&mut self) {
-        *self.0.0.lock() = None;
-    }
-}
-
-/// Counts what passes.
-struct Counted<T> {
-    inner: T,
-    done: Arc<AtomicU64>,
-}
-
-impl<T> Counted<T> {
-    fn count(&self, passed: io::Result<usize>) -> io::Result<usize> {
-        if let Ok(bytes) = &passed {
-            self.done.fetch_add(*bytes as u64, Ordering::Relaxed);
-        }
-        passed
-    }
-}
-
-impl<T: Write> Write for Counted<T> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.inner.write(bytes);
-        self.count(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.inner.flush()
-    }
-}
-
-impl<T: Read> Read for Counted<T> {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(bytes);
-        self.count(read)
-    }
-}
 
 impl Daemon {
     /// Refuses a tenant's new pages from now on, or takes them again; until the daemon ends.

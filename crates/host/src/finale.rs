@@ -17,14 +17,14 @@ struct Step {
 }
 
 /// The daemon's end, step by step, and the thread that sees to it that each has a bound.
-pub(super) struct Finale {
+pub(crate) struct Finale {
     now: Option<Arc<Mutex<Option<Step>>>>,
     watch: Thread,
 }
 
 impl Finale {
     /// Prepares it while threads can be made; `give_up` is told of a step that takes too long, and does not return.
-    pub(super) fn prepare(give_up: impl Fn(&'static str) + Send + 'static) -> io::Result<Finale> {
+    pub(crate) fn prepare(give_up: impl Fn(&'static str) + Send + 'static) -> io::Result<Finale> {
         let now: Arc<Mutex<Option<Step>>> = Arc::default();
         let watched = Arc::clone(&now);
         let watch = move || {
@@ -44,7 +44,7 @@ impl Finale {
     }
 
     /// Does what has `most` to be done.
-    pub(super) fn step<T>(
+    pub(crate) fn step<T>(
         &self,
         what: &'static str,
         most: Duration,
@@ -73,7 +73,7 @@ impl Drop for Finale {
 }
 
 /// Leaves what hangs.
-pub(super) fn exit(what: &'static str) {
+pub(crate) fn exit(what: &'static str) {
     tracing::error!(
         "the end does not wait for what hangs any longer: {what}; the process goes when the kernel lets its last thread go"
     );

@@ -1,28 +1,7 @@
 //! The daemon's life: it takes its places, serves until it is told to end, and leaves nothing behind.
 
-mod alone;
-mod bounds;
-mod changes;
-mod daemon;
-mod disks;
-mod finale;
-mod greeting;
-mod images;
-mod owner;
-mod removal;
-mod reread;
-mod rings;
-mod rule;
-mod saves;
-mod service;
-mod signals;
-mod state;
-mod tenants;
-mod what_if;
-
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,59 +13,37 @@ use sublet_frontends::ring::serve as ring;
 use sublet_frontends::tenancy::{Clock, Ledger};
 use sublet_policy::headroom;
 use sublet_store::{Store, StoreSettings};
-use sublet_types::{Bytes, DiskName, TenantId};
-
-pub use alone::{Alone, NotAlone};
-pub use daemon::{Daemon, Declined};
-pub use saves::SaveError;
-pub use service::{ServiceError, unusable_files};
-pub use what_if::NoAnswer;
+use sublet_types::{Bytes, TenantId};
 
 use crate::admin::{Admin, Doors, DoorsError};
+use crate::alone::{Alone, NotAlone};
+use crate::bounds::Bounds;
 use crate::chores::{Chores, ChoresError};
-use crate::config::{Config, LoadError, Loaded};
-use crate::disk::DiskError;
+use crate::config::{Config, Loaded};
+use crate::daemon::{Daemon, DisksError, Shelf};
+use crate::finale::{self, Finale};
+use crate::greeting::{self, Granted};
 use crate::headroom::{Headroom, ProcHost, ReadError, ReadHost, StartError};
 use crate::manager::{Manager, WrongPolicy};
 use crate::observe::log::{self, LogError};
-use crate::stuck::Stuck;
+use crate::signals::Heard;
+use crate::state_folder::{self, StateError};
+use crate::tenants::rings::{self, RingsError};
+use crate::tenants::service::{self, Service, ServiceError};
 use crate::{heap, locked};
-use bounds::Bounds;
-use disks::Shelf;
-use finale::Finale;
-use greeting::Granted;
-use rings::RingsError;
-use service::Service;
-use signals::Heard;
 
 /// Why the daemon did not start, or ended.
 #[derive(Debug, thiserror::Error)]
-pub enum RunError {
+pub enum ServeError {
     /// The log filter makes no sense.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// `live.toml` was changed while the folder was another's, and makes no sense.
-    #[error(transparent)]
-    Load(#[from] LoadError),
     /// Another daemon sizes itself.
     #[error(transparent)]
     NotAlone(#[from] NotAlone),
-    /// The state folder belongs to a daemon that was killed and cannot end.
-    #[error("the state folder {} is not free: {stuck}", folder.display())]
-    Stuck {
-        /// The folder.
-        folder: PathBuf,
-        /// Who has it.
-        stuck: Stuck,
-    },
-    /// The state folder belongs to a daemon that runs.
-    #[error("another sublet{} keeps its state in {}; stop it, or give this one a folder of its own: sublet serve --state FOLDER", pid.map(|pid| format!(" (process {pid})")).unwrap_or_default(), folder.display())]
-    InUse {
-        /// The folder.
-        folder: PathBuf,
-        /// Who has it.
-        pid: Option<u32>,
-    },
+    /// The state folder cannot be had.
+    #[error(transparent)]
+    State(#[from] StateError),
     /// The admin interface has no place.
     #[error(transparent)]
     Doors(#[from] DoorsError),
@@ -115,13 +72,8 @@ pub enum RunError {
     #[error(transparent)]
     Rings(#[from] RingsError),
     /// A disk of the config cannot be served.
-    #[error("disk {name}: {source}")]
-    Disk {
-        /// Which disk.
-        name: DiskName,
-        /// Why.
-        source: DiskError,
-    },
+    #[error(transparent)]
+    Disk(#[from] DisksError),
     /// Serving cannot begin.
     #[error(transparent)]
     Serve(#[from] serve::StartError),
@@ -131,12 +83,12 @@ pub enum RunError {
 }
 
 /// Serves until SIGTERM, SIGINT, SIGPWR or SIGXCPU. SIGHUP has it read passwords and certificates anew, and nothing else.
-pub fn run(loaded: Loaded) -> Result<(), RunError> {
+pub fn run(loaded: Loaded) -> Result<(), ServeError> {
     heap::bound();
     let _log = log::start(&loaded.config.log, loaded.config.log_format)?;
     let mut signals = Heard::begin()?;
     let alone = claim(&loaded.config)?;
-    let loaded = state::claim(loaded)?;
+    let loaded = state_folder::claim(loaded)?;
     let doors = Doors::open(&loaded.config)?;
     let finale = Finale::prepare(finale::exit)?;
     let places = loaded.config.tenants.iter().map(service::listeners);
@@ -155,7 +107,7 @@ pub fn run(loaded: Loaded) -> Result<(), RunError> {
     let groups: Vec<(Group, Vec<Listener>)> =
         services.iter().map(Service::group).zip(places).collect();
     let choice = config.policy.choice()?;
-    let manager = Manager::start(&backend, &config.policy, choice).map_err(RunError::Manager)?;
+    let manager = Manager::start(&backend, &config.policy, choice).map_err(ServeError::Manager)?;
     let chores = Chores::start(&backend, instances(&services))?;
     let serving = serve::start(groups, config.threads, &backend, ender())?;
     let broken = Arc::new(|| ender()(Stop::Now));
@@ -174,13 +126,13 @@ pub fn run(loaded: Loaded) -> Result<(), RunError> {
     // Who asks is answered until the last page is on its backing.
     daemon.begin_ending();
     // For as long as the backings go on taking it.
-    daemon.shelf.drain();
+    daemon.drain_disks();
     finale.step("a change that was refused", STEP_MAX, || {
-        daemon.live.settle()
+        daemon.settle_changes()
     });
     finale.step("files that are read anew", STEP_MAX, || daemon.end_reread());
     finale.step("disks and their clients", DISKS_END_MAX, || {
-        daemon.shelf.end()
+        daemon.end_disks()
     });
     finale.step("callers of the admin interface", STEP_MAX, || drop(admin));
     finale.step("clients of page rings", STEP_MAX, || {
@@ -212,7 +164,7 @@ fn claim(config: &Config) -> Result<Option<Alone>, NotAlone> {
     }
 }
 
-fn backend(config: &Config) -> Result<Backend, RunError> {
+fn backend(config: &Config) -> Result<Backend, ServeError> {
     let capacity = capacity(config)?;
     let item_max = config.tenants.iter().map(|tenant| tenant.item_max).max();
     let store = Store::new(StoreSettings {
@@ -224,7 +176,7 @@ fn backend(config: &Config) -> Result<Backend, RunError> {
         evicts: true,
         pages: sublet_store::PageSettings::default(),
     });
-    let store = store.map_err(RunError::Store)?;
+    let store = store.map_err(ServeError::Store)?;
     locked::lock_store(&store);
     Ok(Backend {
         store,
@@ -279,7 +231,7 @@ fn doors_of(
     Ok(doors)
 }
 
-fn follow(config: &Config, backend: &Backend) -> Result<Headroom, RunError> {
+fn follow(config: &Config, backend: &Backend) -> Result<Headroom, ServeError> {
     let settings = headroom::Settings {
         reserve: config.arena.reserve,
         floor: config.arena.floor,

@@ -49,7 +49,7 @@ pub enum RingsError {
 const FOR_THE_NAMED: u32 = 0o666;
 
 /// The rings of a tenant.
-pub(super) fn listeners(tenant: &TenantConfig) -> Result<Vec<Listener>, RingsError> {
+pub(crate) fn listeners(tenant: &TenantConfig) -> Result<Vec<Listener>, RingsError> {
     let mode = match tenant.allow_uids.is_empty() {
         true => tenant.mode,
         false => FOR_THE_NAMED,
@@ -73,7 +73,7 @@ fn path(place: &Listen) -> Option<&Path> {
 }
 
 /// What a tenant's rings share.
-pub(super) fn group(tenant: &TenantConfig, id: TenantId) -> Result<Arc<Group>, RingsError> {
+pub(crate) fn group(tenant: &TenantConfig, id: TenantId) -> Result<Arc<Group>, RingsError> {
     let mut settings = Settings::default();
     if !tenant.allow_uids.is_empty() {
         settings.allow_uids.clone_from(&tenant.allow_uids);
@@ -97,7 +97,7 @@ fn spill(tenant: &TenantConfig, folder: &Path) -> Result<Arc<dyn Spills>, RingsE
 }
 
 /// Serves all rings, if there are any.
-pub(super) fn start(
+pub(crate) fn start(
     doors: Vec<Door>,
     threads: usize,
     backend: &Backend,
@@ -110,7 +110,7 @@ pub(super) fn start(
 }
 
 /// What a tenant's rings counted.
-pub(super) fn status(group: &Group) -> RingStatus {
+pub(crate) fn status(group: &Group) -> RingStatus {
     let figures = &group.figures;
     let mut operations: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
     for operation in Operation::ALL {

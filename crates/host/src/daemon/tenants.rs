@@ -1,13 +1,153 @@
 //! Tenants that their owner adds and removes.
 
-use sublet_client::messages::{AddTenant, Lasts, Limit, TenantStatus, Tenants};
+use sublet_client::messages::{
+    AddTenant, ChangeTenant, Lasts, Limit, TenantStatus, Tenants, VERSION,
+};
 use sublet_frontends::backend::Backend;
-use sublet_types::{EvictionKind, TenantId, TenantName, TenantSettings};
+use sublet_store::{TenantError, TenantFigures};
+use sublet_types::{Bytes, EvictionKind, TenantId, TenantName, TenantSettings};
 
-use super::daemon::{Daemon, Declined};
-use crate::config::{Live, TenantChange};
+use super::Daemon;
+use super::changes::Turn;
+use super::declined::Declined;
+use crate::config::{Live, TenantChange, WEIGHT_MAX};
 
 impl Daemon {
+    /// All tenants.
+    pub fn tenants(&self) -> Tenants {
+        Tenants {
+            version: VERSION,
+            tenants: self.tenant_statuses(),
+        }
+    }
+
+    /// One tenant.
+    pub fn tenant(&self, name: &TenantName) -> Result<TenantStatus, Declined> {
+        Ok(self.tenant_status(self.find(name)?))
+    }
+
+    /// Changes a tenant, and writes the change down where it lasts.
+    pub fn change_tenant(
+        &self,
+        name: &TenantName,
+        change: &ChangeTenant,
+    ) -> Result<TenantStatus, Declined> {
+        let turn = self.live.turn()?;
+        let TenantFigures {
+            id,
+            settings: before,
+            ..
+        } = self.find(name)?;
+        let after = TenantSettings {
+            name: before.name.clone(),
+            weight: change.weight.unwrap_or(before.weight),
+            floor: change.floor.map_or(before.floor, Limit::amount),
+            ceiling: change.ceiling.map_or(before.ceiling, Limit::amount),
+        };
+        self.check_grants(&after)?;
+        let store = &self.backend.store;
+        let refused = |source| Declined::Change {
+            name: name.clone(),
+            source,
+        };
+        // What is over a lower ceiling is evicted at once, and no refusal would bring it back.
+        store.check_tenant(id, &after).map_err(refused)?;
+        if change.lasts == Lasts::Always {
+            self.keep(&turn, name, change)?;
+        }
+        store.set_tenant(id, after.clone()).map_err(refused)?;
+        self.evict_by(id, change.eviction);
+        if let Some(service) = self.service(id) {
+            let ceiling = after.ceiling.or(self.config.arena.ceiling);
+            service.allowed.set(ceiling);
+        }
+        let said =
+            |limit: Option<Bytes>| limit.map_or("none".to_owned(), |limit| limit.to_string());
+        tracing::info!(
+            tenant = %name,
+            weight = after.weight.0,
+            floor = said(after.floor),
+            ceiling = said(after.ceiling),
+            eviction = %store.eviction(id),
+            "tenant changed by its owner"
+        );
+        drop(turn);
+        self.tenant(name)
+    }
+
+    /// That a config could grant it.
+    pub(super) fn check_grants(&self, granted: &TenantSettings) -> Result<(), Declined> {
+        if !(1..=WEIGHT_MAX).contains(&granted.weight.0) {
+            return Err(Declined::Weight);
+        }
+        let floor = granted.floor.filter(|floor| *floor > Bytes::ZERO);
+        for (limit, amount) in [("floor", floor), ("ceiling", granted.ceiling)] {
+            let amount = amount.map_or(Ok(Bytes::ZERO), Bytes::of_a_block_or_more);
+            amount.map_err(|source| Declined::BelowBlock {
+                name: granted.name.clone(),
+                limit,
+                source,
+            })?;
+        }
+        let arena = self.config.arena.ceiling.unwrap_or(Bytes(u64::MAX));
+        let Some(floor) = granted.floor else {
+            return Ok(());
+        };
+        if floor > arena {
+            return Err(Declined::Floor { arena });
+        }
+        let tenants = self.backend.store.tenants().into_iter();
+        let others = tenants.filter(|tenant| tenant.settings.name != granted.name);
+        let floors: Bytes = others.filter_map(|tenant| tenant.settings.floor).sum();
+        let together = floors + floor;
+        match together > arena {
+            true => Err(Declined::Floors { together, arena }),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes a change down, if the daemon could start with it again.
+    fn keep(
+        &self,
+        turn: &Turn<'_>,
+        name: &TenantName,
+        change: &ChangeTenant,
+    ) -> Result<(), Declined> {
+        let change = TenantChange {
+            added: false,
+            weight: change.weight,
+            floor: change.floor.map(Limit::amount),
+            ceiling: change.ceiling.map(Limit::amount),
+            eviction: change.eviction,
+            listen: None,
+        };
+        let mut kept = self.live.now().change(name);
+        kept.take(&change);
+        let written = self
+            .written
+            .tenants
+            .iter()
+            .find(|tenant| tenant.settings.name == *name);
+        let written = written.map(|tenant| &tenant.settings);
+        let floor = kept
+            .floor
+            .unwrap_or(written.and_then(|settings| settings.floor));
+        let ceiling = kept
+            .ceiling
+            .unwrap_or(written.and_then(|settings| settings.ceiling));
+        if floor
+            .zip(ceiling)
+            .is_some_and(|(floor, ceiling)| floor > ceiling)
+        {
+            let source = TenantError::FloorAboveCeiling;
+            return Err(Declined::Change {
+                name: name.clone(),
+                source,
+            });
+        }
+        Ok(turn.keep(|live| live.with_change(name.clone(), &change))?)
+    }
+
     /// Adds a tenant for disks to come, and writes it down where it lasts.
     pub fn add_tenant(&self, asked: &AddTenant) -> Result<TenantStatus, Declined> {
         let name = &asked.name;

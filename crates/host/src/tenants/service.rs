@@ -23,14 +23,14 @@ use crate::config::{self, Config, Listen, TenantConfig};
 use crate::stuck::{self, Listening};
 
 /// What the daemon keeps of a tenant's service.
-pub(super) struct Service {
-    pub(super) name: TenantName,
-    pub(super) id: TenantId,
-    pub(super) instance: Arc<Instance>,
-    pub(super) listen: Vec<String>,
-    pub(super) allowed: Arc<Allowed>,
+pub(crate) struct Service {
+    pub(crate) name: TenantName,
+    pub(crate) id: TenantId,
+    pub(crate) instance: Arc<Instance>,
+    pub(crate) listen: Vec<String>,
+    pub(crate) allowed: Arc<Allowed>,
     /// What its rings share, if it has any.
-    pub(super) rings: Option<Arc<ring::Group>>,
+    pub(crate) rings: Option<Arc<ring::Group>>,
     tls: Option<Arc<Tls>>,
 }
 
@@ -97,7 +97,7 @@ fn hint(error: &ListenError) -> &'static str {
 }
 
 /// Lets tenants share the pools that others are charged for.
-pub(super) fn share(
+pub(crate) fn share(
     tenants: &[(&TenantConfig, TenantId)],
     store: &Store,
 ) -> Result<(), ServiceError> {
@@ -124,7 +124,7 @@ pub(super) fn share(
 const BACKLOG: u32 = 1024;
 
 /// A tenant's listeners, bound before anything else begins.
-pub(super) fn listeners(tenant: &TenantConfig) -> Result<Vec<Listener>, ServiceError> {
+pub(crate) fn listeners(tenant: &TenantConfig) -> Result<Vec<Listener>, ServiceError> {
     let endpoints: Vec<Endpoint> = tenant
         .listen
         .iter()
@@ -158,10 +158,10 @@ fn endpoint(tenant: &TenantConfig, place: &Listen) -> Option<Endpoint> {
 }
 
 /// Whose tenant a user is, wherever he logs in.
-pub(super) type Users = HashMap<Vec<u8>, TenantId>;
+pub(crate) type Users = HashMap<Vec<u8>, TenantId>;
 
 /// The users of all tenants.
-pub(super) fn users<'a>(tenants: impl Iterator<Item = (&'a TenantConfig, TenantId)>) -> Users {
+pub(crate) fn users<'a>(tenants: impl Iterator<Item = (&'a TenantConfig, TenantId)>) -> Users {
     let named = |(tenant, id): (&'a TenantConfig, TenantId)| {
         let users = tenant.users.iter();
         users.map(move |user| (user.clone().into_bytes(), id))
@@ -170,7 +170,7 @@ pub(super) fn users<'a>(tenants: impl Iterator<Item = (&'a TenantConfig, TenantI
 }
 
 /// Adds a tenant to the store.
-pub(super) fn enter(tenant: &TenantConfig, store: &Store) -> Result<TenantId, ServiceError> {
+pub(crate) fn enter(tenant: &TenantConfig, store: &Store) -> Result<TenantId, ServiceError> {
     let added = store.add_tenant(tenant.settings.clone());
     added.map_err(|source| ServiceError::Store {
         name: tenant.settings.name.clone(),
@@ -180,7 +180,7 @@ pub(super) fn enter(tenant: &TenantConfig, store: &Store) -> Result<TenantId, Se
 
 impl Service {
     /// Makes the instance of a tenant that the store knows.
-    pub(super) fn open(
+    pub(crate) fn open(
         tenant: &TenantConfig,
         id: TenantId,
         listeners: &[Listener],
@@ -214,7 +214,7 @@ impl Service {
     }
 
     /// Reads its passwords and certificates anew. What cannot be used changes nothing.
-    pub(super) fn reread(&self, tenant: &TenantConfig, users: &Users, outcome: &mut Reread) {
+    pub(crate) fn reread(&self, tenant: &TenantConfig, users: &Users, outcome: &mut Reread) {
         if let Some(file) = &tenant.auth_file {
             let read = passwords(tenant, users).map(|read| self.instance.set_passwords(read));
             outcome.note(&[file], read);
@@ -231,7 +231,7 @@ impl Service {
     }
 
     /// What the loop needs of it.
-    pub(super) fn group(&self) -> Group {
+    pub(crate) fn group(&self) -> Group {
         Group {
             instance: Arc::clone(&self.instance),
             tenant: self.id,
@@ -240,7 +240,7 @@ impl Service {
     }
 
     /// Clients that are connected, to rings too.
-    pub(super) fn connections(&self) -> u64 {
+    pub(crate) fn connections(&self) -> u64 {
         let rings = self.rings.as_ref();
         let ringing = rings.map_or(0, |group| group.figures.connections.get());
         let figures = &self.instance.figures;
@@ -248,7 +248,7 @@ impl Service {
     }
 
     /// What its rings did, if it has any.
-    pub(super) fn ring_status(&self) -> Option<RingStatus> {
+    pub(crate) fn ring_status(&self) -> Option<RingStatus> {
         let group = self.rings.as_ref()?;
         Some(rings::status(group))
     }

@@ -5,21 +5,21 @@ use std::io::{self, Write};
 use sublet_client::messages::{DiskState, DiskStatus, LeftBehind, Status};
 use sublet_types::{Bytes, DiskListen, DiskSettings, Pages, TenantName};
 
-use super::bounds::Bounds;
+use crate::bounds::Bounds;
 use crate::config::{Config, TenantConfig};
 
 /// What the kernel granted.
-pub(super) struct Granted {
+pub(crate) struct Granted {
     /// Where the admin interface over TCP is.
-    pub(super) tcp: Option<String>,
+    pub(crate) tcp: Option<String>,
     /// Where the metrics are.
-    pub(super) metrics: Option<String>,
+    pub(crate) metrics: Option<String>,
     /// Files that may be open at once; `None` for any number.
-    pub(super) descriptors: Option<u64>,
+    pub(crate) descriptors: Option<u64>,
 }
 
 /// Prints them to stdout. A closed stdout is no reason not to serve.
-pub(super) fn print(status: &Status, config: &Config, granted: &Granted) {
+pub(crate) fn print(status: &Status, config: &Config, granted: &Granted) {
     let mut stdout = io::stdout();
     for (name, text) in lines(status, config, granted) {
         let _ = writeln!(stdout, "{name:<9} {text}");

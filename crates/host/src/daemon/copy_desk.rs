@@ -1,0 +1,92 @@
+//! The one save or restore that is under way, and how far it is.
+
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use sublet_client::messages::CopyStatus;
+use sublet_types::Bytes;
+
+use super::save_error::SaveError;
+
+/// The save or restore that is under way, if one is.
+#[derive(Default)]
+pub(super) struct CopyDesk(Mutex<Option<CopyNow>>);
+
+struct CopyNow {
+    begun: CopyStatus,
+    done: Arc<AtomicU64>,
+}
+
+impl CopyDesk {
+    /// Takes the desk for as long as the turn lives. Returns the count of bytes that it shows.
+    pub(super) fn take(
+        &self,
+        begun: CopyStatus,
+    ) -> Result<(CopyTurn<'_>, Arc<AtomicU64>), SaveError> {
+        let mut now = self.0.lock();
+        if let Some(other) = &*now {
+            return Err(SaveError::Busy(other.begun.tenant.clone()));
+        }
+        let done = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&done);
+        *now = Some(CopyNow { begun, done });
+        Ok((CopyTurn(self), count))
+    }
+
+    /// How far it is.
+    pub(super) fn status(&self) -> Option<CopyStatus> {
+        let now = self.0.lock();
+        let now = now.as_ref()?;
+        let done = Bytes(now.done.load(Ordering::Relaxed));
+        // Pages that were put meanwhile make a file larger than was thought.
+        let of = now.begun.of.max(done);
+        Some(CopyStatus {
+            done,
+            of,
+            ..now.begun.clone()
+        })
+    }
+}
+
+pub(super) struct CopyTurn<'a>(&'a CopyDesk);
+
+impl Drop for CopyTurn<'_> {
+    fn drop(&mut self) {
+        *self.0.0.lock() = None;
+    }
+}
+
+/// Counts what passes.
+pub(super) struct Counted<T> {
+    pub(super) inner: T,
+    pub(super) done: Arc<AtomicU64>,
+}
+
+impl<T> Counted<T> {
+    fn count(&self, passed: io::Result<usize>) -> io::Result<usize> {
+        if let Ok(bytes) = &passed {
+            self.done.fetch_add(*bytes as u64, Ordering::Relaxed);
+        }
+        passed
+    }
+}
+
+impl<T: Write> Write for Counted<T> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes);
+        self.count(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+impl<T: Read> Read for Counted<T> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(bytes);
+        self.count(read)
+    }
+}

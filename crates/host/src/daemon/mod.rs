@@ -1,0 +1,131 @@
+//! The daemon as its owner meets it: what it shows, and what it does when asked.
+
+mod changes;
+mod copy_desk;
+mod declined;
+mod disk_removal;
+mod disks;
+mod folders;
+mod images;
+mod look;
+mod no_answer;
+mod policy;
+mod release;
+mod reread;
+mod rereading;
+mod save_error;
+mod saves;
+mod shelf;
+mod status;
+mod tenants;
+mod what_if;
+
+pub use self::declined::Declined;
+pub use self::no_answer::NoAnswer;
+pub use self::save_error::SaveError;
+pub use self::shelf::DisksError;
+pub(crate) use self::shelf::Shelf;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use sublet_frontends::backend::Backend;
+use sublet_store::TenantFigures;
+use sublet_types::{Bytes, TenantId, TenantName};
+
+use self::changes::Changes;
+use self::copy_desk::CopyDesk;
+use self::rereading::Rereading;
+use crate::config::{Config, Loaded};
+use crate::headroom::Headroom;
+use crate::heap;
+use crate::manager::Manager;
+use crate::observe::process;
+use crate::tenants::service::Service;
+
+/// The daemon as its owner meets it.
+pub struct Daemon {
+    backend: Backend,
+    services: Vec<Service>,
+    rereading: Rereading,
+    headroom: Headroom,
+    manager: Manager,
+    shelf: Shelf,
+    /// Memory of the process beside the arena, the stage and the heap.
+    fixed: Bytes,
+    config: Config,
+    written: Config,
+    file: Option<PathBuf>,
+    live: Changes,
+    is_ending: AtomicBool,
+    copying: CopyDesk,
+}
+
+impl Daemon {
+    /// A daemon of which everything is in place.
+    pub(crate) fn new(
+        backend: Backend,
+        services: Vec<Service>,
+        headroom: Headroom,
+        manager: Manager,
+        shelf: Shelf,
+        loaded: Loaded,
+    ) -> Daemon {
+        let held = backend.store.held();
+        let resident = process::resident().unwrap_or_default();
+        let fixed = resident - held - shelf.stage_resident() - heap::allocated();
+        Daemon {
+            backend,
+            services,
+            rereading: Rereading::default(),
+            headroom,
+            manager,
+            shelf,
+            fixed,
+            config: loaded.config,
+            written: loaded.written,
+            file: loaded.file,
+            live: Changes::of(loaded.live),
+            is_ending: AtomicBool::new(false),
+            copying: CopyDesk::default(),
+        }
+    }
+
+    /// From now on it only answers, and changes nothing.
+    pub(crate) fn begin_ending(&self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+        self.shelf.begin_ending();
+    }
+
+    /// Brings what disks took to their backings.
+    pub(crate) fn drain_disks(&self) {
+        self.shelf.drain();
+    }
+
+    /// Writes what holds over a change that was refused.
+    pub(crate) fn settle_changes(&self) {
+        self.live.settle();
+    }
+
+    /// Lets the clients of all disks go, and ends each.
+    pub(crate) fn end_disks(&self) {
+        self.shelf.end();
+    }
+
+    /// Whether it changes nothing any more.
+    pub fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn find(&self, name: &TenantName) -> Result<TenantFigures, Declined> {
+        let store = &self.backend.store;
+        let id = store.tenant(name);
+        let id = id.ok_or_else(|| Declined::NoTenant(name.clone()))?;
+        Ok(store.tenant_figures(id))
+    }
+
+    /// Its listeners and their instance. A tenant that was made for a disk has none.
+    pub(super) fn service(&self, id: TenantId) -> Option<&Service> {
+        self.services.iter().find(|service| service.id == id)
+    }
+}

@@ -1,0 +1,54 @@
+//! Memory that its owner asks back.
+
+use std::time::Duration;
+
+use sublet_client::messages::{ReleaseReport, ReleaseRequest, VERSION};
+
+use super::Daemon;
+use super::declined::{Declined, HOLD_MAX};
+use crate::headroom::Order;
+
+impl Daemon {
+    /// Gives memory back; ready when the last block has left.
+    pub async fn release(&self, request: &ReleaseRequest) -> Result<ReleaseReport, Declined> {
+        let hold = Duration::from_millis(request.hold_millis);
+        if hold > HOLD_MAX {
+            return Err(Declined::Hold);
+        }
+        request.amount.of_a_block_or_more()?;
+        let tenant = request
+            .tenant
+            .as_ref()
+            .map(|name| self.find(name))
+            .transpose()?;
+        self.manager.mark_order();
+        let order = Order {
+            amount: request.amount,
+            mode: request.mode,
+            tenant: tenant.map(|figures| figures.id),
+            hold,
+        };
+        let took = self.headroom.release(order).await;
+        self.manager.mark_order();
+        let took = took?;
+        tracing::info!(
+            asked = %request.amount,
+            given = %took.released.bytes,
+            items_lost = took.released.items_lost,
+            pages_lost = took.released.pages_lost.0,
+            mode = ?took.mode,
+            "memory was given back, released by hand"
+        );
+        Ok(ReleaseReport {
+            version: VERSION,
+            mode: took.mode,
+            released: took.released.bytes,
+            micros: took.time.as_micros() as u64,
+            items_lost: took.released.items_lost,
+            pages_lost: took.released.pages_lost.0,
+            bytes_lost: took.released.bytes_lost,
+            bytes_kept: took.released.bytes_kept,
+            held: self.backend.store.held(),
+        })
+    }
+}

@@ -1,0 +1,336 @@
+//! What the daemon shows of itself, and where that is not what the config says.
+
+use std::collections::BTreeMap;
+
+use sublet_client::messages::{
+    ArenaStatus, DaemonStatus, Difference, EvictedStatus, HeadroomStatus, Health, HostStatus,
+    LastRelease, LeaversStatus, PagesStatus, Settings, Status, TenantStatus, VERSION,
+};
+use sublet_frontends::nbd::lent_bytes;
+use sublet_policy::departures::Departed;
+use sublet_policy::headroom::{Bound, Decision};
+use sublet_store::TenantFigures;
+use sublet_types::{Bytes, EvictionKind, Pages, TenantName, TenantSettings, Weight};
+
+use super::Daemon;
+use crate::config::{Live, TenantChange};
+use crate::heap;
+use crate::manager::Leavers;
+use crate::observe::process;
+use crate::tenants::service::Service;
+
+impl Daemon {
+    /// Everything, now.
+    pub fn status(&self) -> Status {
+        let arena = self.backend.store.figures();
+        let tenants = self.backend.store.tenants();
+        let pages: Pages = tenants.iter().map(|tenant| tenant.pages.used).sum();
+        let headroom = self.headroom.figures();
+        let host = headroom.host;
+        Status {
+            version: VERSION,
+            daemon: self.process(),
+            host: HostStatus {
+                memory: host.memory,
+                free: host.free,
+                available: host.available,
+                idle: host.free + headroom.held,
+                reserve: headroom
+                    .decision
+                    .map_or(Bytes::ZERO, |decision| decision.reserve),
+                cgroup_limit: host.cgroup.map(|cgroup| cgroup.limit),
+            },
+            headroom: self.headroom_status(),
+            arena: ArenaStatus {
+                limit: arena.limit,
+                held: arena.held,
+                free: arena.free,
+                index: arena.index,
+                used: arena.used + pages.bytes(),
+                items: arena.items,
+            },
+            rule: Some(self.rule()),
+            tenants: self.tenant_statuses(),
+            disks: self.disk_statuses(),
+            left_behind: self.shelf.left_behind(),
+            changed: self.differences(),
+            copying: self.copying.status(),
+        }
+    }
+
+    /// Every setting in force.
+    pub fn settings(&self) -> Settings {
+        let mut settings = self.config.shown();
+        for figures in self.backend.store.tenants() {
+            let eviction = self.backend.store.eviction(figures.id);
+            settings.extend(tenant_settings(&figures.settings, eviction));
+        }
+        settings.extend(self.disk_settings());
+        let folders = self.disk_folders().folders;
+        settings.insert("disk.allow".to_owned(), folders.join(", "));
+        Settings {
+            version: VERSION,
+            settings,
+        }
+    }
+
+    /// Whether it is well.
+    pub fn health(&self) -> Health {
+        Health {
+            version: VERSION,
+            serving: !self.is_ending(),
+            uptime_secs: self.backend.clock.uptime_secs(),
+        }
+    }
+
+    fn process(&self) -> DaemonStatus {
+        let resident = process::resident().unwrap_or_default();
+        let allocated = heap::allocated() + lent_bytes() + self.shelf.stage_bytes();
+        // The stage is shared, too: with its keeper.
+        let shared = process::shared().unwrap_or_default() - self.shelf.stage_resident();
+        // Who was given memory may not have touched it yet.
+        let most = resident - self.backend.store.held() - shared;
+        DaemonStatus {
+            release: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime_secs: self.backend.clock.uptime_secs(),
+            threads: self.config.threads,
+            config: self.file.as_ref().map(|file| file.display().to_string()),
+            admin: self.config.admin.socket.display().to_string(),
+            resident,
+            overhead: (self.fixed + allocated).min(most),
+            shared,
+            ending: self.is_ending(),
+        }
+    }
+
+    fn headroom_status(&self) -> HeadroomStatus {
+        let figures = self.headroom.figures();
+        let (bound, why) = figures
+            .decision
+            .map_or(("starting", "nothing decided yet".into()), said);
+        let releases = figures.releases;
+        HeadroomStatus {
+            bound: bound.to_owned(),
+            why,
+            releases_ordered: releases.ordered,
+            releases_fast: releases.fast,
+            released: releases.sum.bytes,
+            items_lost: releases.sum.items_lost,
+            pages_lost: releases.sum.pages_lost.0,
+            release_micros: releases.time.as_micros() as u64,
+            last_release: figures.last_release.map(|took| LastRelease {
+                mode: took.mode,
+                released: took.released.bytes,
+                micros: took.time.as_micros() as u64,
+            }),
+        }
+    }
+
+    pub(super) fn tenant_statuses(&self) -> Vec<TenantStatus> {
+        let figures = self.backend.store.tenants().into_iter();
+        figures.map(|figures| self.tenant_status(figures)).collect()
+    }
+
+    pub(super) fn tenant_status(&self, figures: TenantFigures) -> TenantStatus {
+        let service = self.service(figures.id);
+        let counters = self.backend.ledger.total(figures.id).named();
+        let pages = self.pages_status(&figures);
+        TenantStatus {
+            name: figures.settings.name,
+            weight: figures.settings.weight,
+            floor: figures.settings.floor,
+            ceiling: figures.settings.ceiling,
+            eviction: self.backend.store.eviction(figures.id).to_string(),
+            ruling_eviction: self.backend.store.ruling_eviction(figures.id).to_string(),
+            listen: service.map_or(Vec::new(), |service| service.listen.clone()),
+            held: figures.held,
+            used: figures.used + figures.pages.used.bytes(),
+            items: figures.items,
+            fairness: figures.fairness,
+            connections: service.map_or(0, Service::connections),
+            frozen: self.backend.store.is_frozen(figures.id),
+            ring: service.and_then(Service::ring_status),
+            target: figures.target,
+            pages,
+            evictions: figures.evictions,
+            evicted: evicted(self.manager.leavers(figures.id)),
+            reclaimed: figures.reclaimed,
+            counters: counters
+                .into_iter()
+                .map(|(name, n)| (name.to_owned(), n))
+                .collect(),
+        }
+    }
+
+    fn pages_status(&self, figures: &TenantFigures) -> PagesStatus {
+        let (pages, tally) = (&figures.pages, &figures.pages.tally);
+        PagesStatus {
+            pools: self.backend.store.pools(figures.id).len() as u64,
+            used: pages.used.0,
+            on_disk: pages.on_disk.0,
+            free: pages.free.0,
+            puts: tally.puts,
+            puts_succeeded: tally.puts_succeeded,
+            puts_refused: tally.puts_refused,
+            gets: tally.gets,
+            hits: tally.hits,
+            flushes: tally.flushes,
+            evictions: tally.evictions,
+            spilled: tally.spilled,
+        }
+    }
+
+    /// Where tenants, the policy and disks are not what the config says.
+    fn differences(&self) -> Vec<Difference> {
+        let mut all = self.tenant_differences();
+        all.extend(self.policy_difference());
+        let disks = self.disk_statuses().into_iter();
+        all.extend(disks.flat_map(|disk| disk.differences));
+        all.extend(self.removed_disks());
+        all.extend(self.folder_difference());
+        all
+    }
+
+    fn tenant_differences(&self) -> Vec<Difference> {
+        let live = self.live.now();
+        let mut all = self.removed_tenants(&live);
+        for now in self.backend.store.tenants() {
+            let eviction = self.backend.store.eviction(now.id);
+            let now = now.settings;
+            let config = self
+                .written
+                .tenants
+                .iter()
+                .find(|t| t.settings.name == now.name);
+            if config.is_none() {
+                all.extend(self.added_tenant(&live, &now.name));
+            }
+            let (config, written) = config.map_or_else(
+                || (unsaid(&now.name), EvictionKind::default()),
+                |tenant| (tenant.settings.clone(), tenant.eviction),
+            );
+            let config = tenant_settings(&config, written);
+            let kept = kept_settings(&now.name, &live.change(&now.name));
+            for (key, now) in tenant_settings(&now, eviction) {
+                let config = config.get(&key).cloned().unwrap_or_default();
+                if config != now {
+                    all.push(Difference {
+                        kept: kept.get(&key) == Some(&now),
+                        key,
+                        config,
+                        now,
+                    });
+                }
+            }
+        }
+        all
+    }
+
+    /// A tenant that the config does not have; nothing of one that only comes and goes with its disk.
+    fn added_tenant(&self, live: &Live, name: &TenantName) -> Option<Difference> {
+        let kept = live.change(name).added;
+        let stands_alone = kept || self.shelf.disks_of(name).is_empty();
+        stands_alone.then(|| tenant_difference(name, "added", kept))
+    }
+
+    /// Tenants that the config does not have either, and that come back with the next start.
+    fn removed_tenants(&self, live: &Live) -> Vec<Difference> {
+        let store = &self.backend.store;
+        let removed = live.added().filter(|name| store.tenant(name).is_none());
+        removed
+            .map(|name| tenant_difference(name, "removed", false))
+            .collect()
+    }
+}
+
+fn evicted(leavers: Leavers) -> LeaversStatus {
+    let status = |departed: Departed| EvictedStatus {
+        age_p50_secs: departed.age.map(|age| age.p50),
+        age_p95_secs: departed.age.map(|age| age.p95),
+        uses_p50: departed.uses.map(|uses| uses.p50),
+        uses_p95: departed.uses.map(|uses| uses.p95),
+        regret: departed.regret,
+        judged: departed.judged,
+        regretted: departed.regretted,
+    };
+    LeaversStatus {
+        pages: leavers.pages.map(status),
+        items: leavers.items.map(status),
+    }
+}
+
+/// A tenant of whom the config says nothing.
+fn unsaid(name: &TenantName) -> TenantSettings {
+    TenantSettings {
+        name: name.clone(),
+        weight: Weight::default(),
+        floor: None,
+        ceiling: None,
+    }
+}
+
+/// What became of a tenant that the config does not have.
+fn tenant_difference(name: &TenantName, now: &str, kept: bool) -> Difference {
+    Difference {
+        key: format!("tenants.{name}"),
+        config: "none".to_owned(),
+        now: now.to_owned(),
+        kept,
+    }
+}
+
+fn shown(amount: Option<Bytes>) -> String {
+    amount.map_or("none".to_owned(), |amount| amount.to_string())
+}
+
+fn tenant_settings(settings: &TenantSettings, eviction: EvictionKind) -> BTreeMap<String, String> {
+    let change = TenantChange {
+        added: false,
+        weight: Some(settings.weight),
+        floor: Some(settings.floor),
+        ceiling: Some(settings.ceiling),
+        eviction: Some(eviction),
+        listen: None,
+    };
+    kept_settings(&settings.name, &change)
+}
+
+fn kept_settings(name: &TenantName, change: &TenantChange) -> BTreeMap<String, String> {
+    let said = [
+        ("weight", change.weight.map(|weight| weight.0.to_string())),
+        ("floor", change.floor.map(shown)),
+        ("ceiling", change.ceiling.map(shown)),
+        ("eviction", change.eviction.map(|kind| kind.to_string())),
+    ];
+    let said = said
+        .into_iter()
+        .filter_map(|(key, value)| Some((key, value?)));
+    said.map(|(key, value)| (format!("tenants.{name}.{key}"), value))
+        .collect()
+}
+
+/// A decision's reason, as a word and as a sentence.
+fn said(decision: Decision) -> (&'static str, String) {
+    match decision.bound {
+        Bound::Host => (
+            "host",
+            "that is what the host has idle, less the reserve".into(),
+        ),
+        Bound::Cgroup => (
+            "cgroup",
+            "that is what the cgroup has left, less its reserve".into(),
+        ),
+        Bound::Ceiling => ("ceiling", "the ceiling that was set".into()),
+        Bound::Hold => ("hold", "a release by hand, held".into()),
+        Bound::Floor => (
+            "floor",
+            "its floor (arena.floor): the host would need more".into(),
+        ),
+        Bound::Growing => ("growing", "it is growing, at its pace".into()),
+        Bound::Braked(signal) => (
+            "braked",
+            format!("it would grow, but the host shows {signal:?}").to_lowercase(),
+        ),
+    }
+}
