@@ -68,7 +68,6 @@ fn slow(backing: &Path, socket: &Path, latency: Duration) -> DiskSettings {
         fill: None,
         windows: None,
         sequential_max: None,
-        splice: false,
         slow: Some(Slow {
             latency,
             bandwidth: None,

@@ -187,7 +187,6 @@ fn swap(socket: &Path) -> DiskSettings {
         fill: None,
         windows: None,
         sequential_max: None,
-        splice: false,
         slow: None,
         tls: None,
     }

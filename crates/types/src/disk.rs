@@ -380,8 +380,6 @@ pub struct DiskSettings {
     pub windows: Option<Windows>,
     /// Pages of a sequential run that are kept, at the most; none is passed by unless this is said (PUMA's filter).
     pub sequential_max: Option<u32>,
-    /// Large replies over NBD's Unix sockets are spliced: all clients read what they are sent, and none splices it on.
-    pub splice: bool,
     /// For experiments.
     pub slow: Option<Slow>,
     /// NBD over TCP speaks TLS only.

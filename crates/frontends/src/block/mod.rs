@@ -161,12 +161,6 @@ pub trait Disk: Send + Sync {
     /// What it looks like now; only its size may ever change.
     fn shape(&self) -> Shape;
 
-    /// Whether all its clients read what they are sent and none splices it on: then replies may be sent without being
-    /// copied.
-    fn splices(&self) -> bool {
-        false
-    }
-
     /// A handle for one thread.
     fn desk(self: Arc<Self>, doorman: &Doorman) -> Box<dyn Desk>;
 

@@ -50,8 +50,6 @@ figures! {
         faults,
         /// Bytes read.
         bytes_read,
-        /// Bytes of replies that were spliced.
-        bytes_spliced,
         /// Bytes written.
         bytes_written,
     }

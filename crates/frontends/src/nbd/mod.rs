@@ -5,7 +5,6 @@
 //! An export's name is its disk's (`map`).
 
 mod flights;
-mod lent;
 mod map;
 pub mod metrics;
 mod negotiate;
@@ -21,7 +20,6 @@ use std::time::Duration;
 
 use crate::doors::SILENCE_MAX;
 
-pub use lent::lent_bytes;
 pub use map::{EXPORTS_MAX, Exports, ExportsFull, NoExport};
 pub use negotiate::{
     Advance as HagglingAdvance, Haggling, Next as HagglingNext, Tls as HagglingTls,

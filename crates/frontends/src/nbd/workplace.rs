@@ -37,8 +37,6 @@ pub(super) struct Workplace {
     held_by_disk: Vec<(DiskId, usize)>,
     /// Whether memory was given back since somebody last looked.
     pub(super) was_freed: bool,
-    /// Connections that read where their replies lie.
-    pub(super) lent: usize,
 }
 
 impl Workplace {
@@ -54,7 +52,6 @@ impl Workplace {
             held: 0,
             held_by_disk: Vec::new(),
             was_freed: false,
-            lent: 0,
         }
     }
 
@@ -137,7 +134,7 @@ impl Workplace {
     pub(super) fn take_back_queue(&mut self, queue: Queue) {
         let fits = |room: &Vec<u8>| room.len() <= SPARE_ROOM_BYTES_MAX;
         if self.rooms.len() < SPARE_ROOMS_MAX {
-            self.rooms.extend(queue.into_room().filter(fits));
+            self.rooms.extend(Some(queue.into_room()).filter(fits));
         }
     }
 

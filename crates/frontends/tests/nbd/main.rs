@@ -3,11 +3,11 @@
 mod clients;
 #[path = "../fake_disk/mod.rs"]
 mod fake_disk;
+mod large_replies;
 mod many;
 mod node;
 mod parting;
 mod queue;
-mod spliced;
 mod tls;
 
 use sublet_frontends::{block, tenancy};

@@ -32,7 +32,6 @@ pub struct WrittenDisk {
     pub(super) fill: Option<Fill>,
     pub(super) windows: Option<Windows>,
     pub(super) sequential_max: Option<u32>,
-    pub(super) splice: bool,
     pub(super) slow: Option<Slow>,
     pub(super) tls_cert: Option<String>,
     pub(super) tls_key: Option<String>,
@@ -104,7 +103,6 @@ impl WrittenDisk {
             fill: self.fill,
             windows: self.windows,
             sequential_max: self.sequential_max,
-            splice: self.splice,
             slow: self.slow,
             tls: tls.map(|(cert, key)| DiskTls {
                 cert,
@@ -385,7 +383,6 @@ pub(super) fn disk_lines(disk: &DiskSettings) -> Vec<(&'static str, toml::Value)
             disk.sequential_max.map(|n| toml::Value::from(i64::from(n))),
         ),
         ("queues", Some(toml::Value::from(i64::from(disk.queues)))),
-        ("splice", Some(toml::Value::from(disk.splice))),
         ("slow", disk.slow.map(|slow| text(&slow))),
         ("tls_cert", tls.map(|tls| text(&tls.cert))),
         ("tls_key", tls.map(|tls| text(&tls.key))),

@@ -93,6 +93,14 @@ pub enum Wrong {
         /// The table that has a key of this name.
         home: Option<&'static str>,
     },
+    /// A key that releases before this one knew.
+    #[error("`{key}` is a retired knob; leave it out: {instead}")]
+    Retired {
+        /// The key.
+        key: String,
+        /// What holds without it.
+        instead: &'static str,
+    },
     /// A table was due.
     #[error("`{0}` must be a table; write [{0}]")]
     NoTable(String),

@@ -229,7 +229,7 @@ impl Live {
     /// Takes over what the file says, so that the next write keeps it.
     pub(super) fn adopt(&mut self, path: &Path, text: &str) -> Result<(), Faults> {
         let mut alone = Written::defaults();
-        alone.read(path, text)?;
+        alone.read_kept(path, text)?;
         self.changes = alone.changes();
         self.policy = alone.policy_change();
         self.disks = alone.disk_changes();

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 pub use claim::Claim;
 pub use disks::{DISKS_MAX, WrittenDisk, check_disk_size, disk_asked};
 pub use faults::{Fault, Faults, Place, Wrong};
-pub use knobs::{DAEMON_KNOBS, DISK_KNOBS, Knob, TENANT_KNOBS, WEIGHT_MAX};
+pub use knobs::{DAEMON_KNOBS, DISK_KNOBS, Knob, RETIRED_KNOBS, Retired, TENANT_KNOBS, WEIGHT_MAX};
 pub use listen::{Listen, ListenError};
 pub use live::{DiskChange, KeepError, Live, PolicyChange, TenantChange};
 pub use meant::{

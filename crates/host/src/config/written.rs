@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::disks::{DISKS_MAX, WrittenDisk};
 use super::faults::{Fault, Faults, Place, Wrong};
-use super::knobs::{DAEMON_KNOBS, DISK_KNOBS, Knob, TENANT_KNOBS};
+use super::knobs::{DAEMON_KNOBS, DISK_KNOBS, Knob, RETIRED_KNOBS, Retired, TENANT_KNOBS};
 use super::listen::Listen;
 use super::live::{PolicyChange, TenantChange};
 use super::nearest::nearest;
@@ -82,13 +82,25 @@ impl Written {
         written
     }
 
-    /// Reads a file's text over what was said before.
+    /// Reads the text of the owner's file over what was said before.
     pub fn read(&mut self, file: &Path, text: &str) -> Result<(), Faults> {
-        let page = Page { file, text };
+        let author = Author::Owner;
+        self.read_page(&Page { file, text, author })
+    }
+
+    /// Reads the text of a file that a daemon wrote over what was said before. It may be of an older release: knobs that
+    /// are retired since then are passed over.
+    pub(super) fn read_kept(&mut self, file: &Path, text: &str) -> Result<(), Faults> {
+        let author = Author::Daemon;
+        self.read_page(&Page { file, text, author })
+    }
+
+    fn read_page(&mut self, page: &Page<'_>) -> Result<(), Faults> {
+        let text = page.text;
         let (table, errors) = DeTable::parse_recoverable(text);
         let mut faults: Vec<Fault> = errors.into_iter().map(|e| page.syntax(&e)).collect();
         if faults.is_empty() {
-            self.take_rooms(&page, table.get_ref(), &mut faults);
+            self.take_rooms(page, table.get_ref(), &mut faults);
         }
         Faults::of(faults)
     }
@@ -97,10 +109,11 @@ impl Written {
     /// else names.
     pub(super) fn read_live(&mut self, file: &Path, text: &str) -> Result<Vec<String>, Faults> {
         let mut alone = Written::defaults();
-        alone.read(file, text)?;
+        alone.read_kept(file, text)?;
         self.is_changed = true;
         let allowed = self.disk_allow.clone();
-        let lost = self.take_disk_changes(&alone.disk_changes(), |all| all.read(file, text))?;
+        let lost =
+            self.take_disk_changes(&alone.disk_changes(), |all| all.read_kept(file, text))?;
         if let Some(policy) = alone.policy_change() {
             // The knobs of another policy mean nothing to this one.
             self.policy_knobs = policy.knobs;
@@ -322,10 +335,19 @@ pub(super) fn set_defaults<W>(knobs: &[Knob<W>], written: &mut W) {
     }
 }
 
+/// Who wrote a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Author {
+    Owner,
+    /// A daemon, perhaps of an older release.
+    Daemon,
+}
+
 /// A file that is being read.
 struct Page<'a> {
     file: &'a Path,
     text: &'a str,
+    author: Author,
 }
 
 impl Page<'_> {
@@ -358,6 +380,7 @@ impl Page<'_> {
                 .iter()
                 .filter(|knob| knob.room == room || room.contains('.'));
             let wrong = match here.find(|knob| knob.name == name) {
+                None if self.author == Author::Daemon && retired(room, name).is_some() => None,
                 None => Some(unknown_key(room, name)),
                 Some(knob) => (knob.set)(written, &Said::from_toml(value.get_ref()))
                     .err()
@@ -382,10 +405,13 @@ fn unknown_room(room: &str) -> Wrong {
 }
 
 pub(super) fn unknown_key(room: &str, name: &str) -> Wrong {
-    let room_of_all = match room.split_once('.') {
-        Some((folder, _)) => format!("{folder}.NAME"),
-        None => room.to_owned(),
-    };
+    if let Some(retired) = retired(room, name) {
+        return Wrong::Retired {
+            key: path(room, name),
+            instead: retired.instead,
+        };
+    }
+    let room_of_all = room_of_all(room);
     let names = knobs().filter(|(_, known)| *known == room_of_all);
     let names = names.map(|(name, _)| name);
     Wrong::UnknownKey {
@@ -393,6 +419,21 @@ pub(super) fn unknown_key(room: &str, name: &str) -> Wrong {
         name: name.to_owned(),
         nearest: nearest(name, names),
         home: home_of(name),
+    }
+}
+
+/// The knob that stood in that table, if it is retired.
+fn retired(room: &str, name: &str) -> Option<&'static Retired> {
+    let room = room_of_all(room);
+    let mut retired = RETIRED_KNOBS.iter();
+    retired.find(|knob| knob.room == room && knob.name == name)
+}
+
+/// A table's name in the table of knobs.
+fn room_of_all(room: &str) -> String {
+    match room.split_once('.') {
+        Some((folder, _)) => format!("{folder}.NAME"),
+        None => room.to_owned(),
     }
 }
 

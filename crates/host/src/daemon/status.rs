@@ -6,7 +6,6 @@ use sublet_client::messages::{
     ArenaStatus, DaemonStatus, Difference, EvictedStatus, HeadroomStatus, Health, HostStatus,
     LastRelease, LeaversStatus, PagesStatus, Settings, Status, TenantStatus, VERSION,
 };
-use sublet_frontends::nbd::lent_bytes;
 use sublet_policy::departures::Departed;
 use sublet_policy::headroom::{Bound, Decision};
 use sublet_store::TenantFigures;
@@ -85,7 +84,7 @@ impl Daemon {
 
     fn process(&self) -> DaemonStatus {
         let resident = process::resident().unwrap_or_default();
-        let allocated = heap::allocated() + lent_bytes() + self.shelf.stage_bytes();
+        let allocated = heap::allocated() + self.shelf.stage_bytes();
         // The stage is shared, too: with its keeper.
         let shared = process::shared().unwrap_or_default() - self.shelf.stage_resident();
         // Who was given memory may not have touched it yet.

@@ -239,10 +239,6 @@ impl block::Disk for Backed {
         self.shape_now()
     }
 
-    fn splices(&self) -> bool {
-        self.settings.splice
-    }
-
     fn desk(self: Arc<Self>, doorman: &Doorman) -> Box<dyn Desk> {
         Box::new(DiskDesk::new(self, doorman))
     }

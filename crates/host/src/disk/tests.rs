@@ -80,7 +80,6 @@ fn settings(kind: DiskKind, backing: &Path) -> DiskSettings {
         fill: None,
         windows: None,
         sequential_max: None,
-        splice: false,
         slow: None,
     }
 }

@@ -6,7 +6,7 @@ use std::path::absolute;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use serde_json::Value;
 use sublet_client::messages::{AddDisk, Lasts};
-use sublet_host::config::{DISK_KNOBS, Knob, Said, WrittenDisk};
+use sublet_host::config::{DISK_KNOBS, Knob, RETIRED_KNOBS, Retired, Said, WrittenDisk};
 use sublet_types::{DiskListen, DiskName};
 
 use crate::exit::Exit;
@@ -86,6 +86,14 @@ fn option((knob, flag): (&'static Knob<WrittenDisk>, &'static str)) -> Arg {
         .help(format!("{}: {unit}{default}", knob.help))
 }
 
+/// The option of a knob that is gone: whoever gives it is told so.
+fn retired_option(retired: &'static Retired) -> Arg {
+    Arg::new(retired.name)
+        .long(retired.flag)
+        .action(ArgAction::SetTrue)
+        .hide(true)
+}
+
 impl Args for Add {
     fn augment_args(command: Command) -> Command {
         let name = Arg::new("name")
@@ -99,6 +107,8 @@ impl Args for Add {
             .help("Only until the daemon ends");
         let command = command.after_help(AFTER_HELP).arg(name);
         let command = knobs().map(option).fold(command, Command::arg);
+        let retired = RETIRED_KNOBS.iter().map(retired_option);
+        let command = retired.fold(command, Command::arg);
         Reach::augment_args(command.arg(temporary))
     }
 
@@ -111,6 +121,19 @@ impl FromArgMatches for Add {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Add, clap::Error> {
         let missing = || clap::Error::new(clap::error::ErrorKind::MissingRequiredArgument);
         let name = matches.get_one::<DiskName>("name");
+        if let Some(retired) = RETIRED_KNOBS
+            .iter()
+            .find(|knob| matches.get_flag(knob.name))
+        {
+            let what = format!(
+                "--{} is a retired option; leave it out: {}\n",
+                retired.flag, retired.instead
+            );
+            return Err(clap::Error::raw(
+                clap::error::ErrorKind::UnknownArgument,
+                what,
+            ));
+        }
         let said = knobs().filter_map(|(knob, _)| Some((knob.name, words(knob, matches)?)));
         Ok(Add {
             name: name.cloned().ok_or_else(missing)?,
@@ -218,5 +241,23 @@ impl Words {
             Words::One(word) => word.as_str().into(),
             Words::Many(words) => words.clone().into(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_retired_option_is_refused_with_a_word_on_it() {
+        let command = Add::augment_args(Command::new("add"));
+        let said = ["add", "db", "--tenant=t", "--listen=unix:/s", "--splice"];
+        let matches = command.get_matches_from(said);
+        let refused = Add::from_arg_matches(&matches).err().expect("refused");
+        let refused = refused.to_string();
+        assert!(
+            refused.contains("--splice is a retired option"),
+            "{refused}"
+        );
     }
 }

@@ -103,8 +103,6 @@ fn facts(disk: &DiskStatus) -> Vec<(&'static str, String)> {
             .windows
             .map(|windows| ("windows", windows.to_string())),
     );
-    let spliced = || ("splice", "large reads over NBD's Unix sockets".to_owned());
-    facts.extend(settings.splice.then(spliced));
     facts.extend(
         settings
             .slow

@@ -354,7 +354,6 @@ mod tests {
             fill: None,
             windows: None,
             sequential_max: None,
-            splice: false,
             slow: None,
             tls: None,
         }

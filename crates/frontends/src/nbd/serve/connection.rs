@@ -11,7 +11,6 @@ use super::Group;
 use crate::block::Outcome;
 use crate::doors::{Place, Transport, Veil, socket};
 use crate::nbd::flights::{DiskId, Flight, Whose};
-use crate::nbd::lent::Lent;
 use crate::nbd::negotiate::Tls;
 use crate::nbd::queue::Queue;
 use crate::nbd::session::{Advance, Next, Session};
@@ -29,12 +28,6 @@ const LAST_WORDS_MAX: usize = 256 << 10;
 
 /// Bytes of a small read, at the most: of such, those that a client has yet to read take it some time.
 const SMALL_READ: u64 = 8 << 10;
-
-/// Bytes of a large read, at the least: to hand such to its reader costs less than to copy it.
-const LARGE_READ: u64 = 64 << 10;
-
-/// Connections of a worker that read where their replies lie, at the most: each holds memory for that until it ends.
-const LENT_MAX: usize = 16;
 
 /// One of the connections that a listener takes; free again when dropped.
 pub(super) struct Seat {
@@ -266,15 +259,12 @@ impl Connection {
         }
         let tally = std::mem::take(&mut self.session.tally);
         self.reads_small = tally.reads > 0 && tally.bytes_read <= tally.reads * SMALL_READ;
-        if tally.reads > 0 && tally.bytes_read >= tally.reads * LARGE_READ {
-            self.begin_to_lend(workplace);
-        }
         self.seat.group.figures.count(tally);
         if turn == Turn::Over {
             self.hear_last_words(read);
         }
         for queue in [&mut self.inbox, &mut self.outbox] {
-            if queue.is_empty() && queue.held() > 0 && !queue.is_lent() {
+            if queue.is_empty() && queue.held() > 0 {
                 workplace.take_back_queue(std::mem::take(queue));
             }
         }
@@ -284,23 +274,9 @@ impl Connection {
         turn
     }
 
-    /// From now on large replies are read where they lie, where the disk's owner allows that and there is memory for it.
-    fn begin_to_lend(&mut self, workplace: &mut Workplace) {
-        let is_plain = self.is_local && self.veil.is_none() && self.outbox.is_empty();
-        let is_allowed = self.session.disk().is_some_and(|disk| disk.splices());
-        if is_plain && is_allowed && !self.outbox.is_lent() && workplace.lent < LENT_MAX {
-            // Else they are copied, as others' are.
-            if let Ok(lent) = Lent::to(&self.socket) {
-                self.outbox = Queue::lent(lent);
-                workplace.lent += 1;
-            }
-        }
-    }
-
     /// Gives back what it holds of its workplace.
     pub(super) fn end(self, workplace: &mut Workplace) {
         workplace.recount(self.held_counted, 0);
-        workplace.lent -= usize::from(self.outbox.is_lent());
         self.session.end(workplace);
     }
 
@@ -368,11 +344,11 @@ impl Connection {
                 None => self.outbox.send(&self.socket),
                 Some(veil) => {
                     let sent = veil.write(&self.socket, self.outbox.waiting());
-                    sent.map(|count| self.outbox.finish(count)).map(|()| 0)
+                    sent.map(|count| self.outbox.finish(count))
                 }
             };
             match sent {
-                Ok(spliced) => self.session.tally.bytes_spliced += spliced as u64,
+                Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Ok(Flow::Blocked);
                 }

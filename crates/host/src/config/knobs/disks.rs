@@ -160,17 +160,6 @@ pub const DISK_KNOBS: &[Knob<WrittenDisk>] = &[
     },
     Knob {
         room: "disks.NAME",
-        name: "splice",
-        unit: "true or false",
-        default: Some("false"),
-        sample: "true",
-        why: "a client that splices what it is sent, as some proxies do, would find other bytes in it: docs/frontends/nbd.md",
-        help: "Large reads over NBD's Unix sockets are sent without being copied: no client may splice them on",
-        flag: Some("splice"),
-        set: |w, said| said.truth().map(|splice| w.splice = splice),
-    },
-    Knob {
-        room: "disks.NAME",
         name: "slow",
         unit: "a latency, a bandwidth or both, such as \"4ms, 100MB/s\"",
         default: None,

@@ -2,10 +2,12 @@
 //! `docs/config.md` are made from it.
 
 mod disks;
+mod retired;
 
 use sublet_types::{Bytes, Weight};
 
 pub use self::disks::DISK_KNOBS;
+pub use self::retired::{RETIRED_KNOBS, Retired};
 use super::said::{Said, Unfit};
 use super::written::{Written, WrittenTenant};
 

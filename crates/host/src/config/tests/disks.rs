@@ -39,7 +39,6 @@ fn swap() -> DiskSettings {
         ),
         ("mode", Said::Text("0660".into())),
         ("durability", Said::Text("memory".into())),
-        ("splice", Said::Truth(true)),
         ("slow", Said::Text("250us, 1.5MB/s".into())),
         ("queues", Said::Number(4)),
         ("tls_cert", Said::Text("/c".into())),
@@ -235,6 +234,11 @@ fn a_request_is_told_all_that_is_wrong_with_it() {
         let said = said.map(|(key, text)| ((*key).to_owned(), Said::Text((*text).to_owned())));
         disk_asked(&disk("db"), said).map_err(|faults| faults.to_string())
     };
+    let wrong = ask(&[("splice", "true")]).expect_err("retired").to_string();
+    assert!(
+        wrong.contains("`disks.db.splice` is a retired knob"),
+        "{wrong}"
+    );
     let wrong = ask(&[("sise", "4GiB"), ("mode", "rw"), ("removed", "true")]);
     let wrong = wrong.expect_err("wrong");
     let lines: Vec<&str> = wrong.lines().collect();
@@ -348,4 +352,32 @@ fn a_folder_that_was_allowed_live_is_allowed_beside_those_of_the_config() {
     assert_eq!(loaded.config.disk.allow, all);
     assert_eq!(loaded.written.disk.allow, all[..1]);
     assert_eq!(loaded.live.folders(), &all[1..]);
+}
+
+/// What a daemon wrote down itself is no reason not to start: it goes with the next change.
+#[test]
+fn a_retired_knob_of_an_older_daemon_is_passed_over() {
+    let home = Home::with(WEB);
+    let loaded = home.load();
+    let added = DiskChange::Added(Box::new(swap()));
+    let live = loaded.live.with_disk(disk("swap.1"), Some(added));
+    live.write().expect("kept");
+    let path = live.path().expect("a folder");
+    drop((loaded.live, live));
+    let text = fs::read_to_string(&path).expect("text");
+    let older = text.replace("queues = 4", "queues = 4\nsplice = true");
+    assert_ne!(older, text);
+    fs::write(&path, older).expect("written");
+    let again = home.load();
+    assert_eq!(again.config.disks, [swap()]);
+    again.live.write().expect("kept");
+    assert_eq!(fs::read_to_string(&path).expect("text"), text);
+}
+
+#[test]
+fn a_retired_knob_is_refused_in_a_sentence() {
+    assert_eq!(
+        complaint("[disks.db]\nsplice = true"),
+        "t.toml:2: `disks.db.splice` is a retired knob; leave it out: large replies over NBD are always copied"
+    );
 }

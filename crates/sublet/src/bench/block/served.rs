@@ -128,7 +128,7 @@ impl Served {
         let config = format!(
             "[daemon]\nthreads = 1\nstate = \"{folder}\"\n[admin]\nsocket = \"{folder}/admin.sock\"\n\
              [arena]\nceiling = \"{ceiling}B\"\n[tenants.bench]\nceiling = \"{memory}B\"\nlisten = [\"unix:{folder}/items.sock\"]\n\
-             [disks.bench]\nkind = \"disk\"\ntenant = \"bench\"\nbacking = \"{image}\"\nqueues = 1\nsplice = true\n{slow}\
+             [disks.bench]\nkind = \"disk\"\ntenant = \"bench\"\nbacking = \"{image}\"\nqueues = 1\n{slow}\
              listen = [\"unix:{nbd}\", \"vhost-user:{shared}\"]\n",
             folder = folder.path.display(),
             image = image.display(),

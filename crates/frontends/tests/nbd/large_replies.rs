@@ -1,14 +1,9 @@
-//! Replies that are read where they were written.
+//! Large replies, to clients that read them now fast, now slowly.
 
 use std::fs;
 use std::io::{Read, Write};
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-
-use sublet_frontends::block::{Desk, Disk, Request, Shape};
-use sublet_frontends::tenancy::Doorman;
-use sublet_types::TenantId;
 
 use crate::clients::{image, installed, said, text, uri};
 use crate::fake_disk::{FakeDisk, Mood};
@@ -16,44 +11,10 @@ use crate::node::{Client, Node, request, soon};
 
 const BYTES: u64 = 64 << 20;
 
-/// A disk whose replies may be spliced.
-struct Spliced(Arc<FakeDisk>);
-
-impl Disk for Spliced {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn tenant(&self) -> TenantId {
-        self.0.tenant()
-    }
-
-    fn shape(&self) -> Shape {
-        self.0.shape()
-    }
-
-    fn splices(&self) -> bool {
-        true
-    }
-
-    fn desk(self: Arc<Self>, doorman: &Doorman) -> Box<dyn Desk> {
-        Arc::clone(&self.0).desk(doorman)
-    }
-
-    fn start(&self, request: Request) {
-        self.0.start(request);
-    }
-}
-
-fn spliced(name: &str, mood: Mood) -> Arc<dyn Disk> {
-    Arc::new(Spliced(FakeDisk::new(name, BYTES, mood)))
-}
-
 fn node() -> Node {
     Node::start(vec![
-        spliced("prompt", Mood::Prompt),
-        spliced("late", Mood::Late),
-        FakeDisk::new("copied", BYTES, Mood::Prompt),
+        FakeDisk::new("prompt", BYTES, Mood::Prompt),
+        FakeDisk::new("late", BYTES, Mood::Late),
     ])
 }
 
@@ -122,11 +83,7 @@ fn what_is_read_is_what_was_written_however_slowly_it_is_read() {
     for (seed, disk) in [(1, "prompt"), (2, "late")] {
         let mut client = node.go(disk);
         fill(&mut client);
-        let before = node.figure("bytes_spliced");
         read_all_over(&mut client, &mut Dice(seed), 30, 24);
-        soon("replies were spliced", || {
-            node.figure("bytes_spliced") > before + (32 << 20)
-        });
     }
 }
 
@@ -166,7 +123,7 @@ fn those_that_hang_up_amid_a_reply_leave_nothing() {
 }
 
 #[test]
-fn more_connections_than_are_lent_to_are_served_all_the_same() {
+fn many_connections_have_large_replies_at_the_same_time() {
     let node = node();
     fill(&mut node.go("prompt"));
     let mut clients: Vec<_> = (0..64).map(|_| node.go("prompt")).collect();
@@ -175,15 +132,6 @@ fn more_connections_than_are_lent_to_are_served_all_the_same() {
             read_all_over(client, &mut Dice(seed), 1, 4);
         }
     }
-}
-
-#[test]
-fn only_disks_that_say_so_are_spliced() {
-    let node = node();
-    let mut client = node.go("copied");
-    fill(&mut client);
-    read_all_over(&mut client, &mut Dice(4), 10, 8);
-    assert_eq!(node.figure("bytes_spliced"), 0);
 }
 
 #[test]
@@ -204,5 +152,4 @@ fn the_clients_that_people_use_read_what_they_wrote() {
             &["compare", "-f", "raw", "-F", "raw", text(&there), &uri],
         );
     }
-    assert!(node.figure("bytes_spliced") > 32 << 20);
 }
