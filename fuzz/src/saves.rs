@@ -100,7 +100,7 @@ fn judge(file: &[u8]) {
 /// What was restored is saved, and restored elsewhere.
 fn save_again(worker: &Worker, tenant: TenantId, facts: &SaveFacts) {
     let mut again = Vec::new();
-    let saved = worker.save(tenant, &mut again).expect("memory takes all");
+    let saved = worker.export(tenant, &mut again).expect("memory takes all");
     assert_eq!(saved, facts.pages);
     let (other, tenant) = store();
     let made = restored(&other, tenant, &again).expect("there is as much room");
@@ -111,7 +111,7 @@ fn save_again(worker: &Worker, tenant: TenantId, facts: &SaveFacts) {
 fn restored(worker: &Worker, tenant: TenantId, file: &[u8]) -> Result<Vec<SavedPool>, RestoreError> {
     let spill: &mut dyn FnMut(&SavedPool) -> Option<Arc<dyn Spill>> =
         &mut |_| Some(Arc::new(Memory::default()));
-    let made = worker.restore(tenant, file, NOW, RestoredPools::All, spill)?;
+    let made = worker.import(tenant, file, NOW, RestoredPools::All, spill)?;
     Ok(made.into_iter().map(|(pool, _)| pool).collect())
 }
 

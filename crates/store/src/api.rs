@@ -4,7 +4,7 @@ use std::ops::AddAssign;
 
 use sublet_types::{
     Bytes, EvictionKind, Expiry, ObjectId, PAGE_BYTES, PageIndex, Pages, PoolFlags, PoolId,
-    ReleaseMode, Second, SharedName, TenantId, TenantSettings, Weight,
+    ReleaseMode, Second, SharedName, TenantId, TenantSettings, UnreadVersion, Weight,
 };
 
 pub use crate::pages::{
@@ -169,14 +169,21 @@ pub enum RestoredPools {
 /// What the owner of the host granted a tenant when it was saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SavedGrants {
+    /// Which of its ephemeral pages goes when another needs the frame.
+    pub eviction: EvictionKind,
+    /// How much it may hold; a save file of version 1 does not say.
+    pub limits: Option<SavedLimits>,
+}
+
+/// How much a tenant may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SavedLimits {
     /// Its share relative to the others'.
     pub weight: Weight,
     /// What the others never take from it.
     pub floor: Option<Bytes>,
     /// What it never holds more than.
     pub ceiling: Option<Bytes>,
-    /// Which of its ephemeral pages goes when another needs the frame.
-    pub eviction: EvictionKind,
 }
 
 /// What a whole save file holds.
@@ -201,9 +208,9 @@ pub enum RestoreError {
     /// It does not begin as one.
     #[error("this is no save file of Sublet")]
     NoSave,
-    /// Another version.
-    #[error("the save file has version {0}; this Sublet reads version 2")]
-    Version(u32),
+    /// A version that this release does not read.
+    #[error(transparent)]
+    Version(#[from] UnreadVersion),
     /// Pages of another size.
     #[error("the save file's pages have {0} bytes; this store's have other ones")]
     PageBytes(u32),

@@ -16,6 +16,7 @@ mod notes;
 mod pages;
 mod paging;
 mod release;
+mod save;
 mod store;
 mod tails;
 mod tenants;

@@ -5,6 +5,7 @@
 
 mod amount;
 mod disk;
+mod file_version;
 mod host;
 mod page;
 mod plain;
@@ -17,6 +18,7 @@ pub use disk::{
     DiskKind, DiskListen, DiskListenError, DiskName, DiskNameError, DiskSettings, DiskTls,
     Durability, Fill, Slow, SlowError, Windows,
 };
+pub use file_version::{FileKind, FileVersion, UnreadVersion};
 pub use host::{CgroupFigures, HostFigures, Pressure};
 pub use page::{ObjectId, PageIndex, PoolFlags, PoolId, SharedName, SharedNameError};
 pub use plain::plain;

@@ -15,7 +15,9 @@ use sublet_client::messages::{
     VERSION,
 };
 use sublet_frontends::ring::serve::Group;
-use sublet_store::{RestoreError, RestoredPools, SavedGrants, SavedPool, Spill, Worker};
+use sublet_store::{
+    RestoreError, RestoredPools, SavedGrants, SavedLimits, SavedPool, Spill, Worker,
+};
 use sublet_types::{Bytes, PAGE_BYTES, PoolId, TenantId, TenantName};
 
 use super::Daemon;
@@ -100,7 +102,7 @@ impl Daemon {
         let restore = || {
             let (mut unmade, wanted) = (None, RestoredPools::Persistent);
             let mut spill = |pool: &SavedPool| spill_for(&rings, pool, &mut unmade);
-            let restored = worker.restore(id, counted(&file, &done), now, wanted, &mut spill);
+            let restored = worker.import(id, counted(&file, &done), now, wanted, &mut spill);
             restored.map_err(|source| match unmade {
                 Some(source) => SaveError::Spill {
                     name: name.clone(),
@@ -149,6 +151,9 @@ impl Daemon {
         };
         let has_now = || self.grants_of(id);
         let before = has_now();
+        // What the file does not say stays.
+        let limits = grants.limits.or(before.limits);
+        let grants = SavedGrants { limits, ..grants };
         self.grant(name, grants, Lasts::UntilRestart)?;
         let restored = restore().map_err(Declined::from).and_then(|restored| {
             match self.grant(name, grants, Lasts::Always) {
@@ -170,11 +175,14 @@ impl Daemon {
 
     fn grants_of(&self, id: TenantId) -> SavedGrants {
         let settings = self.backend.store.tenant_figures(id).settings;
-        SavedGrants {
+        let limits = SavedLimits {
             weight: settings.weight,
             floor: settings.floor,
             ceiling: settings.ceiling,
+        };
+        SavedGrants {
             eviction: self.backend.store.eviction(id),
+            limits: Some(limits),
         }
     }
 
@@ -182,9 +190,9 @@ impl Daemon {
     fn grant(&self, name: &TenantName, grants: SavedGrants, lasts: Lasts) -> Result<(), Declined> {
         let limit = |amount: Option<Bytes>| amount.map_or(Limit::None, Limit::Of);
         let change = ChangeTenant {
-            weight: Some(grants.weight),
-            floor: Some(limit(grants.floor)),
-            ceiling: Some(limit(grants.ceiling)),
+            weight: grants.limits.map(|limits| limits.weight),
+            floor: grants.limits.map(|limits| limit(limits.floor)),
+            ceiling: grants.limits.map(|limits| limit(limits.ceiling)),
             eviction: Some(grants.eviction),
             lasts,
         };
@@ -264,7 +272,7 @@ fn save(
     let part = part_of(path);
     let file = new_part(&part).map_err(unwritten)?;
     let mut out = BufWriter::with_capacity(BUFFER_BYTES, Counted { inner: &file, done });
-    let saved = worker.save(id, &mut out).and_then(|pages| {
+    let saved = worker.export(id, &mut out).and_then(|pages| {
         file.sync_all()?;
         give_name(&part, path)?;
         Ok(pages)

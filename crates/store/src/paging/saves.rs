@@ -1,4 +1,4 @@
-//! A tenant's pages in a file, and back.
+//! A tenant's state out of the store, and into one again: a save file, or whatever else takes and gives bytes in their order.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -15,26 +15,26 @@ const LOAD_ATTEMPTS_MAX: u32 = 8;
 impl Worker {
     /// Writes a tenant's pools and every persistent page in them, see `docs/pages.md`. Freeze it before, so that
     /// nothing is added meanwhile. No block is held back while `out` takes its time. Says how many pages were written.
-    pub fn save(&self, tenant: TenantId, out: impl Write) -> std::io::Result<u64> {
+    pub fn export(&self, tenant: TenantId, out: impl Write) -> std::io::Result<u64> {
         let tenant = self.items().tenants.get(tenant);
         let tenant = tenant.ok_or(std::io::ErrorKind::NotFound)?;
         let _pin = Pin::new(self);
-        self.store().pages.save(tenant, self, out)
+        self.store().pages.export(tenant, self, out)
     }
 
-    /// Reads a save file to its end, and says what it holds or what is wrong with it. Nothing is changed.
+    /// Reads a save to its end, and says what it holds or what is wrong with it. Nothing is changed.
     pub fn check_save(&self, input: impl Read) -> Result<SaveFacts, RestoreError> {
         check_save(input, self.store().pages.page_bytes())
     }
 
-    /// Makes the pools of a save file for a tenant, or some of them, with all their pages. `spill` gives the file of a
-    /// persistent one. Returns each such pool of the file and the one that stands for it now. What the tenant was granted is left to the owner
+    /// Makes the pools of a save for a tenant, or some of them, with all their pages. `spill` gives the file of a
+    /// persistent one. Returns each such pool of the save and the one that stands for it now. What the tenant was granted is left to the owner
     /// of the host, see [`check_save`](Worker::check_save).
     ///
     /// # Errors
     ///
-    /// Nothing was changed: the file is wrong, or there is no place for all of it.
-    pub fn restore(
+    /// Nothing was changed: the save is wrong, or there is no place for all of it.
+    pub fn import(
         &self,
         tenant: TenantId,
         input: impl Read,

@@ -538,7 +538,7 @@ impl World {
         let mut bytes = Vec::new();
         let saved = self.clients[0]
             .worker
-            .save(self.tenants[tenant], &mut bytes);
+            .export(self.tenants[tenant], &mut bytes);
         let is_saved = |(pool, ..): &(usize, u64, u32)| {
             POOLS[*pool].0 == tenant && World::is_persistent(*pool)
         };
@@ -570,7 +570,7 @@ impl World {
         };
         let worker = &self.clients[0].worker;
         let (id, all) = (self.tenants[tenant], RestoredPools::All);
-        let restored = worker.restore(id, &file.bytes[..], NOW, all, &mut spill);
+        let restored = worker.import(id, &file.bytes[..], NOW, all, &mut spill);
         match restored {
             Ok(pools) => {
                 let is_refused = self.frozen[tenant] && !file.pages.is_empty();

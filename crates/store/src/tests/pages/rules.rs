@@ -192,7 +192,7 @@ fn a_tenant_that_comes_back_is_as_new() {
     let settings = store.tenant_settings(ann).expect("there");
     let saved = |client: &Client| {
         let mut bytes = Vec::new();
-        client.worker.save(ann, &mut bytes).expect("saved");
+        client.worker.export(ann, &mut bytes).expect("saved");
         bytes
     };
     let fresh = saved(&client);

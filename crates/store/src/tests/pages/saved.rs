@@ -6,7 +6,7 @@ use super::*;
 
 fn save(client: &Client) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let saved = client.worker.save(client.tenant, &mut bytes);
+    let saved = client.worker.export(client.tenant, &mut bytes);
     saved.expect("saved");
     bytes
 }
@@ -19,7 +19,7 @@ fn restore(bytes: &[u8]) -> (Arc<Store>, TenantId, Restored) {
     let ann = tenant(&store, "ann", 100);
     let worker = store.worker().expect("a worker");
     let mut spill = |_: &SavedPool| Some(Disk::new(4096) as Arc<dyn Spill>);
-    let restored = worker.restore(ann, bytes, NOW, RestoredPools::All, &mut spill);
+    let restored = worker.import(ann, bytes, NOW, RestoredPools::All, &mut spill);
     (store, ann, restored)
 }
 
@@ -61,13 +61,13 @@ fn r_m2_b2_every_page_comes_back_exactly_once() {
     worker.release(half, NOW);
     assert!(store.page_figures(ann).on_disk.0 > 0);
     let mut bytes = Vec::new();
-    let saved = worker.save(ann, &mut bytes).expect("saved");
+    let saved = worker.export(ann, &mut bytes).expect("saved");
     assert_eq!(saved, counts.iter().map(|count| u64::from(*count)).sum());
 
     let (store, ann) = small_store();
     let worker = store.worker().expect("a worker");
     let mut spill = |_: &SavedPool| Some(Disk::new(PAGES_MAX as usize) as Arc<dyn Spill>);
-    let restored = worker.restore(ann, &bytes[..], NOW, RestoredPools::All, &mut spill);
+    let restored = worker.import(ann, &bytes[..], NOW, RestoredPools::All, &mut spill);
     let restored = restored.expect("restored");
     assert_eq!(restored.len(), counts.len());
     for ((pool, id), count) in restored.into_iter().zip(counts) {
@@ -148,7 +148,7 @@ fn settings_come_back(saved: &[u8], frozen: bool) {
     allow_sharing(&store, ann);
     let worker = store.worker().expect("a worker");
     let mut spill = |_: &SavedPool| Some(Disk::new(4096) as Arc<dyn Spill>);
-    let restored = worker.restore(ann, saved, NOW, RestoredPools::All, &mut spill);
+    let restored = worker.import(ann, saved, NOW, RestoredPools::All, &mut spill);
     let pools = restored.expect("restored");
     let promised: Vec<_> = pools.iter().map(|(p, _)| (p.flags, p.shared)).collect();
     let shared = PoolFlags {
@@ -220,7 +220,7 @@ fn only_pools_with_pages_are_made_where_that_is_asked_for() {
     let mut spill = |_: &SavedPool| Some(Disk::new(4096) as Arc<dyn Spill>);
     let worker = store.worker().expect("a worker");
     let wanted = RestoredPools::Persistent;
-    let restored = worker.restore(ann, &saved[..], NOW, wanted, &mut spill);
+    let restored = worker.import(ann, &saved[..], NOW, wanted, &mut spill);
     assert_eq!(restored.expect("restored").len(), 1);
 }
 
@@ -247,26 +247,99 @@ fn r_m2_b3_grants_are_in_the_file() {
         (Some(Bytes(3 << 20)), Some(Bytes(9 << 20))),
     ] {
         let weight = Weight(70);
-        let expected = SavedGrants {
+        let limits = SavedLimits {
             weight,
             floor,
             ceiling,
+        };
+        let expected = SavedGrants {
             eviction: EvictionKind::default(),
+            limits: Some(limits),
         };
         assert_eq!(granted(floor, ceiling), expected);
     }
 }
 
-/// M4: what another version wrote is refused by its number, an older one, too.
+/// M4: what a version wrote that is not read is refused by its number, and by those that are.
 #[test]
 fn r_m4_another_version_is_refused() {
     let saved = save(&with_pages(1));
-    for version in [0, 1, 3] {
+    for (version, age) in [(0, "an older"), (3, "a newer")] {
         let mut other = saved.clone();
         other[8] = version;
-        let error = restore(&other).2.expect_err("another version");
-        let said = format!("version {version}; this Sublet reads version 2");
-        assert!(error.to_string().contains(&said), "{error}");
+        let (store, ann, restored) = restore(&other);
+        let error = restored.expect_err("another version").to_string();
+        let said = format!(
+            "{age} Sublet wrote the save file: it has version {version}, and this Sublet reads versions 1 and 2"
+        );
+        assert!(error.contains(&said), "{error}");
+        assert!(store.pools(ann).is_empty());
+    }
+}
+
+/// What the release before wrote comes back, and what this one writes. See `tests/golden/README.md`.
+#[test]
+fn a_save_of_each_version_that_is_read_comes_back() {
+    let limits = SavedLimits {
+        weight: Weight(70),
+        floor: None,
+        ceiling: None,
+    };
+    let golden: [(&[u8], _); 2] = [
+        (include_bytes!("../../../tests/golden/save-1"), None),
+        (include_bytes!("../../../tests/golden/save-2"), Some(limits)),
+    ];
+    for (bytes, limits) in golden {
+        let (store, ann) = small_store();
+        let worker = store.worker().expect("a worker");
+        let facts = worker.check_save(bytes).expect("it is read");
+        let eviction = EvictionKind::Lru;
+        assert_eq!(facts.grants, SavedGrants { eviction, limits });
+        let mut spill = |_: &SavedPool| Some(Disk::new(64) as Arc<dyn Spill>);
+        let made = worker.import(ann, bytes, NOW, RestoredPools::All, &mut spill);
+        let made = made.expect("it is read");
+        let flags: Vec<PoolFlags> = made.iter().map(|(pool, _)| pool.flags).collect();
+        assert_eq!(flags, [PERSISTENT, KEEPING]);
+        assert_eq!(facts.pages, 3);
+        for n in 0..3 {
+            let key = golden_key(made[0].1, n);
+            let got = worker.get_page(ann, key, NOW, |page| assert_eq!(page, [n + 1; STAMP]));
+            assert_eq!(got, Get::Hit);
+        }
+        assert!(store.is_frozen(ann));
+    }
+}
+
+/// What is written today is what the newest golden file has: who changes a byte of it gives the form another version.
+#[test]
+fn what_is_exported_is_the_golden_file_of_today() {
+    let (store, _) = store_of(8, 2, STAMP);
+    let ann = tenant(&store, "ann", 70);
+    let pool = store.create_pool(ann, PERSISTENT, Some(Disk::new(64)));
+    let pool = pool.expect("a pool");
+    store.create_pool(ann, KEEPING, None).expect("a pool");
+    store.set_eviction(ann, EvictionKind::Lru, NOW);
+    let worker = store.worker().expect("a worker");
+    for n in 0..3 {
+        let put = worker.put_page(ann, golden_key(pool, n), NOW, |page| {
+            page.write(&[n + 1; STAMP])
+        });
+        assert_eq!(put, Put::Stored);
+    }
+    store.freeze(ann, true);
+    let mut bytes = Vec::new();
+    worker.export(ann, &mut bytes).expect("exported");
+    if let Some(path) = std::env::var_os("SUBLET_WRITE_GOLDEN") {
+        std::fs::write(path, &bytes).expect("written");
+    }
+    assert_eq!(bytes, include_bytes!("../../../tests/golden/save-2"));
+}
+
+fn golden_key(pool: PoolId, n: u8) -> PageKey {
+    PageKey {
+        pool,
+        object: ObjectId(u64::from(n % 2)),
+        index: PageIndex(u32::from(n)),
     }
 }
 
@@ -401,7 +474,7 @@ fn a_file_larger_than_memory_is_restored() {
     let ann = tenant(&store, "ann", 100);
     let worker = store.worker().expect("a worker");
     let mut spill = |_: &SavedPool| Some(Disk::new(4096) as Arc<dyn Spill>);
-    let restored = worker.restore(ann, &saved[..], NOW, RestoredPools::All, &mut spill);
+    let restored = worker.import(ann, &saved[..], NOW, RestoredPools::All, &mut spill);
     let (_, id) = restored.expect("restored")[0];
     let again = Client::of(&store, ann, id);
     assert!(again.figures().on_disk.0 > 500, "{:?}", again.figures());
@@ -436,7 +509,7 @@ fn a_save_holds_up_nobody() {
     let store = Arc::clone(client.worker.store());
     let worker = store.worker().expect("a worker");
     let mut slow = Slow(&client, 0, 0);
-    worker.save(client.tenant, &mut slow).expect("saved");
+    worker.export(client.tenant, &mut slow).expect("saved");
     assert!(slow.1 > 200);
     let blocks = slow.2 / BLOCK as u64;
     assert!(blocks > 100, "{blocks} blocks left while it was saved");
@@ -451,7 +524,7 @@ fn a_restore_thaws_nobody() {
     store.freeze(ann, true);
     let worker = store.worker().expect("a worker");
     let mut spill = |_: &SavedPool| Some(Disk::new(4096) as Arc<dyn Spill>);
-    let restored = worker.restore(ann, &saved[..], NOW, RestoredPools::All, &mut spill);
+    let restored = worker.import(ann, &saved[..], NOW, RestoredPools::All, &mut spill);
     assert_eq!(restored.expect("restored").len(), 1);
     assert!(store.is_frozen(ann));
 }
@@ -494,7 +567,9 @@ fn a_save_has_nothing_of_a_pool_that_came_after_it_began() {
         new: None,
         bytes: Vec::new(),
     };
-    let failed = worker.save(old.tenant, &mut out).expect_err("it has ended");
+    let failed = worker
+        .export(old.tenant, &mut out)
+        .expect_err("it has ended");
     assert!(failed.get_ref().is_some_and(|why| why.is::<PoolEnded>()));
     assert!(restore(&out.bytes).2.is_err());
     let has = |content: u64| out.bytes.windows(PAGE).any(|seen| seen == page_of(content));

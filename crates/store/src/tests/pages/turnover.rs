@@ -79,7 +79,7 @@ fn shows_no_past(store: &Arc<Store>, tenant: TenantId) -> bool {
         assert!(run.iter().zip(7..).all(|(content, n)| *content == 1000 * n));
     }
     let mut saved = Vec::new();
-    kept.worker.save(tenant, &mut saved).expect("saved");
+    kept.worker.export(tenant, &mut saved).expect("saved");
     release_all(&kept, ReleaseMode::Ordered);
     let mut shown = has_past(&saved) || disk.shows(has_past);
     for n in 0..60u8 {

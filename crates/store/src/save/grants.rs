@@ -1,0 +1,66 @@
+//! What the owner of the host granted a tenant: its settings, for whoever grants them again.
+
+use sublet_types::{Bytes, EvictionKind, FileVersion, Weight};
+
+use super::fields::Fields;
+use crate::api::{RestoreError, SavedGrants, SavedLimits};
+
+/// No floor, or no ceiling.
+const NO_AMOUNT: u64 = u64::MAX;
+
+impl SavedGrants {
+    /// The bytes that `import` reads.
+    pub(crate) const fn bytes(version: FileVersion) -> usize {
+        match version {
+            FileVersion::Before => 1,
+            FileVersion::Today => 1 + 4 + 8 + 8,
+        }
+    }
+
+    /// Adds them to a head.
+    pub(crate) fn export(eviction: EvictionKind, limits: &SavedLimits, head: &mut Vec<u8>) {
+        let mut kinds = EvictionKind::ALL.iter();
+        let place = kinds.position(|(kind, ..)| *kind == eviction);
+        let amount = |amount: Option<Bytes>| amount.map_or(NO_AMOUNT, |amount| amount.0);
+        head.push(place.unwrap_or_default() as u8);
+        head.extend_from_slice(&limits.weight.0.to_le_bytes());
+        head.extend_from_slice(&amount(limits.floor).to_le_bytes());
+        head.extend_from_slice(&amount(limits.ceiling).to_le_bytes());
+    }
+
+    /// Reads them out of a head.
+    pub(crate) fn import(
+        head: &mut Fields<'_>,
+        version: FileVersion,
+    ) -> Result<SavedGrants, RestoreError> {
+        let kinds = EvictionKind::ALL;
+        let eviction = head.known(|place| kinds.get(usize::from(place)).map(|(kind, ..)| *kind))?;
+        let limits = match version {
+            FileVersion::Before => None,
+            FileVersion::Today => Some(SavedLimits::import(head)?),
+        };
+        Ok(SavedGrants { eviction, limits })
+    }
+}
+
+impl SavedLimits {
+    fn import(head: &mut Fields<'_>) -> Result<SavedLimits, RestoreError> {
+        let amount = |said| (said != NO_AMOUNT).then_some(Bytes(said));
+        let weight_at = head.at();
+        let weight = Weight(head.u32());
+        let floor_at = head.at();
+        let (floor, ceiling) = (amount(head.u64()), amount(head.u64()));
+        let is_above = floor
+            .zip(ceiling)
+            .is_some_and(|(floor, ceiling)| floor > ceiling);
+        match () {
+            () if weight.0 == 0 => Err(RestoreError::Unknown(weight_at)),
+            () if is_above => Err(RestoreError::Unknown(floor_at)),
+            () => Ok(SavedLimits {
+                weight,
+                floor,
+                ceiling,
+            }),
+        }
+    }
+}
