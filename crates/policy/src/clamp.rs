@@ -10,7 +10,7 @@
 use sublet_types::{Pages, Snapshot, Target, Targets, TenantSnapshot};
 
 use crate::apportion::{Part, apportion};
-use crate::decide::{Decision, Proposal};
+use crate::decision::{Decision, Proposal};
 use crate::explain::{Bound, Explanation};
 
 /// Makes a decision of a policy's proposals, one for each tenant in the snapshot's order.

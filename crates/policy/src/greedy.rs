@@ -5,7 +5,8 @@
 
 use sublet_types::Snapshot;
 
-use crate::decide::{Policy, Proposal};
+use crate::decide::Policy;
+use crate::decision::Proposal;
 use crate::explain::Reason;
 
 /// The policy that sets no targets.

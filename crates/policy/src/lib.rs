@@ -19,6 +19,7 @@ pub mod catalogue;
 mod clamp;
 pub mod decay;
 mod decide;
+mod decision;
 pub mod departures;
 pub mod explain;
 pub mod greedy;
@@ -37,4 +38,5 @@ pub mod utility;
 pub mod weights;
 pub mod what_if;
 
-pub use decide::{Decision, Policy, Proposal};
+pub use decide::Policy;
+pub use decision::{Decision, Proposal};

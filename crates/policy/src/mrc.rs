@@ -19,7 +19,8 @@ use sublet_types::{Pages, Snapshot, TenantSnapshot};
 use crate::active::Active;
 use crate::apportion::apportion;
 use crate::clamp;
-use crate::decide::{Policy, Proposal};
+use crate::decide::Policy;
+use crate::decision::Proposal;
 use crate::explain::Reason;
 use crate::smart_alloc::percent_of;
 

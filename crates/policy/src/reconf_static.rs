@@ -12,7 +12,8 @@
 
 use sublet_types::{Snapshot, TenantSnapshot};
 
-use crate::decide::{Policy, Proposal};
+use crate::decide::Policy;
+use crate::decision::Proposal;
 use crate::explain::Reason;
 use crate::static_alloc::equal;
 

@@ -21,7 +21,8 @@
 
 use sublet_types::{Pages, Snapshot, TenantSnapshot};
 
-use crate::decide::{Policy, Proposal};
+use crate::decide::Policy;
+use crate::decision::Proposal;
 use crate::explain::Reason;
 
 /// The policy that raises who failed and lowers who leaves memory unused.

@@ -10,7 +10,8 @@
 use sublet_types::{Snapshot, TenantId};
 
 use crate::apportion::{Part, apportion};
-use crate::decide::{Policy, Proposal};
+use crate::decide::Policy;
+use crate::decision::Proposal;
 use crate::explain::Reason;
 
 /// The policy that gives everybody the same.

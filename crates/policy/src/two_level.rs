@@ -18,7 +18,8 @@
 use sublet_types::{Pages, Snapshot};
 
 use crate::clamp;
-use crate::decide::{Policy, Proposal};
+use crate::decide::Policy;
+use crate::decision::Proposal;
 use crate::smart_alloc::Pace;
 
 /// The policy that asks other nodes for what this one lacks.

@@ -20,7 +20,8 @@ use sublet_types::{Second, Snapshot, TenantId, TenantSnapshot};
 
 use crate::apportion::{Part, apportion};
 use crate::decay::kept_after;
-use crate::decide::{Policy, Proposal};
+use crate::decide::Policy;
+use crate::decision::Proposal;
 use crate::explain::Reason;
 
 /// The policy that divides by utility.

@@ -10,7 +10,8 @@
 
 use sublet_types::{Snapshot, TenantSnapshot};
 
-use crate::decide::{Policy, Proposal};
+use crate::decide::Policy;
+use crate::decision::Proposal;
 use crate::explain::Reason;
 
 /// The policy that leaves the division to the store's fairness.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sublet_types::{Second, Snapshot, TenantId};
 
 use super::Seat;
-use crate::decide::Proposal;
+use crate::decision::Proposal;
 
 /// Smaller changes move no memory: a block.
 const MOVED_MIN: u64 = 512;
