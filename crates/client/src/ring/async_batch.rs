@@ -41,15 +41,18 @@ impl Asked {
     }
 }
 
-impl<'a> AsyncBatch<'a> {
-    pub(super) fn new(client: &'a AsyncClient) -> AsyncBatch<'a> {
+impl AsyncClient {
+    /// Begins a batch: requests that travel together. Other tasks are served meanwhile.
+    pub fn batch(&self) -> AsyncBatch<'_> {
         AsyncBatch {
-            client,
+            client: self,
             asked: Vec::new(),
             pages: Vec::new(),
         }
     }
+}
 
+impl AsyncBatch<'_> {
     /// Adds a put, and gives the page that it stores, to be filled. It holds zeroes before.
     ///
     /// # Errors

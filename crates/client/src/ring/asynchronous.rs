@@ -11,7 +11,6 @@ use tokio::net::UnixStream;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
 
-use super::async_batch::AsyncBatch;
 use super::bell::{Bell, Sleep};
 use super::client::SHAPE;
 use super::client_end::{ClientEnd, Page};
@@ -249,11 +248,6 @@ impl AsyncClient {
         let submission = verbs::flush_object(pool, object);
         let (completion, _) = self.ask(submission, Pages::None).await?;
         verbs::done(&completion)
-    }
-
-    /// Begins a batch: requests that travel together. Other tasks are served meanwhile.
-    pub fn batch(&self) -> AsyncBatch<'_> {
-        AsyncBatch::new(self)
     }
 
     pub(super) fn desk(&self) -> &Arc<Desk> {

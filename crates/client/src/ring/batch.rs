@@ -49,15 +49,19 @@ pub struct Batch<'a> {
     is_forked: bool,
 }
 
-impl<'a> Batch<'a> {
-    pub(super) fn new(client: &'a mut Client) -> Batch<'a> {
+impl Client {
+    /// Begins a batch: requests that travel together, with pages that are filled and read in place.
+    pub fn batch(&mut self) -> Batch<'_> {
+        self.begin();
         Batch {
             slots_used: 0,
-            is_forked: client.check() == Err(CallError::Forked),
-            client,
+            is_forked: self.check() == Err(CallError::Forked),
+            client: self,
         }
     }
+}
 
+impl<'a> Batch<'a> {
     /// A batch that was left while requests were added, with as many page slots used.
     #[cfg(feature = "ffi")]
     pub(crate) fn resume(client: &'a mut Client, slots_used: u32) -> Batch<'a> {

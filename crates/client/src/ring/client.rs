@@ -9,7 +9,6 @@ use rustix::net::RecvFlags;
 use sublet_pace::{Found, Look, Pace};
 use sublet_types::{ObjectId, PoolFlags, PoolId, SharedName};
 
-use super::batch::Batch;
 use super::bell::{Bell, Sleep};
 use super::client_end::{ClientEnd, Page};
 use super::hello::{self, ConnectError, Farewell};
@@ -173,12 +172,6 @@ impl Client {
         verbs::done(&completion)
     }
 
-    /// Begins a batch: requests that travel together, with pages that are filled and read in place.
-    pub fn batch(&mut self) -> Batch<'_> {
-        self.asked.clear();
-        Batch::new(self)
-    }
-
     /// As in a process that was forked from the one that connected.
     #[cfg(test)]
     pub(super) fn act_as_forked(&mut self) {
@@ -200,6 +193,11 @@ impl Client {
 
     pub(super) fn end_mut(&mut self) -> &mut ClientEnd {
         &mut self.end
+    }
+
+    /// Forgets what was asked together last.
+    pub(super) fn begin(&mut self) {
+        self.asked.clear();
     }
 
     /// Adds to what is asked together; says its place.
