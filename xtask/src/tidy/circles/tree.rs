@@ -134,7 +134,7 @@ impl Tree {
             "super" => within.split_last()?.1.to_vec(),
             name => {
                 let inside = child(within, name);
-                match self.modules.contains_key(&inside) {
+                match self.is_of(within, name) {
                     true => inside,
                     false => self.brought(within, name, faces.checked_sub(1)?)?,
                 }
@@ -167,27 +167,34 @@ impl Tree {
         let whole = uses().filter(|one| one.alias.is_none());
         let modules = whole.filter_map(|one| self.resolved_in(within, &one.named.words, faces));
         let mut paths = modules.map(|module| child(&module, name));
-        paths.find(|path| self.is_there(path, faces))
+        paths.find(|path| self.is_there(path, within, faces))
     }
 
-    /// Whether a module defines the last name of `path`, or brings it.
-    fn is_there(&self, path: &[String], faces: usize) -> bool {
+    /// Whether `name` can be taken from a module, by `use` of all its names in `within`.
+    fn is_there(&self, path: &[String], within: &[String], faces: usize) -> bool {
         let Some((name, module)) = path.split_last() else {
             return false;
         };
-        let Some(&file) = self.modules.get(module) else {
-            return false;
+        let is_passed_on = || {
+            let may_see = within.starts_with(module);
+            let file = self.modules.get(module).map(|file| &self.files[*file]);
+            let mut uses = file.into_iter().flat_map(|file| &file.names.uses);
+            let passes = |one: &Use| one.named.within == module && (one.is_public || may_see);
+            let is_it = |one: &Use| one.alias.as_ref().is_none_or(|alias| alias == name);
+            uses.any(|one| passes(one) && is_it(one))
         };
-        self.modules.contains_key(path)
-            || self.defines(file, module, name)
-            || faces
-                .checked_sub(1)
-                .is_some_and(|faces| self.brought(module, name, faces).is_some())
+        let faces = faces.checked_sub(1);
+        self.is_of(module, name)
+            || is_passed_on()
+                && faces.is_some_and(|faces| self.brought(module, name, faces).is_some())
     }
 
-    fn defines(&self, file: usize, module: &[String], name: &str) -> bool {
+    /// Whether `name` is a module or item of `module`.
+    fn is_of(&self, module: &[String], name: &str) -> bool {
         let key = (module.to_vec(), name.to_owned());
-        self.files[file].names.defined.contains(&key)
+        let file = self.modules.get(module);
+        self.modules.contains_key(&child(module, name))
+            || file.is_some_and(|file| self.files[*file].names.defined.contains(&key))
     }
 
     /// Calls `found` with each file that `path` leads through: that of its module, and where faces pass the name on, those of
@@ -206,7 +213,7 @@ impl Tree {
         let (Some((name, rest)), Some(faces)) = (rest.split_first(), faces.checked_sub(1)) else {
             return;
         };
-        if self.defines(file, module, name) {
+        if self.is_of(module, name) {
             return;
         }
         if let Some(mut behind) = self.brought(module, name, faces) {
@@ -324,6 +331,18 @@ mod tests {
             ("tests.rs", "use crate::b;"),
         ];
         assert!(imports(&files).is_empty());
+    }
+
+    #[test]
+    fn a_name_of_the_file_is_not_looked_for_where_it_is_imported_from_it() {
+        let files = [
+            (
+                "a/mod.rs",
+                "mod b;\npub use b::*;\nstruct A;\nfn f() { A::g() }",
+            ),
+            ("a/b.rs", "use super::A;"),
+        ];
+        assert_eq!(imports(&files), ["a/b.rs:1 a/mod.rs"]);
     }
 
     #[test]
