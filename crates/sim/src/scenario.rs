@@ -1,18 +1,14 @@
 //! Scenarios: what stands in a TOML file, and what it means.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::str::FromStr;
 
 use serde::Deserialize;
 use sublet_policy::catalogue::{Choice, ChoiceError, NoPair, pair};
-use sublet_types::{
-    Bytes, EvictionKind, Pages, Shrinking, TenantId, TenantName, TenantNameError, TenantSettings,
-    Weight,
-};
+use sublet_types::{Bytes, EvictionKind, Pages, Shrinking, TenantId, TenantName};
 
 use crate::machine::disk::DiskSpeed;
-use crate::machine::guest::{AfterSwapIn, Costs, GuestShape, SwapAhead};
+use crate::machine::guest::{Costs, GuestShape};
 use crate::traces::{Format, FormatError, HostFormat};
 use crate::virtual_time::{Moment, Nanos};
 use crate::within;
@@ -20,9 +16,11 @@ use crate::workload::{WorkloadSpec, spec};
 
 mod faults;
 mod shipped;
+mod vms;
 
 pub use faults::ScenarioError;
 pub use shipped::{SHIPPED, Shipped};
+pub use vms::{Mark, Start, VMS_MAX, Vm, VmSpec};
 
 use faults::Fault;
 
@@ -285,112 +283,6 @@ impl FromStr for PolicySpec {
     }
 }
 
-/// A virtual machine, or several alike.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct VmSpec {
-    /// Its name; several alike are numbered.
-    pub name: String,
-    /// How many.
-    #[serde(default = "single")]
-    pub count: u16,
-    /// Its memory.
-    pub memory: Bytes,
-    /// Of that, what its kernel and services take.
-    #[serde(default)]
-    pub reserved: Bytes,
-    /// Its swap space.
-    #[serde(default = "swap")]
-    pub swap: Bytes,
-    /// Pages that a fault brings in together.
-    #[serde(default = "read_ahead")]
-    pub read_ahead: u32,
-    /// How many of them a fault on swapped memory brings in.
-    #[serde(default)]
-    pub swap_ahead: SwapAhead,
-    /// What becomes of a swapped page in the tier when it is read back.
-    #[serde(default)]
-    pub after_swap_in: AfterSwapIn,
-    /// Its share relative to the others'.
-    #[serde(default)]
-    pub weight: Weight,
-    /// What the others never take from it.
-    pub floor: Option<Bytes>,
-    /// What it never holds more than.
-    pub ceiling: Option<Bytes>,
-    /// When it begins.
-    #[serde(default)]
-    pub start: Start,
-    /// What it does.
-    pub workload: WorkloadSpec,
-}
-
-fn single() -> u16 {
-    1
-}
-
-/// SmarTmem's host had 2 GB.
-fn swap() -> Bytes {
-    Bytes::gib(2)
-}
-
-/// Linux's `page-cluster` of 3.
-fn read_ahead() -> u32 {
-    8
-}
-
-/// When a virtual machine begins.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
-pub enum Start {
-    /// At an instant.
-    At(Nanos),
-    /// When others have all reached a mark.
-    After(Mark),
-}
-
-impl Default for Start {
-    fn default() -> Start {
-        Start::At(Nanos::default())
-    }
-}
-
-/// The moment at which virtual machines have all begun a stretch of this name.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Mark {
-    /// Which, by name.
-    pub vms: Vec<String>,
-    /// The stretch, as usemem's `640 MiB`.
-    pub begin: String,
-}
-
-/// One virtual machine, as it will run.
-#[derive(Clone, Debug)]
-pub struct Vm<'a> {
-    /// Its name.
-    pub name: String,
-    /// What the scenario says.
-    pub spec: &'a VmSpec,
-    /// How its guest is made.
-    pub shape: GuestShape,
-}
-
-impl Vm<'_> {
-    /// What it is granted in the tier.
-    pub fn settings(&self) -> Result<TenantSettings, TenantNameError> {
-        Ok(TenantSettings {
-            name: self.name.parse()?,
-            weight: self.spec.weight,
-            floor: self.spec.floor,
-            ceiling: self.spec.ceiling,
-        })
-    }
-}
-
-/// Virtual machines of a scenario at most: as many as a store has tenants.
-pub const VMS_MAX: usize = sublet_store::TENANTS_MAX;
-
 /// The least memory of a guest: a window of read-ahead and then some.
 const GUEST_PAGES_MIN: u64 = 64;
 
@@ -594,15 +486,6 @@ pub fn format_of(trace: &spec::Trace) -> Result<Format, FormatError> {
 fn line_of(text: &str, word: &str) -> usize {
     let place = text.lines().position(|line| line.contains(word));
     place.map_or(1, |place| place + 1)
-}
-
-/// The line of a byte, from 1.
-fn line_at(text: &str, span: Range<usize>) -> usize {
-    text.bytes()
-        .take(span.start)
-        .filter(|byte| *byte == b'\n')
-        .count()
-        + 1
 }
 
 #[cfg(test)]

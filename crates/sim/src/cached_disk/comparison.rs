@@ -3,7 +3,9 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{DiskCounts, Figure, Question, Setup, questions};
+use super::disk::DiskCounts;
+use super::questions::{Figure, Question, questions};
+use super::setup::Setup;
 use crate::compare::Shares;
 use crate::misses::{MissRow, Misses};
 use crate::outcome::VERSION;

@@ -2,13 +2,14 @@
 
 use std::ops::Range;
 
+use serde::Serialize;
 use sublet_store::disk::{Admission, AdmissionSettings, Coming, GHOSTS_PER_PAGE, Stay, Streams};
 use sublet_types::{
     Bytes, Pages, PoolFlags, Shrinking, TenantId, TenantName, TenantSettings, Weight,
 };
 
 use super::guest::Event;
-use super::{DiskCounts, Sees, Setup, Writes};
+use super::setup::{Sees, Setup, Writes};
 use crate::machine::disk::{Disk, DiskPlace, DiskSpeed};
 use crate::machine::tier::{Get, Pool, Stamp, Tier, TierPage};
 use crate::machine::tier_store::{StoreShape, StoreTenant, StoreTier, StoreTierError};
@@ -28,6 +29,33 @@ const BACKING: DiskSpeed = DiskSpeed {
 };
 
 const TENANT: TenantId = TenantId(0);
+
+/// What a disk came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DiskCounts {
+    /// Reads that the guest asked for, each of neighbouring pages.
+    pub ios: u64,
+    /// Of these, those that wanted a page that was neither in memory nor on its way: they wait for the backing.
+    pub stalled: u64,
+    /// Of the others, those that came before the page that was read ahead for them.
+    pub late: u64,
+    /// Of the stalled, those that found a part in memory.
+    pub halved: u64,
+    /// Pages asked for.
+    pub gets: u64,
+    /// Of these, neither in memory nor on their way.
+    pub misses: u64,
+    /// Pages read from the backing, for whatever reason.
+    pub backing_pages: u64,
+    /// Of these, read ahead.
+    pub ahead_pages: u64,
+    /// Of these, asked for while they were there.
+    pub ahead_used: u64,
+    /// Microseconds that the guest's reads waited, together.
+    pub waited_us: u64,
+    /// Pages that came back from memory with another content than they had: always zero.
+    pub pages_wrong: u64,
+}
 
 /// A disk that is cached.
 pub(super) struct CachedDisk {

@@ -3,7 +3,8 @@
 use sublet_store::disk::{STREAMS, Window};
 use sublet_types::{EvictionKind, Fill, Windows};
 
-use super::{DiskCounts, ReadAhead, Sees, Setup, Writes};
+use super::disk::DiskCounts;
+use super::setup::{ReadAhead, Sees, Setup, Writes};
 
 /// A figure by which setups are compared: less is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use super::*;
 use crate::chance::mixed;
 use crate::traces::{Op, Space, TracePage};
 use crate::virtual_time::Moment;
+use sublet_types::{EvictionKind, Fill, Windows};
 
 const SHARES: Shares = Shares {
     guest: 0.02,

@@ -1,9 +1,11 @@
 //! What can be wrong with a scenario.
 
+use std::ops::Range;
+
 use sublet_policy::catalogue::ChoiceError;
 use sublet_types::{Bytes, TenantNameError, plain};
 
-use super::{VMS_MAX, VmSpec, line_at};
+use super::vms::{VMS_MAX, VmSpec};
 use crate::traces::FormatError;
 
 /// A scenario that was refused: where, and why.
@@ -134,4 +136,13 @@ fn nearest<'a>(wrong: &str, candidates: impl Iterator<Item = &'a str>) -> Option
         .filter(|(edits, candidate)| *edits <= edits_max && *edits < candidate.len())
         .min()
         .map(|(_, candidate)| candidate.to_owned())
+}
+
+/// The line of a byte, from 1.
+fn line_at(text: &str, span: Range<usize>) -> usize {
+    text.bytes()
+        .take(span.start)
+        .filter(|byte| *byte == b'\n')
+        .count()
+        + 1
 }

@@ -5,8 +5,9 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
+use super::access::{Access, Op, REQUEST_PAGES_MAX, Space, TOO_LONG, TracePage};
+use super::faults::{Fault, Source, TraceError};
 use super::records::Lines;
-use super::{Access, Fault, Op, REQUEST_PAGES_MAX, Source, Space, TOO_LONG, TraceError, TracePage};
 use crate::chance::mixed;
 use crate::virtual_time::Moment;
 use sublet_types::PAGE_BYTES;

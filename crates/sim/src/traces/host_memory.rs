@@ -4,8 +4,9 @@ use std::io::Read;
 
 use sublet_types::Bytes;
 
+use super::faults::{Fault, Place, Source, TraceError};
 use super::records::Lines;
-use super::{Fault, Source, TraceError, unpack};
+use super::unpack;
 use crate::virtual_time::{Moment, Nanos};
 
 /// What the lines of a host-memory trace are.
@@ -138,7 +139,7 @@ fn no_host(source: &Source, host: &str) -> TraceError {
         wanted: "the name of a host of this trace, as h0 (bitbrains) or m_1932 (alibaba)",
         format: "host memory",
     };
-    source.wrong(super::Place::Line(1), fault)
+    source.wrong(Place::Line(1), fault)
 }
 
 fn bitbrains_columns<R: Read>(lines: &mut Lines<R>, host: &str) -> Result<Layout, TraceError> {

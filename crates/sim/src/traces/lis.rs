@@ -2,13 +2,22 @@
 
 use std::io::Read;
 
+use super::access::{Access, Op, REQUEST_PAGES_MAX, SECTOR_BYTES, Space, TOO_LONG, TracePage};
+use super::faults::{Fault, Source, TraceError};
 use super::records::Lines;
-use super::{
-    Access, Fault, Op, REQUEST_PAGES_MAX, SECTOR_BYTES, Source, Space, TOO_LONG, TraceError,
-    TracePage, Unit,
-};
 use crate::virtual_time::Moment;
 use sublet_types::PAGE_BYTES;
+
+/// The unit in which a `lis` trace counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// 512 bytes (P1 to P14, S1 to S3 of the ARC paper).
+    #[default]
+    Sector,
+    /// A page (OLTP).
+    Page,
+}
 
 const SECTORS_A_PAGE: u64 = PAGE_BYTES / SECTOR_BYTES;
 

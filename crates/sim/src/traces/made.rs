@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-use super::Access;
+use super::access::Access;
 use crate::chance::{Chance, Zipf};
 
 /// Keys of the traces by Zipf's law, at scale 1.

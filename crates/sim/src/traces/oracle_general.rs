@@ -6,8 +6,9 @@
 
 use std::io::Read;
 
+use super::access::{Access, Op, Space, TracePage};
+use super::faults::{Source, TraceError};
 use super::records::{Records, u32_at, u64_at};
-use super::{Access, Op, Source, Space, TraceError, TracePage};
 use crate::virtual_time::{Moment, Nanos};
 use sublet_types::PAGE_BYTES;
 

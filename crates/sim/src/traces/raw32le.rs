@@ -2,8 +2,9 @@
 
 use std::io::Read;
 
+use super::access::Access;
+use super::faults::{Source, TraceError};
 use super::records::Records;
-use super::{Access, Source, TraceError};
 
 pub(super) fn accesses(
     source: Source,

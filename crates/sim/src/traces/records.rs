@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 
-use super::{Fault, Place, Source, TraceError};
+use super::faults::{Fault, Place, Source, TraceError};
 
 /// Reads records of `N` bytes.
 pub(super) struct Records<R, const N: usize> {

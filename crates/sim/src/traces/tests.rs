@@ -3,6 +3,7 @@ use std::io::{Cursor, Write};
 use std::path::PathBuf;
 
 use super::*;
+use crate::virtual_time::Moment;
 use sublet_types::Bytes;
 
 fn read(name: &str, bytes: &[u8]) -> (Vec<Access>, Option<TraceError>) {

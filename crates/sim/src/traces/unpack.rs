@@ -2,10 +2,7 @@
 
 use std::io::{self, BufReader, Read, Write};
 
-use super::{Fault, Place, Source, TraceError};
-
-/// The most bytes that an xz file may unpack to: unlike the others it is unpacked as a whole.
-pub const UNPACKED_MAX: usize = 2 << 30;
+use super::faults::{Fault, Place, Source, TraceError, UNPACKED_MAX};
 
 /// How a file is packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,9 +8,10 @@
 
 use std::io::Read;
 
+use super::access::{Access, Op, SECTOR_BYTES, Space, TracePage};
+use super::faults::{Fault, Source, TraceError};
 use super::lis::pages_of_sectors;
 use super::records::{Records, u16_at, u32_at, u64_at};
-use super::{Access, Fault, Op, SECTOR_BYTES, Source, Space, TraceError, TracePage};
 use crate::virtual_time::Moment;
 
 const RECORD_BYTES: usize = 32;

@@ -3,36 +3,12 @@
 
 use sublet_types::{Bytes, Pages};
 
-use super::demands::Running;
+use super::demands::{Pattern, Running, Stage};
+use super::step::{Step, Workload};
 use super::zipf::Scattering;
-use super::{Step, Workload};
 use crate::chance::{Chance, Zipf};
 use crate::traces::TraceError;
 use crate::virtual_time::{Moment, Nanos};
-
-/// One stage of a program.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Stage {
-    /// What it has from here on: it writes what is new, and frees what is too much.
-    pub memory: Bytes,
-    /// Touches afterwards, as a share of its pages (1 is one pass).
-    pub passes: f64,
-    /// In which order.
-    pub pattern: Pattern,
-    /// The share of touches that write.
-    pub write_share: f64,
-    /// Computing time for each page that is touched.
-    pub work: Nanos,
-}
-
-/// In which order a stage touches its pages.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Pattern {
-    /// One after another.
-    Linear,
-    /// By Zipf's law of this exponent; rank is scattered over runs of eight pages.
-    Zipf(f64),
-}
 
 /// A program made of stages, run a number of times with a rest between.
 #[derive(Debug)]

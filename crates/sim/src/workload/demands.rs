@@ -22,7 +22,6 @@
 use serde::Deserialize;
 use sublet_types::Bytes;
 
-use super::demand::{Pattern, Stage};
 use crate::virtual_time::Nanos;
 use crate::within;
 
@@ -60,6 +59,30 @@ impl Default for Running {
             scale: 1.0,
         }
     }
+}
+
+/// One stage of a program.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stage {
+    /// What it has from here on: it writes what is new, and frees what is too much.
+    pub memory: Bytes,
+    /// Touches afterwards, as a share of its pages (1 is one pass).
+    pub passes: f64,
+    /// In which order.
+    pub pattern: Pattern,
+    /// The share of touches that write.
+    pub write_share: f64,
+    /// Computing time for each page that is touched.
+    pub work: Nanos,
+}
+
+/// In which order a stage touches its pages.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pattern {
+    /// One after another.
+    Linear,
+    /// By Zipf's law of this exponent; rank is scattered over runs of eight pages.
+    Zipf(f64),
 }
 
 const WORK: Nanos = Nanos::micros(100);

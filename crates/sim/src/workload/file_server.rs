@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use sublet_types::{Bytes, Pages};
 
+use super::step::{FileSpan, Step, Workload};
 use super::zipf::Scattering;
-use super::{FileSpan, Step, Workload};
 use crate::chance::{Chance, Zipf};
 use crate::traces::TraceError;
 use crate::virtual_time::{Moment, Nanos};

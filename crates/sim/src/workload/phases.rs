@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 
-use super::{Opener, Step, Workload, WorkloadSpec};
+use super::step::{Step, Workload};
+use super::{Opener, WorkloadSpec};
 use crate::chance::Chance;
 use crate::traces::TraceError;
 use crate::virtual_time::{Moment, Nanos};

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{FileSpan, Kind, Step, Workload};
+use super::step::{FileSpan, Kind, Step, Workload};
 use crate::chance::mixed;
 use crate::traces::{Access, Columns, EXTENT_PAGES, Op, Space, Trace, TraceError};
 use crate::virtual_time::Moment;

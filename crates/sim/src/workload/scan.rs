@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use sublet_types::{Bytes, Pages};
 
-use super::{Kind, Step, Workload};
+use super::step::{Kind, Step, Workload};
 use crate::traces::TraceError;
 use crate::virtual_time::{Moment, Nanos};
 use crate::within;

@@ -1,5 +1,6 @@
 use super::*;
 use crate::traces::{Access, Op, Space, TracePage};
+use crate::virtual_time::Moment;
 use sublet_types::Bytes;
 
 fn steps(workload: &mut dyn Workload, most: usize) -> Vec<Step> {

@@ -4,7 +4,7 @@
 use serde::Deserialize;
 use sublet_types::{Bytes, Pages};
 
-use super::{Step, Workload};
+use super::step::{Step, Workload};
 use crate::traces::TraceError;
 use crate::virtual_time::{Moment, Nanos};
 use crate::within;

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use sublet_types::{Bytes, Pages};
 
-use super::{FileSpan, Kind, Step, Workload};
+use super::step::{FileSpan, Kind, Step, Workload};
 use crate::chance::{Chance, Zipf};
 use crate::rate::Rate;
 use crate::traces::TraceError;
