@@ -181,6 +181,8 @@ fn build() -> Step {
             "--locked",
             "--package",
             "sublet",
+            "--package",
+            "sublet-lab",
         ])],
     )
 }
@@ -254,11 +256,11 @@ fn packaging() -> Step {
 
 /// A program that takes memory beside a small arena: it must come to no harm. Times are not judged here.
 fn pressure() -> Step {
-    let sublet = Line::new(root().join("target/release/sublet"));
+    let lab = Line::new(root().join("target/release/sublet-lab"));
     step(
         "pressure",
         12,
-        vec![sublet.args(["bench", "pressure", "--small"])],
+        vec![lab.args(["bench", "pressure", "--small"])],
     )
 }
 

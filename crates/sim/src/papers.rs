@@ -13,7 +13,7 @@ use crate::scenario::{Engine, PolicySpec, Scenario, ScenarioError, Shipped, Sizi
 /// One experiment of a paper.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment {
-    /// The paper, as `sublet sim` calls it.
+    /// The paper, as `sublet-lab sim` calls it.
     pub paper: &'static str,
     /// The shipped scenario.
     pub scenario: &'static str,

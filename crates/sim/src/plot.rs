@@ -132,7 +132,7 @@ fn draw_header(area: &Area<'_>, report: &Report) -> Drawn {
     };
     draw_title(
         area,
-        &format!("sublet sim {}, seed {}", first.scenario, first.seed),
+        &format!("sublet-lab sim {}, seed {}", first.scenario, first.seed),
     )
 }
 

@@ -4,7 +4,6 @@
 
 #![deny(unsafe_code)]
 
-mod bench;
 mod config;
 mod disk;
 mod doctor;
@@ -14,7 +13,7 @@ mod grants;
 mod keep;
 mod leavers;
 mod memcached;
-mod plot_file;
+mod moved;
 mod policy;
 mod print;
 mod reach;
@@ -22,7 +21,6 @@ mod release;
 mod saves;
 mod serve;
 mod signals;
-mod sim;
 mod status;
 mod tenants;
 mod what_if;
@@ -66,12 +64,12 @@ enum Command {
     Config(config::Args),
     /// Say what on this host would make Sublet slow or unsafe
     Doctor(doctor::Args),
-    /// Measure Sublet on this machine, beside a peer where there is one
-    Bench(bench::Args),
-    /// Simulate virtual machines and traces over the real store and policies
-    Sim(sim::Args),
-    #[command(flatten)]
-    BenchChore(bench::Chore),
+    /// Say where benches are
+    #[command(hide = true)]
+    Bench(moved::Args),
+    /// Say where simulations are
+    #[command(hide = true)]
+    Sim(moved::Args),
     /// Write the man page or a shell's completions
     #[command(hide = true)]
     Generate(generate::Args),
@@ -94,9 +92,8 @@ fn main() -> ExitCode {
         Command::Memcached(args) => return memcached::run(args),
         Command::Config(args) => config::run(&args),
         Command::Doctor(args) => doctor::run(&args),
-        Command::Bench(args) => bench::run(&args),
-        Command::Sim(args) => sim::run(&args),
-        Command::BenchChore(chore) => chore.run(),
+        Command::Bench(args) => moved::run("bench", &args),
+        Command::Sim(args) => moved::run("sim", &args),
         Command::Generate(args) => generate::run(&args, Cli::command()),
         Command::Keep(args) => keep::run(&args),
     }

@@ -6,7 +6,7 @@ use super::complaint::Complaint;
 use super::unreadable::Unreadable;
 
 /// Each crate's folder, and the folders of those it may import.
-const EDGES: [(&str, &[&str]); 11] = [
+const EDGES: [(&str, &[&str]); 12] = [
     ("types", &[]),
     ("store", &["types"]),
     ("policy", &["types"]),
@@ -34,6 +34,17 @@ const EDGES: [(&str, &[&str]); 11] = [
     ("sim", &["types", "store", "policy"]),
     (
         "sublet",
+        &[
+            "types",
+            "client",
+            "frontends",
+            "host",
+            "policy",
+            "vhost-driver",
+        ],
+    ),
+    (
+        "lab",
         &[
             "types",
             "store",

@@ -119,7 +119,7 @@ impl Comparison {
             labels: Setup::labels(&question.setups),
         };
         let panels: Vec<Panel> = self.questions.iter().map(panel).collect();
-        draw_panels("sublet sim disk", &panels)
+        draw_panels("sublet-lab sim disk", &panels)
     }
 
     /// One question's figures.

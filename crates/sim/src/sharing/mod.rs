@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(both.take(100).filter(|tenant| *tenant == 1).count(), 67);
     }
 
-    /// As the sets in full are judged by `sublet sim sharing`, in small.
+    /// As the sets in full are judged by `sublet-lab sim sharing`, in small.
     #[test]
     fn pooled_misses_no_more_than_mrc_and_equal_shares() {
         let set = small(25_000);

@@ -90,7 +90,7 @@ impl Sharing {
             rows: self.rows.iter().map(bars).collect(),
             labels: self.policies.clone(),
         };
-        draw_panels("sublet sim sharing", &[panel])
+        draw_panels("sublet-lab sim sharing", &[panel])
     }
 
     /// The form for people.

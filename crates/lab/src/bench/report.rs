@@ -1,0 +1,328 @@
+//! The one form of every bench: rows of ours beside the peer's, each with its goal.
+
+use std::fmt;
+
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+use super::chart::Chart;
+use super::machine::Machine;
+
+/// What one bench found.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    /// Its figures.
+    pub(super) rows: Vec<Row>,
+    /// Curves for the plot, beside the rows' ratios.
+    pub(super) charts: Vec<Chart>,
+    /// What a reader must know: how it was measured, what was left out and why.
+    pub(super) notes: Vec<String>,
+}
+
+impl Report {
+    /// Whether no row misses its goal.
+    pub(super) fn holds(&self) -> bool {
+        self.rows.iter().all(|row| row.holds() != Some(false))
+    }
+
+    /// The machine-readable form, described in `docs/benches.md`.
+    pub(super) fn json(&self, machine: &Machine) -> serde_json::Value {
+        serde_json::json!({
+            "version": 1,
+            "machine": machine,
+            "rows": self.rows,
+            "charts": self.charts,
+            "notes": self.notes,
+        })
+    }
+
+    /// The form for people.
+    pub(super) fn text(&self, machine: &Machine) -> String {
+        let notes: String = self.notes.iter().map(|note| format!("{note}\n")).collect();
+        format!("{machine}\n{}\n{notes}", self.table())
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new();
+        table
+            .load_preset(presets::ASCII_MARKDOWN)
+            .set_content_arrangement(ContentArrangement::Disabled)
+            .set_header(["figure", "unit", "ours", "peer", "ratio", "goal", "holds"]);
+        for column in 2..=4 {
+            if let Some(column) = table.column_mut(column) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        table.add_rows(self.rows.iter().map(Row::cells));
+        table
+    }
+}
+
+/// One figure: ours, the peer's, and what we mean to reach.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    name: String,
+    unit: &'static str,
+    ours: Measured,
+    peer: Option<Measured>,
+    goal: Option<Goal>,
+}
+
+impl Row {
+    /// A row with our own figure.
+    pub(super) fn new(name: impl Into<String>, unit: &'static str, ours: Measured) -> Row {
+        Row {
+            name: name.into(),
+            unit,
+            ours,
+            peer: None,
+            goal: None,
+        }
+    }
+
+    /// With what the peer, or the baseline, made of the same.
+    pub(super) fn against(mut self, peer: Measured) -> Row {
+        self.peer = Some(peer);
+        self
+    }
+
+    /// With what is to be reached.
+    pub(super) fn goal(mut self, goal: Goal) -> Row {
+        self.goal = Some(goal);
+        self
+    }
+
+    /// What it is called.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Ours ÷ the peer's, where there is a peer that is not zero.
+    pub(super) fn ratio(&self) -> Option<f64> {
+        let peer = self.peer?.median;
+        (peer != 0.0).then(|| self.ours.median / peer)
+    }
+
+    /// The goal of the ratio, where that is what the goal is of.
+    pub(super) fn ratio_goal(&self) -> Option<f64> {
+        match self.goal? {
+            Goal::RatioAtLeast(bound) | Goal::RatioAtMost(bound) => Some(bound),
+            Goal::OursAtLeast(_) | Goal::OursAtMost(_) => None,
+        }
+    }
+
+    /// Whether the goal is reached; nothing where there is no goal or no peer to compare with.
+    pub(super) fn holds(&self) -> Option<bool> {
+        Some(match self.goal? {
+            Goal::RatioAtLeast(bound) => self.ratio()? >= bound,
+            Goal::RatioAtMost(bound) => self.ratio()? <= bound,
+            Goal::OursAtLeast(bound) => self.ours.median >= bound,
+            Goal::OursAtMost(bound) => self.ours.median <= bound,
+        })
+    }
+
+    fn cells(&self) -> Vec<Cell> {
+        let or_empty = |text: Option<String>| text.unwrap_or_default();
+        vec![
+            Cell::new(&self.name),
+            Cell::new(self.unit),
+            Cell::new(self.ours.to_string()),
+            Cell::new(or_empty(self.peer.map(|peer| peer.to_string()))),
+            Cell::new(or_empty(self.ratio().map(|ratio| format!("{ratio:.2}")))),
+            Cell::new(or_empty(self.goal.map(|goal| goal.to_string()))),
+            match self.holds() {
+                Some(true) => Cell::new("yes"),
+                Some(false) => Cell::new("NO"),
+                None => Cell::new(""),
+            },
+        ]
+    }
+}
+
+/// `{name, unit, ours, peer, ratio, goal, holds, spread}`; what is absent is null.
+impl Serialize for Row {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Spread {
+            ours: [f64; 2],
+            peer: Option<[f64; 2]>,
+            rounds: usize,
+        }
+        let spread = Spread {
+            ours: self.ours.range(),
+            peer: self.peer.map(|peer| peer.range()),
+            rounds: self.ours.rounds,
+        };
+        let mut map = serializer.serialize_map(Some(8))?;
+        map.serialize_entry("name", &self.name)?;
+        map.serialize_entry("unit", self.unit)?;
+        map.serialize_entry("ours", &self.ours.median)?;
+        map.serialize_entry("peer", &self.peer.map(|peer| peer.median))?;
+        map.serialize_entry("ratio", &self.ratio())?;
+        map.serialize_entry("goal", &self.goal.map(|goal| goal.to_string()))?;
+        map.serialize_entry("holds", &self.holds())?;
+        map.serialize_entry("spread", &spread)?;
+        map.end()
+    }
+}
+
+/// "No worse" as a ratio: two runs of one and the same program differ by as much.
+pub(super) const NO_WORSE: f64 = 1.05;
+
+/// What is to be reached, of the ratio or of our own figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Goal {
+    /// Ours ÷ the peer's is at least this.
+    RatioAtLeast(f64),
+    /// Ours ÷ the peer's is at most this.
+    RatioAtMost(f64),
+    /// Our figure is at least this, in the row's unit.
+    OursAtLeast(f64),
+    /// Our figure is at most this, in the row's unit.
+    OursAtMost(f64),
+}
+
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Goal::RatioAtLeast(bound) => write!(f, "ratio ≥ {}", rounded(*bound)),
+            Goal::RatioAtMost(bound) => write!(f, "ratio ≤ {}", rounded(*bound)),
+            Goal::OursAtLeast(bound) => write!(f, "ours ≥ {bound}"),
+            Goal::OursAtMost(bound) => write!(f, "ours ≤ {bound}"),
+        }
+    }
+}
+
+fn rounded(bound: f64) -> f64 {
+    (bound * 1000.0).round() / 1000.0
+}
+
+/// The rounds of one measurement: their median and how far they lay apart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Measured {
+    /// The middle round.
+    pub(super) median: f64,
+    /// The smallest.
+    pub(super) least: f64,
+    /// The largest.
+    pub(super) most: f64,
+    /// How many there were.
+    pub(super) rounds: usize,
+}
+
+impl Measured {
+    /// A figure that was counted once and has no spread.
+    pub(super) fn once(figure: f64) -> Measured {
+        Measured::of(&[figure])
+    }
+
+    /// The rounds' summary; not a number where there was none.
+    pub(super) fn of(rounds: &[f64]) -> Measured {
+        let mut sorted = rounds.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let at = |place: usize| sorted.get(place).copied().unwrap_or(f64::NAN);
+        let (low, high) = (sorted.len().saturating_sub(1) / 2, sorted.len() / 2);
+        Measured {
+            median: (at(low) + at(high)) / 2.0,
+            least: at(0),
+            most: at(sorted.len().saturating_sub(1)),
+            rounds: sorted.len(),
+        }
+    }
+
+    fn range(&self) -> [f64; 2] {
+        [self.least, self.most]
+    }
+}
+
+/// The median and, where there were several rounds, the larger distance to an end in per cent.
+impl fmt::Display for Measured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&figure(self.median))?;
+        if self.rounds > 1 && self.median != 0.0 {
+            let apart = (self.most - self.median).max(self.median - self.least);
+            write!(f, " ±{:.0}%", 100.0 * apart / self.median.abs())?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes a figure with three or four digits that mean something.
+pub(super) fn figure(number: f64) -> String {
+    let digits = match number.abs() {
+        n if n >= 1000.0 => return grouped(number.round() as i64),
+        n if n >= 100.0 => 0,
+        n if n >= 10.0 => 1,
+        n if n >= 0.1 || n == 0.0 => 2,
+        _ => 4,
+    };
+    format!("{number:.digits$}")
+}
+
+fn grouped(number: i64) -> String {
+    let digits = number.unsigned_abs().to_string();
+    let mut text = String::from(if number < 0 { "-" } else { "" });
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_lies_in_the_middle() {
+        assert_eq!(Measured::of(&[3.0, 1.0, 2.0]).median, 2.0);
+        assert_eq!(Measured::of(&[4.0, 1.0, 2.0, 3.0]).median, 2.5);
+        let apart = Measured::of(&[90.0, 100.0, 120.0]);
+        assert_eq!((apart.least, apart.most), (90.0, 120.0));
+        assert_eq!(apart.to_string(), "100 ±20%");
+    }
+
+    #[test]
+    fn goals_bind_the_side_they_name() {
+        let row = |goal| {
+            Row::new("r", "ms", Measured::once(60.0))
+                .against(Measured::once(50.0))
+                .goal(goal)
+        };
+        assert_eq!(row(Goal::RatioAtMost(1.2)).holds(), Some(true));
+        assert_eq!(row(Goal::RatioAtLeast(1.3)).holds(), Some(false));
+        assert_eq!(row(Goal::OursAtMost(59.0)).holds(), Some(false));
+        let alone = Row::new("r", "ms", Measured::once(1.0)).goal(Goal::RatioAtLeast(1.0));
+        assert_eq!(alone.holds(), None, "no peer, nothing to hold");
+    }
+
+    #[test]
+    fn rows_serialise_in_the_agreed_form() {
+        let row = Row::new("r", "ops/s", Measured::of(&[2.0, 4.0, 3.0]))
+            .against(Measured::once(2.0))
+            .goal(Goal::RatioAtLeast(1.3));
+        let expected = serde_json::json!({
+            "name": "r", "unit": "ops/s", "ours": 3.0, "peer": 2.0, "ratio": 1.5,
+            "goal": "ratio ≥ 1.3", "holds": true,
+            "spread": {"ours": [2.0, 4.0], "peer": [2.0, 2.0], "rounds": 3},
+        });
+        assert_eq!(serde_json::to_value(&row).ok(), Some(expected));
+    }
+
+    #[test]
+    fn figures_keep_the_digits_that_mean_something() {
+        for (number, text) in [
+            (1_234_567.0, "1,234,567"),
+            (999.4, "999"),
+            (12.34, "12.3"),
+            (1.0, "1.00"),
+            (0.0123, "0.0123"),
+            (0.0, "0.00"),
+        ] {
+            assert_eq!(figure(number), text);
+        }
+    }
+}

@@ -1,0 +1,527 @@
+//! `sublet-lab bench store`: what a put and a get of a page cost beside the bare copy of it.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Instant;
+
+use memmap2::MmapMut;
+use sublet_store::{Blank, Get, PageKey, PageSettings, Put, Store, StoreSettings, Worker};
+use sublet_types::{
+    Bytes, EvictionKind, ObjectId, PAGE_BYTES, PageIndex, ParseBytesError, PoolFlags, PoolId,
+    Second, TenantId, TenantSettings, Weight,
+};
+
+use super::chance::{Chance, shuffle, shuffled};
+use super::error::BenchError;
+use super::progress::Progress;
+use super::release::touched;
+use super::report::{Goal, Measured, Report, Row};
+use super::rig::RigError;
+
+/// How much is put and got.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Args {
+    /// Memory of the store, from 64MiB on; a page for every frame of it is put. Bare copies take as much beside it.
+    #[arg(long, default_value = "8GiB", value_parser = memory)]
+    memory: Bytes,
+    /// Objects that the pages are spread over.
+    #[arg(long, default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..))]
+    objects: u32,
+    /// Rounds; each puts, gets and displaces every page once.
+    #[arg(long, default_value = "3")]
+    rounds: NonZeroUsize,
+    /// The order in which pages leave; what auto comes to where pages leave when they are read, unless said otherwise.
+    #[arg(long, default_value_t = EvictionKind::default().ruling(false), value_name = "NAME")]
+    eviction: EvictionKind,
+}
+
+/// An amount of memory that makes a store in which there is something to time.
+fn memory(text: &str) -> Result<Bytes, String> {
+    let amount: Bytes = text
+        .parse()
+        .map_err(|error: ParseBytesError| error.to_string())?;
+    match amount < MEMORY_MIN {
+        true => Err(format!("{text} is too little; give {MEMORY_MIN} or more")),
+        false => Ok(amount),
+    }
+}
+
+const MEMORY_MIN: Bytes = Bytes::mib(64);
+
+const PAGE: usize = PAGE_BYTES as usize;
+
+/// Pages that are put or got together.
+const TOGETHER: usize = 32;
+
+/// Operations after which the other side has its turn, at the most.
+const TURN_MAX: usize = 200_000;
+
+/// Blocks beyond the pages': for the index of items and what is kept free for eviction.
+const SPARE: Bytes = Bytes::mib(16);
+
+/// Rounds in which one and two threads are timed.
+const SCALING_ROUNDS: usize = 15;
+
+const NOW: Second = Second(2);
+
+/// PUMA's metadata: 8 bytes a page.
+const PUMA_BYTES: f64 = 8.0;
+
+/// Times puts and gets, a turn of ours and a turn of bare copies at a time.
+pub(super) fn run(args: &Args, progress: &Progress) -> Result<Report, BenchError> {
+    let rounds = args.rounds.get();
+    progress.expect(rounds + 1);
+    let mut bench = Bench::new(args)?;
+    let mut turns = Turns::default();
+    let mut report = Report::default();
+    progress.say("holding the memory".to_owned());
+    bench.hold();
+    for _ in 0..rounds {
+        bench.round(&mut turns)?;
+        progress.step();
+    }
+    report.rows = turns.rows();
+    report.rows.extend(bench.overhead());
+    report.rows.extend(bench.two_threads()?);
+    progress.step();
+    report.notes.push(format!(
+        "{} pages over {} objects in random order, eviction {}. The peer copies between random frames of as much \
+         memory in huge pages and one hot buffer.",
+        bench.order.len(),
+        args.objects,
+        args.eviction
+    ));
+    Ok(report)
+}
+
+/// Nanoseconds of an operation, turn by turn.
+#[derive(Default)]
+struct Turns {
+    put: Side,
+    get: Side,
+    get_keeping: Side,
+    displace: Side,
+}
+
+#[derive(Default)]
+struct Side {
+    /// One operation after the other.
+    alone: Vec<f64>,
+    /// [`TOGETHER`] in a call.
+    together: Vec<f64>,
+    copy: Vec<f64>,
+}
+
+impl Turns {
+    fn rows(&self) -> Vec<Row> {
+        let row = |name: &str, ours: &[f64], side: &Side, most: f64| {
+            Row::new(name, "ns", Measured::of(ours))
+                .against(Measured::of(&side.copy))
+                .goal(Goal::RatioAtMost(most))
+        };
+        let rows = |name: &str, side: &Side, most: f64| {
+            let together = format!("{name}, {TOGETHER} at a time");
+            [
+                row(name, &side.alone, side, most),
+                row(&together, &side.together, side, most),
+            ]
+        };
+        [
+            rows("get, hit, keeping", &self.get_keeping, 1.35),
+            rows("get, hit, exclusive", &self.get, 1.35),
+            rows("put, a frame is free", &self.put, 1.5),
+            rows("put, another page goes", &self.displace, 1.8),
+        ]
+        .concat()
+    }
+}
+
+impl Side {
+    /// Times a turn of ours, every other one together. Blocks are held still for as many at a time either way, as
+    /// rings do it.
+    fn time(&mut self, worker: &Worker, keys: &[u32], mut work: impl FnMut(Way, &[u32])) {
+        let way = match self.alone.len() > self.together.len() {
+            true => Way::Together,
+            false => Way::Alone,
+        };
+        let begun = Instant::now();
+        for batch in keys.chunks(TOGETHER) {
+            worker.pinned(|| work(way, batch));
+        }
+        let each = nanoseconds_each(begun, keys);
+        match way {
+            Way::Alone => self.alone.push(each),
+            Way::Together => self.together.push(each),
+        }
+    }
+}
+
+/// Operations of a turn: so many that each round has one of either way.
+fn turn_of(keys: &[u32]) -> usize {
+    TURN_MAX.min(keys.len().div_ceil(2))
+}
+
+/// How a batch is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// One call after the other.
+    Alone,
+    /// In one call.
+    Together,
+}
+
+struct Bench {
+    store: Arc<Store>,
+    client: Client,
+    /// The same on a pool that keeps what is got.
+    keeper: Client,
+    /// As much memory as the store's, for bare copies.
+    bare: MmapMut,
+    buffer: Vec<u8>,
+    /// Keys in the order in which they are put.
+    order: Vec<u32>,
+    /// Frames in the order in which they are copied.
+    frames: Vec<u32>,
+    /// Keys in the order in which they are got.
+    got: Vec<u32>,
+    chance: Chance,
+}
+
+/// A worker on one pool.
+struct Client {
+    worker: Worker,
+    tenant: TenantId,
+    pool: PoolId,
+    objects: u32,
+}
+
+impl Client {
+    fn key(&self, number: u32, generation: u64) -> PageKey {
+        PageKey {
+            pool: self.pool,
+            object: ObjectId(u64::from(number % self.objects) | generation << 32),
+            index: PageIndex(number / self.objects),
+        }
+    }
+
+    fn put(&self, number: u32, generation: u64, buffer: &[u8]) -> Put {
+        let key = self.key(number, generation);
+        self.worker
+            .put_page(self.tenant, key, NOW, |page| page.write(buffer))
+    }
+
+    /// Some keys, at most [`TOGETHER`], in `room`.
+    fn keys<'a>(
+        &self,
+        numbers: &[u32],
+        generation: u64,
+        room: &'a mut [PageKey; TOGETHER],
+    ) -> &'a [PageKey] {
+        let room = &mut room[..numbers.len()];
+        for (key, number) in room.iter_mut().zip(numbers) {
+            *key = self.key(*number, generation);
+        }
+        room
+    }
+
+    fn put_batch(&self, way: Way, numbers: &[u32], generation: u64, buffer: &[u8]) {
+        if way == Way::Alone {
+            return numbers.iter().for_each(|number| {
+                self.put(*number, generation, buffer);
+            });
+        }
+        let mut room = [self.key(0, 0); TOGETHER];
+        let keys = self.keys(numbers, generation, &mut room);
+        let fill = |_, page: &mut Blank<'_>| page.write(buffer);
+        self.worker
+            .put_pages(self.tenant, keys, NOW, fill, |_, _| {});
+    }
+
+    /// Says how many were there.
+    fn get_batch(&self, way: Way, numbers: &[u32], generation: u64, buffer: &mut [u8]) -> usize {
+        if way == Way::Alone {
+            let is_hit = |number: &&u32| self.get(**number, generation, buffer) == Get::Hit;
+            return numbers.iter().filter(is_hit).count();
+        }
+        let mut room = [self.key(0, 0); TOGETHER];
+        let keys = self.keys(numbers, generation, &mut room);
+        let visit = |_, page: &[u8]| buffer.copy_from_slice(page);
+        let mut hits = 0;
+        self.worker
+            .get_pages(self.tenant, keys, NOW, visit, |_, got| {
+                hits += usize::from(got == Get::Hit);
+            });
+        hits
+    }
+
+    fn flush(&self, generation: u64) {
+        for object in 0..u64::from(self.objects) {
+            let object = ObjectId(object | generation << 32);
+            self.worker
+                .flush_object(self.tenant, self.pool, object, NOW);
+        }
+    }
+
+    fn get(&self, number: u32, generation: u64, buffer: &mut [u8]) -> Get {
+        let key = self.key(number, generation);
+        self.worker
+            .get_page(self.tenant, key, NOW, |page| buffer.copy_from_slice(page))
+    }
+}
+
+impl Bench {
+    fn new(args: &Args) -> Result<Bench, BenchError> {
+        // First of all: the kernel refuses what this machine has not.
+        let bare = touched(args.memory)?;
+        let limit = args.memory + SPARE;
+        let store = Store::new(StoreSettings {
+            capacity: limit,
+            limit,
+            item_max: Bytes::mib(1),
+            seed: 0x5eed,
+            evicts: true,
+            pages: PageSettings::default(),
+        })
+        .map_err(RigError::from)?;
+        let tenant = store
+            .add_tenant(TenantSettings {
+                name: "bench".parse().map_err(RigError::from)?,
+                weight: Weight::default(),
+                floor: None,
+                ceiling: Some(args.memory),
+            })
+            .map_err(RigError::from)?;
+        store.set_eviction(tenant, args.eviction, NOW);
+        let client = |keeping| -> Result<Client, BenchError> {
+            let flags = PoolFlags {
+                keeping,
+                ..PoolFlags::default()
+            };
+            Ok(Client {
+                worker: store.worker().map_err(RigError::from)?,
+                tenant,
+                pool: store
+                    .create_pool(tenant, flags, None)
+                    .map_err(RigError::from)?,
+                objects: args.objects,
+            })
+        };
+        let mut chance = Chance::seeded(1);
+        let pages = (args.memory.0 / PAGE_BYTES) as usize;
+        // A little less than there are frames: the last are spread over the shards.
+        let order = shuffled(pages - pages / 64, &mut chance);
+        Ok(Bench {
+            client: client(false)?,
+            keeper: client(true)?,
+            store,
+            bare,
+            buffer: vec![7; PAGE],
+            got: order.clone(),
+            frames: shuffled(pages, &mut chance),
+            order,
+            chance,
+        })
+    }
+
+    /// Has the kernel give all the memory, and what is remembered of pages suit it, before anything is timed.
+    fn hold(&mut self) {
+        while self.store.populate() {}
+        for key in &self.order {
+            self.client.put(*key, 0, &self.buffer);
+            self.store.populate();
+        }
+        while self.client.worker.upkeep(Second(NOW.0 + 1)) {}
+        self.client.flush(0);
+    }
+
+    /// Puts everything and gets it; displaces all of it by other pages; and gets what stays.
+    fn round(&mut self, turns: &mut Turns) -> Result<(), BenchError> {
+        shuffle(&mut self.order, &mut self.chance);
+        shuffle(&mut self.got, &mut self.chance);
+        shuffle(&mut self.frames, &mut self.chance);
+        let (order, got, frames) = (&self.order, &self.got, &self.frames);
+        let (client, buffer) = (&self.client, &mut self.buffer);
+        for (keys, frames) in order
+            .chunks(turn_of(order))
+            .zip(frames.chunks(turn_of(order)))
+        {
+            turns.put.time(&client.worker, keys, |way, batch| {
+                client.put_batch(way, batch, 0, buffer);
+            });
+            turns.put.copy.push(timed(frames, |frame| {
+                copy_in(&mut self.bare, frame, buffer)
+            }));
+        }
+        client.gets(got, frames, &self.bare, buffer, &mut turns.get)?;
+        for key in order {
+            client.put(*key, 1, buffer);
+        }
+        for (keys, frames) in got.chunks(turn_of(got)).zip(frames.chunks(turn_of(got))) {
+            turns.displace.time(&client.worker, keys, |way, batch| {
+                client.put_batch(way, batch, 2, buffer);
+            });
+            turns.displace.copy.push(timed(frames, |frame| {
+                copy_in(&mut self.bare, frame, buffer)
+            }));
+        }
+        client.flush(1);
+        client.flush(2);
+        // Its objects lie in other shards than the first pool's: half of them surely have frames there.
+        let mut kept = order[..order.len() / 2].to_vec();
+        for key in &kept {
+            self.keeper.put(*key, 0, buffer);
+        }
+        shuffle(&mut kept, &mut self.chance);
+        let side = &mut turns.get_keeping;
+        self.keeper.gets(&kept, frames, &self.bare, buffer, side)?;
+        self.keeper.flush(0);
+        Ok(())
+    }
+
+    /// What the store's own facts take, a page, when it is full.
+    fn overhead(&mut self) -> Vec<Row> {
+        for key in &self.order {
+            self.client.put(*key, 0, &self.buffer);
+        }
+        let pages = self.store.page_figures(self.client.tenant).used.0 as f64;
+        let overhead = self.store.page_overhead();
+        let row =
+            |name: &str, bytes: u64| Row::new(name, "B/page", Measured::once(bytes as f64 / pages));
+        let all = overhead.directory + overhead.frames + overhead.ghosts;
+        vec![
+            row("directory, beside PUMA's metadata", overhead.directory)
+                .against(Measured::once(PUMA_BYTES)),
+            row("directory and frames", overhead.directory + overhead.frames)
+                .goal(Goal::OursAtMost(0.02 * PAGE_BYTES as f64)),
+            row("directory, frames and ghosts", all),
+        ]
+    }
+
+    /// How much faster two threads are than one, beside two bare copiers.
+    fn two_threads(&mut self) -> Result<Vec<Row>, BenchError> {
+        let quarter = self.order.len() / 4;
+        let halves = [
+            &self.order[..quarter],
+            &self.order[2 * quarter..3 * quarter],
+        ];
+        let (mut alone, mut together, mut bare) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..SCALING_ROUNDS {
+            for (way, speeds) in [(Way::Alone, &mut alone), (Way::Together, &mut together)] {
+                let one = self.client.gets_and_puts(&self.store, way, &halves[..1])?;
+                let two = self.client.gets_and_puts(&self.store, way, &halves)?;
+                speeds.push(2.0 * one / two);
+            }
+            let copied = copies(&mut self.bare, &self.frames[..quarter], 1);
+            let copied_by_two = copies(&mut self.bare, &self.frames[..quarter], 2);
+            bare.push(2.0 * copied / copied_by_two);
+        }
+        let row = |name: &str, ours: &[f64]| {
+            Row::new(name, "x", Measured::of(ours))
+                .against(Measured::of(&bare))
+                .goal(Goal::RatioAtLeast(0.95))
+        };
+        let name = "two threads' speed, in one's";
+        let batched = format!("{name}, {TOGETHER} at a time");
+        Ok(vec![row(name, &alone), row(&batched, &together)])
+    }
+}
+
+impl Client {
+    /// Gets what is there, and times it.
+    fn gets(
+        &self,
+        numbers: &[u32],
+        frames: &[u32],
+        bare: &[u8],
+        buffer: &mut [u8],
+        side: &mut Side,
+    ) -> Result<(), BenchError> {
+        let mut hits = 0;
+        for (numbers, frames) in numbers
+            .chunks(turn_of(numbers))
+            .zip(frames.chunks(turn_of(numbers)))
+        {
+            side.time(&self.worker, numbers, |way, batch| {
+                hits += self.get_batch(way, batch, 0, buffer);
+            });
+            side.copy
+                .push(timed(frames, |frame| copy_out(bare, frame, buffer)));
+        }
+        match numbers.len() - hits {
+            0 => Ok(()),
+            missed => Err(BenchError::Missed(missed)),
+        }
+    }
+
+    /// Seconds in which a thread for each list gets its keys and puts them again.
+    fn gets_and_puts(
+        &self,
+        store: &Arc<Store>,
+        way: Way,
+        lists: &[&[u32]],
+    ) -> Result<f64, BenchError> {
+        let mut jobs = Vec::new();
+        for keys in lists {
+            let client = Client {
+                worker: store.worker().map_err(RigError::from)?,
+                ..*self
+            };
+            jobs.push(move || {
+                let mut buffer = vec![7; PAGE];
+                for batch in keys.chunks(TOGETHER) {
+                    client.get_batch(way, batch, 0, &mut buffer);
+                    client.put_batch(way, batch, 0, &buffer);
+                }
+            });
+        }
+        Ok(seconds_together(jobs))
+    }
+}
+
+/// Seconds in which each of `threads` copies so many frames of its part of `memory` out and in.
+fn copies(memory: &mut [u8], frames: &[u32], threads: usize) -> f64 {
+    let part = memory.len() / threads / PAGE * PAGE;
+    let jobs = memory.chunks_mut(part).take(threads).map(|part| {
+        move || {
+            let mut buffer = vec![7; PAGE];
+            let pages = (part.len() / PAGE) as u32;
+            for frame in frames {
+                copy_out(part, frame % pages, &mut buffer);
+                copy_in(part, frame % pages, &buffer);
+            }
+        }
+    });
+    seconds_together(jobs.collect())
+}
+
+/// Seconds until all jobs, begun together, are done.
+fn seconds_together(jobs: Vec<impl FnOnce() + Send>) -> f64 {
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        for job in jobs {
+            scope.spawn(job);
+        }
+    });
+    begun.elapsed().as_secs_f64()
+}
+
+/// Nanoseconds that `work` takes for one of `numbers`.
+fn timed(numbers: &[u32], mut work: impl FnMut(u32)) -> f64 {
+    let begun = Instant::now();
+    numbers.iter().for_each(|number| work(*number));
+    nanoseconds_each(begun, numbers)
+}
+
+fn nanoseconds_each(begun: Instant, numbers: &[u32]) -> f64 {
+    begun.elapsed().as_nanos() as f64 / numbers.len() as f64
+}
+
+fn copy_in(memory: &mut [u8], frame: u32, buffer: &[u8]) {
+    let at = frame as usize * PAGE;
+    memory[at..at + PAGE].copy_from_slice(buffer);
+}
+
+fn copy_out(memory: &[u8], frame: u32, buffer: &mut [u8]) {
+    let at = frame as usize * PAGE;
+    buffer.copy_from_slice(&memory[at..at + PAGE]);
+}

@@ -1,0 +1,65 @@
+//! `sublet-lab generate`: man page and shell completions, from the same definitions as `--help`.
+
+use std::io::{self, Write};
+
+use clap::Command;
+use clap_complete::Shell;
+
+use crate::exit::Exit;
+
+/// What to generate.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// The manual page, in roff
+    Man,
+    /// A shell's completions
+    Completions {
+        /// The shell that will read them
+        shell: Shell,
+    },
+}
+
+/// Writes it to stdout; `cli` is the whole command line.
+pub(crate) fn run(args: &Args, mut cli: Command) -> Exit {
+    let mut page = Vec::new();
+    let made = match &args.what {
+        What::Man => man(cli, &mut page),
+        What::Completions { shell } => {
+            clap_complete::generate(*shell, &mut cli, "sublet-lab", &mut page);
+            Ok(())
+        }
+    };
+    Exit::written(made.and_then(|()| io::stdout().write_all(&page)))
+}
+
+/// One page for the command, its subcommands, and every bench and verb of theirs.
+fn man(mut command: Command, page: &mut Vec<u8>) -> io::Result<()> {
+    command.build();
+    clap_mangen::Man::new(command.clone()).render(page)?;
+    for sub in shown(&command) {
+        section(sub, page)?;
+        for verb in shown(sub) {
+            section(verb, page)?;
+        }
+    }
+    Ok(())
+}
+
+fn shown(command: &Command) -> impl Iterator<Item = &Command> {
+    let is_shown = |sub: &&Command| !sub.is_hide_set() && sub.get_name() != "help";
+    command.get_subcommands().filter(is_shown)
+}
+
+fn section(command: &Command, page: &mut Vec<u8>) -> io::Result<()> {
+    let section = clap_mangen::Man::new(command.clone());
+    section.render_name_section(page)?;
+    section.render_synopsis_section(page)?;
+    section.render_description_section(page)?;
+    section.render_options_section(page)
+}

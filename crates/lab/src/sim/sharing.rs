@@ -1,0 +1,112 @@
+//! `sublet-lab sim sharing`: six tenants in one arena, and what each policy costs them together.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use sublet_sim::scenario::PolicySpec;
+use sublet_sim::sharing::{SEED, SETS, Set, Sharing, SharingRow, play_items, play_pages};
+use sublet_types::EvictionKind;
+
+use super::error::SimError;
+use super::how::{How, write_plot};
+use super::progress::Progress;
+use crate::exit::Exit;
+
+/// What to compare.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The folder of the traces that the sets name, with CacheLib's popularities in its folder cachelib
+    #[arg(long, value_name = "FOLDER")]
+    traces: PathBuf,
+    /// Policies, the yard-stick first; knobs follow a colon, as in mrc:gain=1
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "mrc,weights,static-alloc,pooled",
+        value_parser = policy_of,
+        value_name = "NAMES"
+    )]
+    policies: Vec<String>,
+    /// The order in which pages leave
+    #[arg(long, default_value_t, value_name = "NAME")]
+    eviction: EvictionKind,
+    /// Requests of each trace, at the most
+    #[arg(long, default_value = "300000", value_name = "N")]
+    requests: NonZeroUsize,
+    /// Only the sets that have this in their name
+    #[arg(long, value_parser = part_of_a_name, value_name = "TEXT")]
+    only: Option<String>,
+    /// Tenants of items, not of pages
+    #[arg(long)]
+    items: bool,
+}
+
+/// A policy as it is written, if there is such a one.
+fn policy_of(written: &str) -> Result<String, String> {
+    let read = written.parse::<PolicySpec>();
+    read.map(|_| written.to_owned())
+        .map_err(|error| error.to_string())
+}
+
+/// A part of a set's name.
+fn part_of_a_name(text: &str) -> Result<String, String> {
+    let names: Vec<&str> = SETS.iter().map(|set| set.name).collect();
+    match names.iter().any(|name| name.contains(text)) {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "no set has that in its name; there are: {}",
+            names.join(", ")
+        )),
+    }
+}
+
+/// Plays the sets.
+pub(super) fn run(args: &Args, how: &How) -> Result<Exit, SimError> {
+    let progress = Progress::new();
+    let mut sharing = Sharing {
+        policies: args.policies.clone(),
+        rows: Vec::new(),
+    };
+    let mut open = |name: &str| -> io::Result<Box<dyn Read>> {
+        let path = args.traces.join(name);
+        let named =
+            |cause: io::Error| io::Error::new(cause.kind(), format!("{}: {cause}", path.display()));
+        Ok(Box::new(File::open(&path).map_err(named)?))
+    };
+    let is_asked = |name: &str| args.only.as_ref().is_none_or(|only| name.contains(only));
+    for spec in SETS.iter().filter(|spec| is_asked(spec.name)) {
+        progress.say(format!("{}: its traces", spec.name));
+        let set = spec.read(args.requests.get(), &mut open)?;
+        sharing.rows.push(row(args, &set, how, &progress)?);
+    }
+    progress.finish();
+    if let Some(plot) = &how.plot {
+        write_plot(plot, &sharing.draw()?)?;
+    }
+    let mut out = io::stdout().lock();
+    Ok(Exit::written(match how.json {
+        true => writeln!(out, "{:#}", sharing.json()),
+        false => write!(out, "{}", sharing.text()),
+    }))
+}
+
+fn row(args: &Args, set: &Set, how: &How, progress: &Progress) -> Result<SharingRow, SimError> {
+    let seed = how.seed.unwrap_or(SEED);
+    let mut tenants = Vec::with_capacity(args.policies.len());
+    for policy in &args.policies {
+        progress.say(format!("{}: {policy}", set.name));
+        let written = policy.replace(':', " ");
+        tenants.push(match args.items {
+            true => play_items(set, &written, seed)?,
+            false => play_pages(set, &written, args.eviction, seed)?,
+        });
+    }
+    Ok(SharingRow {
+        set: set.name.clone(),
+        of: if args.items { "items" } else { "pages" },
+        percent: set.percent,
+        tenants,
+    })
+}

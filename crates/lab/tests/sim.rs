@@ -1,0 +1,235 @@
+//! `sublet-lab sim`, as a user runs it.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+const SMALL: &str = r#"
+name = "small"
+seed = 3
+duration = "1m"
+[host]
+memory = "4MiB"
+[[vm]]
+name = "a"
+memory = "1MiB"
+[vm.workload.zipf]
+size = "8MiB"
+operations = 3000
+"#;
+
+fn lab(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_sublet-lab"))
+        .arg("sim")
+        .args(arguments)
+        .output()
+        .expect("sublet-lab runs")
+}
+
+fn said(output: &Output) -> String {
+    assert!(output.status.success(), "{}", complaint(output));
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+fn complaint(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn json(arguments: &[&str]) -> serde_json::Value {
+    let arguments = [arguments, &["--json"]].concat();
+    serde_json::from_str(&said(&lab(&arguments))).expect("JSON")
+}
+
+fn written(folder: &Path, name: &str, bytes: impl AsRef<[u8]>) -> String {
+    let file = folder.join(name);
+    std::fs::write(&file, bytes).expect("a file");
+    file.to_str().expect("a plain name").to_owned()
+}
+
+#[test]
+fn what_is_shipped_is_listed_with_a_line_each() {
+    let list = said(&lab(&["list"]));
+    assert!(list.lines().count() >= 8, "{list}");
+    assert!(
+        list.contains("smartmem-1       SmarTmem, scenario 1"),
+        "{list}"
+    );
+    assert_eq!(json(&["list"])["version"], 1);
+}
+
+#[test]
+fn a_scenario_runs_and_its_seed_tells_its_bytes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = written(folder.path(), "small.toml", SMALL);
+    let table = said(&lab(&["run", &file]));
+    assert!(table.starts_with("small, seed 3\n| vm "), "{table}");
+    assert_eq!(table, said(&lab(&["run", &file])));
+    let other = json(&["run", &file, "--seed", "4"]);
+    assert_eq!(
+        (&other["version"], &other["runs"][0]["seed"]),
+        (&1.into(), &4.into())
+    );
+}
+
+#[test]
+fn policies_and_evictions_are_compared_and_drawn() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = written(folder.path(), "small.toml", SMALL);
+    let plot = folder.path().join("out.svg");
+    let arguments = [
+        "compare",
+        &file,
+        "--policies",
+        "greedy,smart-alloc:p=0.75",
+        "--evictions",
+        "lru,x-s3h",
+        "--without-tier",
+        "--plot",
+        plot.to_str().expect("a plain name"),
+    ];
+    let report = json(&arguments);
+    let label = |run: usize| report["runs"][run]["label"].as_str().unwrap_or("");
+    assert_eq!(label(0), "greedy, lru");
+    assert_eq!(label(3), "smart-alloc p=0.75, x-s3h");
+    assert_eq!(label(4), "no tmem");
+    let drawn = std::fs::read_to_string(plot).expect("a plot");
+    assert!(drawn.starts_with("<svg") && drawn.contains("running times"));
+}
+
+#[test]
+fn a_trace_is_replayed_with_each_client_and_the_misses_are_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lines: String = (0..4000u32)
+        .map(|n| format!("{} 1 0 {n}\n", (n * n) % 1999))
+        .collect();
+    let file = written(folder.path(), "oltp.lis", lines);
+    let arguments = ["compare", "--trace", &file, "--evictions", "lru,x-s3h"];
+    let report = json(&arguments);
+    assert_eq!(report["rows"].as_array().map(Vec::len), Some(2));
+    assert_eq!(report["labels"][1], "greedy, x-s3h");
+    let row = &report["rows"][0];
+    assert!(row["gets"].as_u64() >= row["misses"][0].as_u64());
+    assert!(said(&lab(&arguments)).contains("| mean "));
+}
+
+#[test]
+fn what_makes_no_sense_is_told_with_place_and_remedy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let wrong = SMALL.replace("operations", "opreations");
+    let wrong = written(folder.path(), "wrong.toml", wrong);
+    let picture = written(folder.path(), "a.png", "");
+    for (arguments, expected) in [
+        (vec!["run", "nonesuch"], "`sublet-lab sim list` names"),
+        (
+            vec!["run", &wrong],
+            "line 12: no key is called `opreations`",
+        ),
+        (vec!["run", &wrong], "did you mean `operations`?"),
+        (
+            vec!["compare", "--policies", "gready"],
+            "did you mean greedy?",
+        ),
+        (vec!["compare", "--evictions", "mru"], "mru"),
+        (
+            vec!["run", "mixed", "--plot", "/nonesuch/a.svg"],
+            "nothing can be written to /nonesuch",
+        ),
+        (vec!["compare", "--trace", &picture], "(--format)"),
+        (
+            vec!["compare", "--trace", &picture, "--client", "0"],
+            "above 0",
+        ),
+        (
+            vec!["compare", "--policies", "bananas"],
+            "there are greedy, weights,",
+        ),
+        (vec!["compare", "--client", "2"], "--trace"),
+        (vec!["compare", "mixed", "--client", "2"], "--client"),
+        (vec!["compare", "mixed", "--tier", "2"], "--tier"),
+        (vec!["compare", "mixed", "--format", "lis"], "--format"),
+        (vec!["smartmem", "--shrink", "often"], "active or never"),
+        (vec!["disk", "--unwatched"], "--unwatched changes nothing"),
+        (
+            vec!["sharing", "--traces", ".", "--closely"],
+            "--closely changes nothing",
+        ),
+        (vec!["list", "--seed", "2"], "--seed changes nothing"),
+    ] {
+        let output = lab(&arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(
+            complaint(&output).contains(expected),
+            "{}",
+            complaint(&output)
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_a_failure_of_its_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let short = written(folder.path(), "w1.trace", [1, 0, 0, 0, 2, 0]);
+    let empty = written(folder.path(), "empty.lis", []);
+    let follows = SMALL.replace(
+        "[vm.workload.zipf]\nsize = \"8MiB\"\noperations = 3000",
+        "[vm.workload.trace]\nfile = \"gone.lis\"",
+    );
+    let follows = written(folder.path(), "follows.toml", follows);
+    let small = written(folder.path(), "small.toml", SMALL);
+    for (arguments, expected) in [
+        (
+            vec!["compare", "--trace", &short],
+            "byte 4: ends in mid-record",
+        ),
+        (
+            vec!["compare", "--trace", "nonesuch.lis"],
+            "cannot open nonesuch.lis",
+        ),
+        (
+            vec!["compare", "--trace", "nonesuch"],
+            "cannot open nonesuch",
+        ),
+        (vec!["compare", "--trace", "/"], "is a directory"),
+        (vec!["compare", "--trace", &empty], "holds no access"),
+        (vec!["run", &follows], "cannot open gone.lis"),
+        (vec!["run", &small, "--plot", "/dev/full"], "--plot wants"),
+    ] {
+        let output = lab(&arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        assert!(
+            complaint(&output).contains(expected),
+            "{}",
+            complaint(&output)
+        );
+    }
+}
+
+#[test]
+fn ways_of_caching_a_disk_are_compared_and_a_missing_trace_is_skipped() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lines: String = (0..4_000)
+        .map(|n| format!("{} 16 0 {n}\n", n * 7_919 % 10_000 * 16))
+        .collect();
+    let trace = written(folder.path(), "made.lis", lines);
+    let plot = folder.path().join("a.svg");
+    let arguments = [
+        "disk",
+        "--trace",
+        &trace,
+        "--trace",
+        "gone.lis",
+        "--client",
+        "2",
+        "--plot",
+        plot.to_str().expect("a plain name"),
+    ];
+    let said = json(&arguments);
+    assert_eq!(said["rows"].as_array().map(Vec::len), Some(1));
+    assert_eq!(said["rows"][0]["trace"], "made.lis");
+    assert_eq!(said["notes"][0], "Skipped: there is no gone.lis.");
+    assert_eq!(said["questions"].as_array().map(Vec::len), Some(13));
+    assert!(
+        std::fs::read_to_string(plot)
+            .expect("a plot")
+            .contains("drop-on-read")
+    );
+}
