@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::KeepError;
+use super::keep_error::KeepError;
 
 /// How long who wants a claim waits for somebody who is laying it: since he began.
 const LAYING_MAX: Duration = Duration::from_secs(2);

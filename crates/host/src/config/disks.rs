@@ -3,41 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sublet_types::{
-    Bytes, DiskKind, DiskListen, DiskName, DiskSettings, DiskTls, Durability, Fill, Slow,
-    TenantName, Windows,
+    Bytes, DiskKind, DiskListen, DiskName, DiskSettings, DiskTls, Durability, TenantName,
 };
 
+use super::changes::DiskChange;
 use super::faults::{Fault, Faults, Place, Wrong};
 use super::knobs::DISK_KNOBS;
 use super::listen::Listen;
-use super::live::DiskChange;
+use super::reading::unknown_key;
 use super::said::Said;
-use super::written::{Written, set_defaults, unknown_key};
-
-/// The most disks of a daemon.
-pub const DISKS_MAX: usize = 256;
-
-/// Everything that was said of one disk, over the defaults of the table.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct WrittenDisk {
-    pub(super) tenant: Option<TenantName>,
-    pub(super) kind: DiskKind,
-    pub(super) backing: Option<String>,
-    pub(super) size: Option<Bytes>,
-    pub(super) listen: Vec<DiskListen>,
-    pub(super) mode: u32,
-    pub(super) queues: u16,
-    pub(super) read_only: bool,
-    pub(super) durability: Option<Durability>,
-    pub(super) fill: Option<Fill>,
-    pub(super) windows: Option<Windows>,
-    pub(super) sequential_max: Option<u32>,
-    pub(super) slow: Option<Slow>,
-    pub(super) tls_cert: Option<String>,
-    pub(super) tls_key: Option<String>,
-    pub(super) tls_client_ca: Option<String>,
-    pub(super) removed: bool,
-}
+use super::written::{Written, WrittenDisk};
 
 /// The disk that a request asks for: keys and values as in `[disks.NAME]`.
 pub fn disk_asked(
@@ -66,13 +41,6 @@ pub fn check_disk_size(name: &DiskName, size: Bytes) -> Result<(), Faults> {
 }
 
 impl WrittenDisk {
-    /// Nothing said: every knob at its default.
-    pub fn defaults() -> WrittenDisk {
-        let mut written = WrittenDisk::default();
-        set_defaults(DISK_KNOBS, &mut written);
-        written
-    }
-
     /// Takes one key of a request. That a disk is removed is said in another way.
     fn take(&mut self, name: &DiskName, key: &str, said: &Said) -> Result<(), Wrong> {
         let mut known = DISK_KNOBS.iter().filter(|knob| knob.flag.is_some());
@@ -359,39 +327,4 @@ fn socket_of_tenant(listen: &Listen) -> String {
 
 fn is_any_port(listen: &DiskListen) -> bool {
     matches!(listen, DiskListen::Tcp(_, 0))
-}
-
-/// A disk's settings, key by key, as a file says them.
-pub(super) fn disk_lines(disk: &DiskSettings) -> Vec<(&'static str, toml::Value)> {
-    let text = |text: &dyn std::fmt::Display| toml::Value::from(text.to_string());
-    let amount = |amount: Bytes| toml::Value::from(amount.0 as i64);
-    let places: Vec<String> = disk.listen.iter().map(DiskListen::to_string).collect();
-    let tls = disk.tls.as_ref();
-    let lines = [
-        ("tenant", Some(text(&disk.tenant))),
-        ("kind", Some(text(&disk.kind))),
-        ("backing", disk.backing.as_ref().map(|path| text(path))),
-        ("size", disk.size.map(amount)),
-        ("listen", Some(toml::Value::from(places))),
-        ("mode", Some(text(&format_args!("{:04o}", disk.mode)))),
-        ("read_only", Some(toml::Value::from(disk.read_only))),
-        ("durability", disk.durability.map(|d| text(&d))),
-        ("fill", disk.fill.map(|fill| text(&fill))),
-        ("windows", disk.windows.map(|windows| text(&windows))),
-        (
-            "sequential_max",
-            disk.sequential_max.map(|n| toml::Value::from(i64::from(n))),
-        ),
-        ("queues", Some(toml::Value::from(i64::from(disk.queues)))),
-        ("slow", disk.slow.map(|slow| text(&slow))),
-        ("tls_cert", tls.map(|tls| text(&tls.cert))),
-        ("tls_key", tls.map(|tls| text(&tls.key))),
-        (
-            "tls_client_ca",
-            tls.and_then(|tls| Some(text(tls.client_ca.as_ref()?))),
-        ),
-    ];
-    let said = lines.into_iter();
-    said.filter_map(|(key, value)| Some((key, value?)))
-        .collect()
 }

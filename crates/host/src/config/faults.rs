@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use sublet_store::{ARENA_MIN, SHARERS_MAX, TENANTS_MAX};
 use sublet_types::{BelowBlock, Bytes, DiskName, DiskNameError, TenantNameError};
 
-use super::disks::DISKS_MAX;
+use super::bounds::DISKS_MAX;
 use super::said::Unfit;
 use crate::manager::WrongPolicy;
 

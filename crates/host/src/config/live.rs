@@ -7,51 +7,14 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use sublet_types::{Bytes, DiskName, DiskSettings, EvictionKind, TenantName, Weight};
+use sublet_types::{DiskName, TenantName};
 
-use super::LoadError;
+use super::changes::{DiskChange, PolicyChange, TenantChange};
 use super::claim::Claim;
-use super::disks::disk_lines;
 use super::faults::Faults;
-use super::listen::Listen;
+use super::file::{LoadError, read_text};
+use super::keep_error::KeepError;
 use super::written::Written;
-
-/// What was changed of one tenant; `None` where the config's word holds.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct TenantChange {
-    /// It was added, and is there without a listener.
-    pub added: bool,
-    /// Its weight.
-    pub weight: Option<Weight>,
-    /// Its floor, or that it has none.
-    pub floor: Option<Option<Bytes>>,
-    /// Its ceiling, or that it has none.
-    pub ceiling: Option<Option<Bytes>>,
-    /// Which of its pages goes first.
-    pub eviction: Option<EvictionKind>,
-    /// Its listeners.
-    pub listen: Option<Vec<Listen>>,
-}
-
-/// The policy that was chosen while the daemon ran.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PolicyChange {
-    /// Its name.
-    pub name: String,
-    /// Its knobs, as `knob=value`.
-    pub knobs: Vec<String>,
-}
-
-/// What was done with a disk while the daemon ran.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DiskChange {
-    /// It was added, and is all of this.
-    Added(Box<DiskSettings>),
-    /// A disk of the config was removed.
-    Removed,
-    /// A disk of the config was given another size.
-    Resized(Bytes),
-}
 
 /// All live changes, and the folder they are kept in.
 #[derive(Clone, Debug)]
@@ -62,42 +25,6 @@ pub struct Live {
     disks: BTreeMap<DiskName, DiskChange>,
     /// Folders where backings may lie, beside the config's.
     folders: Vec<PathBuf>,
-}
-
-/// Why a change could not be kept.
-#[derive(Debug, thiserror::Error)]
-pub enum KeepError {
-    /// Nobody said where.
-    #[error(
-        "there is no state folder; start the daemon with --state FOLDER, or make the change with --temporary"
-    )]
-    NoFolder,
-    /// Another daemon keeps its changes there.
-    #[error(
-        "another sublet keeps its changes in {}; give this one a folder of its own (--state FOLDER), or make the change with --temporary", .0.display()
-    )]
-    Shared(PathBuf),
-    /// Its file system hangs.
-    #[error("the state folder {} does not answer; see to its file system", .0.display())]
-    Silent(PathBuf),
-    /// The system refused.
-    #[error("cannot write {path}: {source}")]
-    Write {
-        /// What was written.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// The system refused when the file was replaced already, or may be.
-    #[error(
-        "cannot say whether {path} was written: {source}; what it said before is written over it"
-    )]
-    Unsure {
-        /// What was written.
-        path: PathBuf,
-        /// What failed.
-        source: io::Error,
-    },
 }
 
 impl Live {
@@ -217,7 +144,7 @@ impl Live {
         let Some(path) = self.path() else {
             return Ok(None);
         };
-        match super::read_text(&path) {
+        match read_text(&path) {
             Ok(text) => Ok(Some((path, text))),
             Err(LoadError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 Ok(None)
@@ -280,74 +207,6 @@ impl Live {
 
 const HEADING: &str = "# Changes made while sublet ran; read over the config file at the start.\n\
                        # Remove a line to go back to what the config says.\n";
-
-impl PolicyChange {
-    fn write(&self, text: &mut String) {
-        let name = toml::Value::from(self.name.clone());
-        let knobs = toml::Value::from(self.knobs.clone());
-        let _ = write!(text, "\n[policy]\nname = {name}\n");
-        if !self.knobs.is_empty() {
-            let _ = writeln!(text, "knobs = {knobs}");
-        }
-    }
-}
-
-impl DiskChange {
-    /// Whether it says all there is to say of the disk.
-    pub fn is_added(&self) -> bool {
-        matches!(self, DiskChange::Added(_))
-    }
-
-    fn write(&self, name: &DiskName, text: &mut String) {
-        let lines = match self {
-            DiskChange::Added(disk) => disk_lines(disk),
-            DiskChange::Removed => vec![("removed", toml::Value::from(true))],
-            DiskChange::Resized(size) => vec![("size", toml::Value::from(size.0 as i64))],
-        };
-        let _ = write!(text, "\n[disks.\"{name}\"]\n");
-        for (key, value) in lines {
-            let _ = writeln!(text, "{key} = {value}");
-        }
-    }
-}
-
-impl TenantChange {
-    /// Takes what `other` says over what this says.
-    pub fn take(&mut self, other: &TenantChange) {
-        self.added |= other.added;
-        self.weight = other.weight.or(self.weight);
-        self.floor = other.floor.or(self.floor);
-        self.ceiling = other.ceiling.or(self.ceiling);
-        self.eviction = other.eviction.or(self.eviction);
-        self.listen = other.listen.clone().or_else(|| self.listen.take());
-    }
-
-    fn write(&self, name: &TenantName, text: &mut String) {
-        let amount =
-            |amount: Option<Bytes>| amount.map_or("\"none\"".to_owned(), |a| a.0.to_string());
-        let places = |places: &Vec<Listen>| {
-            let quoted: Vec<String> = places
-                .iter()
-                .map(|place| toml::Value::from(place.to_string()).to_string())
-                .collect();
-            format!("[{}]", quoted.join(", "))
-        };
-        let lines = [
-            ("added", self.added.then(|| "true".to_owned())),
-            ("weight", self.weight.map(|weight| weight.0.to_string())),
-            ("floor", self.floor.map(amount)),
-            ("ceiling", self.ceiling.map(amount)),
-            ("eviction", self.eviction.map(|kind| format!("\"{kind}\""))),
-            ("listen", self.listen.as_ref().map(places)),
-        ];
-        let _ = write!(text, "\n[tenants.\"{name}\"]\n");
-        for (key, value) in lines {
-            if let Some(value) = value {
-                let _ = writeln!(text, "{key} = {value}");
-            }
-        }
-    }
-}
 
 fn write_new(new: &Path, text: &str) -> io::Result<()> {
     let mut file = OpenOptions::new()

@@ -23,17 +23,6 @@ pub(super) const STANDING: &[&[&str]] = &[
         "crates/frontends/src/vhost_user/serve/worker.rs",
     ],
     &[
-        "crates/host/src/config/claim.rs",
-        "crates/host/src/config/disks.rs",
-        "crates/host/src/config/faults.rs",
-        "crates/host/src/config/knobs/disks.rs",
-        "crates/host/src/config/knobs/mod.rs",
-        "crates/host/src/config/live.rs",
-        "crates/host/src/config/meant.rs",
-        "crates/host/src/config/mod.rs",
-        "crates/host/src/config/written.rs",
-    ],
-    &[
         "crates/host/src/disk/backed.rs",
         "crates/host/src/disk/desk.rs",
         "crates/host/src/disk/swap.rs",

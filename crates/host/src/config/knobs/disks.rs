@@ -3,7 +3,7 @@
 use sublet_types::{Bytes, DiskKind, Durability, Fill, Windows};
 
 use super::Knob;
-use crate::config::disks::WrittenDisk;
+use crate::config::written::WrittenDisk;
 
 /// What a page number of 32 bits can name.
 const SIZE_MIN: Bytes = Bytes::kib(64);

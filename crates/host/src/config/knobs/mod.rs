@@ -6,10 +6,12 @@ mod retired;
 
 use sublet_types::{Bytes, Weight};
 
-pub use self::disks::DISK_KNOBS;
-pub use self::retired::{RETIRED_KNOBS, Retired};
+use super::bounds::WEIGHT_MAX;
 use super::said::{Said, Unfit};
 use super::written::{Written, WrittenTenant};
+
+pub use self::disks::DISK_KNOBS;
+pub use self::retired::{RETIRED_KNOBS, Retired};
 
 /// One thing that the owner may set, in a `W`.
 pub struct Knob<W: 'static> {
@@ -35,8 +37,6 @@ pub struct Knob<W: 'static> {
 
 /// The most worker threads: what is left of the store's workers after chores and release.
 const THREADS_MAX: u64 = 64;
-/// The largest weight: a millionth of the arena is less than a block on any host.
-pub const WEIGHT_MAX: u32 = 1_000_000;
 /// The most connections that a tenant may be allowed.
 const CONNECTIONS_MAX: u64 = 1_000_000;
 /// memcached's own limits for `-I`.

@@ -1,0 +1,147 @@
+//! What can be changed while the daemon runs, as `live.toml` says it.
+
+use std::fmt::Write as _;
+
+use sublet_types::{Bytes, DiskListen, DiskName, DiskSettings, EvictionKind, TenantName, Weight};
+
+use super::listen::Listen;
+
+/// What was changed of one tenant; `None` where the config's word holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TenantChange {
+    /// It was added, and is there without a listener.
+    pub added: bool,
+    /// Its weight.
+    pub weight: Option<Weight>,
+    /// Its floor, or that it has none.
+    pub floor: Option<Option<Bytes>>,
+    /// Its ceiling, or that it has none.
+    pub ceiling: Option<Option<Bytes>>,
+    /// Which of its pages goes first.
+    pub eviction: Option<EvictionKind>,
+    /// Its listeners.
+    pub listen: Option<Vec<Listen>>,
+}
+
+impl TenantChange {
+    /// Takes what `other` says over what this says.
+    pub fn take(&mut self, other: &TenantChange) {
+        self.added |= other.added;
+        self.weight = other.weight.or(self.weight);
+        self.floor = other.floor.or(self.floor);
+        self.ceiling = other.ceiling.or(self.ceiling);
+        self.eviction = other.eviction.or(self.eviction);
+        self.listen = other.listen.clone().or_else(|| self.listen.take());
+    }
+
+    pub(super) fn write(&self, name: &TenantName, text: &mut String) {
+        let amount =
+            |amount: Option<Bytes>| amount.map_or("\"none\"".to_owned(), |a| a.0.to_string());
+        let places = |places: &Vec<Listen>| {
+            let quoted: Vec<String> = places
+                .iter()
+                .map(|place| toml::Value::from(place.to_string()).to_string())
+                .collect();
+            format!("[{}]", quoted.join(", "))
+        };
+        let lines = [
+            ("added", self.added.then(|| "true".to_owned())),
+            ("weight", self.weight.map(|weight| weight.0.to_string())),
+            ("floor", self.floor.map(amount)),
+            ("ceiling", self.ceiling.map(amount)),
+            ("eviction", self.eviction.map(|kind| format!("\"{kind}\""))),
+            ("listen", self.listen.as_ref().map(places)),
+        ];
+        let _ = write!(text, "\n[tenants.\"{name}\"]\n");
+        for (key, value) in lines {
+            if let Some(value) = value {
+                let _ = writeln!(text, "{key} = {value}");
+            }
+        }
+    }
+}
+
+/// The policy that was chosen while the daemon ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyChange {
+    /// Its name.
+    pub name: String,
+    /// Its knobs, as `knob=value`.
+    pub knobs: Vec<String>,
+}
+
+impl PolicyChange {
+    pub(super) fn write(&self, text: &mut String) {
+        let name = toml::Value::from(self.name.clone());
+        let knobs = toml::Value::from(self.knobs.clone());
+        let _ = write!(text, "\n[policy]\nname = {name}\n");
+        if !self.knobs.is_empty() {
+            let _ = writeln!(text, "knobs = {knobs}");
+        }
+    }
+}
+
+/// What was done with a disk while the daemon ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DiskChange {
+    /// It was added, and is all of this.
+    Added(Box<DiskSettings>),
+    /// A disk of the config was removed.
+    Removed,
+    /// A disk of the config was given another size.
+    Resized(Bytes),
+}
+
+impl DiskChange {
+    /// Whether it says all there is to say of the disk.
+    pub fn is_added(&self) -> bool {
+        matches!(self, DiskChange::Added(_))
+    }
+
+    pub(super) fn write(&self, name: &DiskName, text: &mut String) {
+        let lines = match self {
+            DiskChange::Added(disk) => disk_lines(disk),
+            DiskChange::Removed => vec![("removed", toml::Value::from(true))],
+            DiskChange::Resized(size) => vec![("size", toml::Value::from(size.0 as i64))],
+        };
+        let _ = write!(text, "\n[disks.\"{name}\"]\n");
+        for (key, value) in lines {
+            let _ = writeln!(text, "{key} = {value}");
+        }
+    }
+}
+
+/// A disk's settings, key by key, as a file says them.
+pub(super) fn disk_lines(disk: &DiskSettings) -> Vec<(&'static str, toml::Value)> {
+    let text = |text: &dyn std::fmt::Display| toml::Value::from(text.to_string());
+    let amount = |amount: Bytes| toml::Value::from(amount.0 as i64);
+    let places: Vec<String> = disk.listen.iter().map(DiskListen::to_string).collect();
+    let tls = disk.tls.as_ref();
+    let lines = [
+        ("tenant", Some(text(&disk.tenant))),
+        ("kind", Some(text(&disk.kind))),
+        ("backing", disk.backing.as_ref().map(|path| text(path))),
+        ("size", disk.size.map(amount)),
+        ("listen", Some(toml::Value::from(places))),
+        ("mode", Some(text(&format_args!("{:04o}", disk.mode)))),
+        ("read_only", Some(toml::Value::from(disk.read_only))),
+        ("durability", disk.durability.map(|d| text(&d))),
+        ("fill", disk.fill.map(|fill| text(&fill))),
+        ("windows", disk.windows.map(|windows| text(&windows))),
+        (
+            "sequential_max",
+            disk.sequential_max.map(|n| toml::Value::from(i64::from(n))),
+        ),
+        ("queues", Some(toml::Value::from(i64::from(disk.queues)))),
+        ("slow", disk.slow.map(|slow| text(&slow))),
+        ("tls_cert", tls.map(|tls| text(&tls.cert))),
+        ("tls_key", tls.map(|tls| text(&tls.key))),
+        (
+            "tls_client_ca",
+            tls.and_then(|tls| Some(text(tls.client_ca.as_ref()?))),
+        ),
+    ];
+    let said = lines.into_iter();
+    said.filter_map(|(key, value)| Some((key, value?)))
+        .collect()
+}
