@@ -6,20 +6,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use sublet_frontends::block::{self, Desk, Request, Shape};
-use sublet_frontends::tenancy::{Doorman, Tenancy};
+use sublet_frontends::block::Shape;
+use sublet_frontends::tenancy::Tenancy;
 use sublet_types::{Bytes, DiskSettings, Fill, PoolId, Slow, TenantId};
 
 use super::backing::Backing;
 use super::bell::Bell;
 use super::cover::{Cover, OBJECT_PAGES, PAGE, by_object, key};
-use super::desk::DiskDesk;
 use super::figures::Tallies;
 use super::holes::Holes;
 use super::inbox::Inbox;
+use super::plight::Plight;
 use super::reading::Reading;
 use super::swap::Swap;
-use super::watch::Plight;
 use crate::observe::Ailment;
 
 /// What the threads of a disk share.
@@ -223,38 +222,5 @@ impl Backed {
     pub(super) fn ails_of(&self) -> Option<String> {
         let cause = self.ailments[Errand::Write as usize].cause();
         self.ails().then(|| cause.unwrap_or_default())
-    }
-}
-
-impl block::Disk for Backed {
-    fn name(&self) -> &str {
-        self.settings.name.as_str()
-    }
-
-    fn tenant(&self) -> TenantId {
-        self.tenant
-    }
-
-    fn shape(&self) -> Shape {
-        self.shape_now()
-    }
-
-    fn desk(self: Arc<Self>, doorman: &Doorman) -> Box<dyn Desk> {
-        Box::new(DiskDesk::new(self, doorman))
-    }
-
-    fn start(&self, request: Request) {
-        let changed = self.swap.as_ref().filter(|_| request.verb.changes());
-        changed.iter().for_each(|swap| swap.begin_change());
-        let changes = request.verb.changes();
-        if changes {
-            self.holes.begin_change();
-        }
-        if !self.inbox.ask(request) {
-            if changes {
-                self.holes.end_change();
-            }
-            changed.iter().for_each(|swap| swap.end_change());
-        }
     }
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use sublet_frontends::block::{Desk, Extent};
+use sublet_frontends::block::{self, Desk, Extent, Request, Shape};
 use sublet_frontends::tenancy::{Doorman, Tenancy};
-use sublet_types::Fill;
+use sublet_types::{Fill, TenantId};
 
 use super::backed::Backed;
 use super::cover::Cover;
@@ -123,5 +123,38 @@ impl Desk for DiskDesk {
         let lasts = self.disk.swap.as_ref().is_some_and(Swap::takes);
         self.tally.flushes.add(u64::from(lasts));
         lasts
+    }
+}
+
+impl block::Disk for Backed {
+    fn name(&self) -> &str {
+        self.settings.name.as_str()
+    }
+
+    fn tenant(&self) -> TenantId {
+        self.tenant
+    }
+
+    fn shape(&self) -> Shape {
+        self.shape_now()
+    }
+
+    fn desk(self: Arc<Self>, doorman: &Doorman) -> Box<dyn Desk> {
+        Box::new(DiskDesk::new(self, doorman))
+    }
+
+    fn start(&self, request: Request) {
+        let changed = self.swap.as_ref().filter(|_| request.verb.changes());
+        changed.iter().for_each(|swap| swap.begin_change());
+        let changes = request.verb.changes();
+        if changes {
+            self.holes.begin_change();
+        }
+        if !self.inbox.ask(request) {
+            if changes {
+                self.holes.end_change();
+            }
+            changed.iter().for_each(|swap| swap.end_change());
+        }
     }
 }

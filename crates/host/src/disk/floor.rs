@@ -13,6 +13,7 @@ use futures_util::task::{LocalSpawn, LocalSpawnExt};
 use sublet_frontends::block::{Fault, Outcome, Request, Verb};
 use sublet_frontends::tenancy::{Doorman, Tenancy};
 
+use super::answer::Answer;
 use super::backed::Backed;
 use super::engine::Engine;
 use super::figures::Tally;
@@ -20,7 +21,6 @@ use super::inbox::Job;
 use super::ranges::Ranges;
 use super::rooms::Rooms;
 use super::swap::Swap;
-use super::work::Answer;
 
 /// Requests of one disk that are worked on side by side.
 const HANDS: usize = 64;

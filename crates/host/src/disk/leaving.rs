@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use sublet_frontends::block::{Buffer, Disk, Outcome, Outcomes, Request, Verb};
 use sublet_types::{DiskName, Pages};
 
-use super::DiskError;
+use super::error::DiskError;
 use super::open::undo;
 use super::shelf::{Disks, Shelved};
 use super::stage::{Pledges, Stage};

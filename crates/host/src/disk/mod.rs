@@ -4,6 +4,7 @@
 //! thread (`floor`), whose hands carry it out over memory and `backing` with its pages held (`ranges`),
 //! so that what overlaps keeps its order. Swap is acknowledged from the `stage` and written `behind`.
 
+mod answer;
 mod backed;
 mod backing;
 mod behind;
@@ -11,6 +12,7 @@ mod bell;
 mod cover;
 mod desk;
 mod engine;
+mod error;
 mod figures;
 mod floor;
 mod holes;
@@ -19,6 +21,7 @@ mod leaving;
 mod notes;
 mod open;
 mod places;
+mod plight;
 mod ranges;
 mod reading;
 mod rooms;
@@ -32,300 +35,9 @@ mod tests;
 mod watch;
 mod work;
 
-use std::io;
-use std::path::PathBuf;
-
-use sublet_frontends::doors::{ListenError, TlsError};
-use sublet_frontends::nbd::{ExportsFull, serve::StartError};
-use sublet_store::{PoolError, TenantError, TooManyWorkers};
-use sublet_types::{Bytes, DiskListen, DiskName, Pages};
-
 pub use self::backing::BackingError;
+pub use self::error::DiskError;
 pub use self::leaving::Unwritten;
-pub use self::shelf::{DiskGround, Disks, History};
+pub use self::open::History;
+pub use self::shelf::{DiskGround, Disks};
 pub use self::stage::{KeeperError, keep};
-use crate::stuck::{self, Listening};
-
-/// Why a disk was not opened, changed or ended.
-#[derive(Debug, thiserror::Error)]
-pub enum DiskError {
-    /// No disk of that name.
-    #[error("no disk is called {0}")]
-    NoDisk(DiskName),
-    /// It could not be opened.
-    #[error("disk {name} is closed: {why}")]
-    Closed {
-        /// Which disk.
-        name: DiskName,
-        /// Why.
-        why: String,
-    },
-    /// What its backing did not have yet is lost, and its guest does not know.
-    #[error(
-        "whatever the backing of disk {0} did not have yet is gone: `sublet keep` ended while no daemon ran, or the daemon \
-         before had another --admin. Its guest may read older pages than it wrote: end that guest, and have the disk \
-         opened with --force"
-    )]
-    Lost(DiskName),
-    /// The same, or somebody has it still.
-    #[error(
-        "whatever the backing of disk {0} did not have yet is gone, or with a `sublet keep` that is not reached: there is no stage, and the \
-         log says why. Mend that first: until then nobody knows what would be given up"
-    )]
-    OutOfReach(DiskName),
-    /// Its file is gone, and its guest, which may live still, would find an empty one in its place.
-    #[error(
-        "{}, the backing of disk {name}, is gone, and a guest may have swapped to it: bring it back, or end that guest and \
-         have the disk opened with --force, which makes an empty one", path.display()
-    )]
-    Vanished {
-        /// Which disk.
-        name: DiskName,
-        /// Its backing.
-        path: PathBuf,
-    },
-    /// Another file is in the place of its own, and its guest, which may live still, would read that one.
-    #[error(
-        "{} is another file or device than the one that disk {name} was served from since the host's start, and a guest may \
-         have swapped to that: bring it back, or end that guest and have the disk opened with --force, which serves what \
-         is there", path.display()
-    )]
-    Replaced {
-        /// Which disk.
-        name: DiskName,
-        /// Its backing.
-        path: PathBuf,
-    },
-    /// It is served already.
-    #[error("disk {0} is open; only a closed one is opened")]
-    Open(DiskName),
-    /// There is one already.
-    #[error("a disk is called {0} already; choose another name, or remove that one")]
-    Exists(DiskName),
-    /// Outside the folders that the owner allows.
-    #[error("{} lies in none of the folders that `disk.allow` names: {folders}", path.display())]
-    NotAllowed {
-        /// The backing.
-        path: PathBuf,
-        /// Where it might.
-        folders: String,
-    },
-    /// It is not there, and cannot be made.
-    #[error("the folder {}: {source}", folder.display())]
-    NoFolder {
-        /// Which folder.
-        folder: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// An image is to be made where something is.
-    #[error("{} exists already", .0.display())]
-    ImageExists(PathBuf),
-    /// An image is to be made, and nobody says how large.
-    #[error("the image of disk {0} is to be made, and its size is not said")]
-    NoImageSize(DiskName),
-    /// Its backing hangs, or the folder with its notes.
-    #[error("{} does not answer; try again when its file system does", path.display())]
-    Mute {
-        /// The backing, or the folder.
-        path: PathBuf,
-    },
-    /// Nothing behind it, and nowhere to make it.
-    #[error("disk {0} has no backing, and there is no state folder to make one in; name one")]
-    NoBacking(DiskName),
-    /// Its file was left by another tenant's disk.
-    #[error("{} has what tenant {owner}'s disk of that name left: delete it, or choose another name", path.display())]
-    OfAnother {
-        /// The file.
-        path: PathBuf,
-        /// Whose it is.
-        owner: String,
-    },
-    /// What is staged under its name is another tenant's.
-    #[error(
-        "only memory has {left} of tenant {owner}'s disk {name}, which its backing did not take"
-    )]
-    LeftByAnother {
-        /// Which disk.
-        name: DiskName,
-        /// Whose it was.
-        owner: String,
-        /// What has no copy on its backing.
-        left: Pages,
-    },
-    /// Its file is there, and does not say whose pages it has.
-    #[error("{} is there already and does not say whose it is: delete it, or choose another name", .0.display())]
-    OfNobody(PathBuf),
-    /// Nothing behind it that could be served.
-    #[error(transparent)]
-    Backing(#[from] BackingError),
-    /// It cannot be served there.
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    /// It cannot be served there as it was said.
-    #[error("cannot serve a disk at {place}: {source}")]
-    Serve {
-        /// Where.
-        place: DiskListen,
-        /// Why.
-        source: io::Error,
-    },
-    /// Somebody listens there.
-    #[error("{source}: {by}")]
-    Taken {
-        /// Where, and why it cannot be served there.
-        source: Box<DiskError>,
-        /// Who has it.
-        by: Box<Listening>,
-    },
-    /// Another disk is served there in another way.
-    #[error(
-        "{0} serves another disk with other certificates or another mode; give this one a place of its own"
-    )]
-    Place(DiskListen),
-    /// A listener has as many disks as it may.
-    #[error(transparent)]
-    Full(#[from] ExportsFull),
-    /// Its certificates.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    /// NBD cannot be served at all.
-    #[error(transparent)]
-    Start(#[from] StartError),
-    /// There is no stage for pages of swap.
-    #[error(transparent)]
-    Keeper(#[from] KeeperError),
-    /// The store has no place for its tenant.
-    #[error("its tenant: {0}")]
-    Tenant(#[from] TenantError),
-    /// Its pages have no pool.
-    #[error("no pool for the disk's pages: {0}")]
-    Pool(#[from] PoolError),
-    /// Its thread has no place in the store.
-    #[error(transparent)]
-    TooManyWorkers(#[from] TooManyWorkers),
-    /// Something else is being done with it.
-    #[error("disk {0} is busy; try again when that is done")]
-    Busy(DiskName),
-    /// It would lose bytes.
-    #[error(
-        "disk {name} has {has}; it can be made larger, not smaller: its guest may use what would go"
-    )]
-    Shrinks {
-        /// Which disk.
-        name: DiskName,
-        /// Its size.
-        has: Bytes,
-    },
-    /// It is to go with its disk, and is not ours to delete.
-    #[error(
-        "{} was named by its owner, and only a file that Sublet made is deleted with its disk: leave --delete away", path.display()
-    )]
-    NotOurs {
-        /// The backing.
-        path: PathBuf,
-    },
-    /// It is to go with a disk that comes back.
-    #[error(
-        "disk {0} comes back with the next start and needs its file then: leave --delete or --temporary away"
-    )]
-    NeedsFile(DiskName),
-    /// It would not open again.
-    #[error(
-        "the backing of disk {0} stays as large after a restart, and the config says another size: leave --temporary away"
-    )]
-    Outgrows(DiskName),
-    /// It stays as large as it is.
-    #[error("disk {name} cannot be made larger: {source}")]
-    NotGrown {
-        /// Which disk.
-        name: DiskName,
-        /// Why.
-        source: io::Error,
-    },
-    /// The backing failed while everything was brought to it.
-    #[error("the backing of disk {name} failed: {source}")]
-    Failed {
-        /// Which disk.
-        name: DiskName,
-        /// Why.
-        source: io::Error,
-    },
-    /// It cannot go: its backing holds what its clients asked.
-    #[error("the backing of disk {name} does not answer, and the disk is served as before")]
-    Silent {
-        /// Which disk.
-        name: DiskName,
-    },
-    /// It cannot go: only memory has what its guest wrote.
-    #[error(
-        "the backing of disk {name} failed: {source}; {left} that only memory has would be lost"
-    )]
-    Unwritten {
-        /// Which disk.
-        name: DiskName,
-        /// Why.
-        source: io::Error,
-        /// What has no copy on the backing.
-        left: Pages,
-    },
-    /// It cannot come: its name has pages that belong to a backing it had before.
-    #[error(
-        "a disk called {name} had another backing before, which did not take {left}: only memory has them"
-    )]
-    Stranded {
-        /// Which disk.
-        name: DiskName,
-        /// What has no copy on that backing.
-        left: Pages,
-    },
-    /// No disk of that name is served, and only memory has what was swapped to it.
-    #[error("disk {name} is served no more, and only memory has {left} of it")]
-    LeftBehind {
-        /// Which disk.
-        name: DiskName,
-        /// What has no copy on its backing.
-        left: Pages,
-    },
-    /// The system refused.
-    #[error("the system refused what the disk needs: {0}")]
-    System(io::Error),
-}
-
-impl DiskError {
-    /// Names who listens at a socket that is taken, where that can be seen.
-    fn with_who_listens(self) -> DiskError {
-        let by = match &self {
-            DiskError::Listen(error) => stuck::in_the_way(error),
-            DiskError::Serve {
-                place: DiskListen::VhostUser(path),
-                source,
-            } if source.kind() == io::ErrorKind::AddrInUse => {
-                stuck::listening(path.as_ref()).map(Box::new)
-            }
-            _ => None,
-        };
-        match by {
-            Some(by) => DiskError::Taken {
-                source: Box::new(self),
-                by,
-            },
-            None => self,
-        }
-    }
-
-    /// Whether it concerns the disk's own guest only, so that a daemon starts without the disk: the backing looks like an
-    /// image of another format, lacks pages or has another tenant's, is gone or replaced, or does not answer.
-    pub fn is_its_guests(&self) -> bool {
-        matches!(
-            self,
-            DiskError::Backing(BackingError::Format { .. })
-                | DiskError::Lost(_)
-                | DiskError::OutOfReach(_)
-                | DiskError::Vanished { .. }
-                | DiskError::Replaced { .. }
-                | DiskError::Mute { .. }
-                | DiskError::LeftByAnother { .. }
-        )
-    }
-}

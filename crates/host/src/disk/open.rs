@@ -19,16 +19,32 @@ use super::backed::Backed;
 use super::backing::{Backing, BackingError, whole_sectors};
 use super::bell::Bell;
 use super::engine::Engine;
+use super::error::DiskError;
 use super::figures::Tallies;
 use super::floor::Floor;
 use super::holes::Holes;
 use super::inbox::Inbox;
+use super::plight::Plight;
 use super::reading::Reading;
 use super::stage::Stage;
 use super::swap::Swap;
-use super::watch::Plight;
-use super::{DiskError, History};
 use crate::patience::patiently;
+
+/// What is known of a disk before it is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum History {
+    /// Its owner names it now: a file that is not there may be made, and what another disk of that name left keeps it
+    /// out.
+    New,
+    /// The config names it: a file that is not there may be made, unless the disk was served since the host's start.
+    Written,
+    /// The same, and its owner gave it another size since: its backing may be larger.
+    Resized,
+    /// It was served: a file that is not there is lost, and an empty one in its place would be worse than none.
+    Served,
+    /// It was served, and its owner does without what was lost of it.
+    GivenUp,
+}
 
 /// How often it is looked whether a thread has ended.
 const LOOK: Duration = Duration::from_millis(5);

@@ -20,7 +20,7 @@ use sublet_frontends::vhost_user::metrics::Figures;
 use sublet_frontends::vhost_user::serve as vhost_user;
 use sublet_types::{DiskKind, DiskListen, DiskSettings, DiskTls};
 
-use super::DiskError;
+use super::error::DiskError;
 
 /// How long clients over NBD take to part, at the most, and somewhat more.
 const PARTING_MAX: Duration = Duration::from_secs(25);

@@ -18,10 +18,10 @@ use sublet_types::{
     TenantId,
 };
 
-use super::DiskError;
 use super::backed::Backed;
 use super::backing::{BackingError, whole_sectors};
-use super::open::{OpenDisk, Opening, undo};
+use super::error::DiskError;
+use super::open::{History, OpenDisk, Opening, undo};
 use super::places::{Callers, Parting, Places};
 use super::served::{Served, ServedOn};
 use super::stage::{Pledge, Pledges, Stage};
@@ -44,22 +44,6 @@ pub struct DiskGround {
     pub threads: usize,
     /// How long a backing may do nothing at all before its disk, which is to go, stays.
     pub silence_max: Duration,
-}
-
-/// What is known of a disk before it is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum History {
-    /// Its owner names it now: a file that is not there may be made, and what another disk of that name left keeps it
-    /// out.
-    New,
-    /// The config names it: a file that is not there may be made, unless the disk was served since the host's start.
-    Written,
-    /// The same, and its owner gave it another size since: its backing may be larger.
-    Resized,
-    /// It was served: a file that is not there is lost, and an empty one in its place would be worse than none.
-    Served,
-    /// It was served, and its owner does without what was lost of it.
-    GivenUp,
 }
 
 /// All disks of a daemon.

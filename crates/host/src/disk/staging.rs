@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use sublet_types::{Bytes, DiskKind, DiskName, DiskSettings};
 
-use super::DiskError;
+use super::error::DiskError;
 use super::shelf::Disks;
 use super::stage::{KeeperError, Kept, Stage};
 use crate::{headroom, locked};

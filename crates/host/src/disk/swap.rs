@@ -21,8 +21,8 @@ use sublet_types::{DiskName, Durability};
 use super::bell::Bell;
 use super::cover::OBJECT_PAGES;
 use super::inbox::Inbox;
+use super::plight::Plight;
 use super::stage::{Stage, StageDisk, Staged};
-use super::watch::Plight;
 
 /// Locks that keep stage and memory in step, extent by extent.
 const STRIPES: usize = 64;

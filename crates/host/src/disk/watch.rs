@@ -2,7 +2,6 @@
 //! is at its path no more. Each disk has a thread for both, so that a file system that hangs holds up nobody else.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
@@ -10,10 +9,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use sublet_types::{DiskName, Durability};
+use sublet_types::DiskName;
 
 use super::backed::Backed;
-use super::backing::{Astray, AtPath};
+use super::backing::AtPath;
+use super::plight::Plight;
 use super::served::Served;
 use super::stage::{Pledge, Pledges};
 
@@ -31,63 +31,6 @@ const ANOTHER_MAX: Duration = Duration::from_millis(100);
 
 /// How long the end of all disks waits for notes that are being written.
 const END_MAX: Duration = Duration::from_secs(1);
-
-/// What is wrong around a disk that is served.
-#[derive(Debug, Default)]
-pub(super) struct Plight {
-    is_unnoted: AtomicBool,
-    /// Why its notes cannot be written.
-    unnoted: Mutex<Option<String>>,
-    astray: Mutex<Option<Astray>>,
-}
-
-impl Plight {
-    /// Whether a note is missing that its promise rests on.
-    pub(super) fn is_unnoted(&self) -> bool {
-        self.is_unnoted.load(Ordering::Acquire)
-    }
-
-    /// What became of its backing's path, if it leads to the backing no more.
-    pub(super) fn astray(&self) -> Option<Astray> {
-        *self.astray.lock()
-    }
-
-    /// In words, for whoever asks how the disk is.
-    pub(super) fn said(&self, durability: Durability) -> Vec<String> {
-        let unnoted = self.unnoted.lock();
-        let unnoted = unnoted.as_ref().map(|error| match durability {
-            Durability::WriteThrough => format!(
-                "the note that it is served cannot be written, so that nobody would see its backing vanish while no daemon runs: {error}; that is tried again every second"
-            ),
-            _ => format!(
-                "writes go to its backing before they are acknowledged, for the note on pages that only memory has cannot be written: {error}; that is tried again every second"
-            ),
-        });
-        let astray = self.astray().map(|astray| astray.to_string());
-        unnoted.into_iter().chain(astray).collect()
-    }
-
-    /// Says whether there was a reason before.
-    fn note(&self, noted: &io::Result<()>) -> bool {
-        let mut unnoted = self.unnoted.lock();
-        self.is_unnoted.store(noted.is_err(), Ordering::Release);
-        let why = noted.as_ref().err().map(io::Error::to_string);
-        std::mem::replace(&mut *unnoted, why).is_some()
-    }
-
-    /// Its first notes are yet to be written.
-    fn owe(&self) {
-        self.is_unnoted.store(true, Ordering::Release);
-    }
-
-    /// They are still.
-    fn wait_on(&self) {
-        let mut unnoted = self.unnoted.lock();
-        if self.is_unnoted() && unnoted.is_none() {
-            *unnoted = Some("the state folder does not answer".to_owned());
-        }
-    }
-}
 
 /// What the next daemon has to know of a swap disk.
 pub(super) struct Notes {
@@ -295,8 +238,12 @@ impl Ward {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
     use std::path::{Path, PathBuf};
 
+    use sublet_types::Durability;
+
+    use super::super::backing::Astray;
     use super::*;
     use crate::config::Claim;
 

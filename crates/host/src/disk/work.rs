@@ -4,11 +4,12 @@ use std::io;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use sublet_frontends::block::{Buffer, Extent, Fault};
+use sublet_frontends::block::{Buffer, Extent};
 use sublet_store::Blank;
 use sublet_store::disk::Coming;
 use sublet_types::PAGE_BYTES;
 
+use super::answer::Answer;
 use super::backed::Errand;
 use super::cover::{Cover, PAGE, by_object, key};
 use super::engine::{Haste, Trying};
@@ -33,39 +34,6 @@ const ZERO_PAGE: [u8; PAGE] = [0; PAGE];
 
 /// Extents that one question is answered with, at the most.
 const EXTENTS_MAX: usize = 128;
-
-/// What comes back to who asked.
-pub(super) struct Answer {
-    pub(super) result: Result<(), Fault>,
-    pub(super) buffer: Buffer,
-    pub(super) extents: Vec<Extent>,
-}
-
-impl Answer {
-    pub(super) fn of(result: Result<(), Fault>, buffer: Buffer) -> Answer {
-        Answer {
-            result,
-            buffer,
-            extents: Vec::new(),
-        }
-    }
-
-    fn of_io(result: io::Result<()>, buffer: Buffer) -> Answer {
-        Answer::of(result.map_err(|error| fault(&error)), buffer)
-    }
-}
-
-/// What a client is told of a backing's error.
-fn fault(error: &io::Error) -> Fault {
-    match error.kind() {
-        // The last is a limit of the daemon's own (`ulimit -f`).
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-            Fault::NoSpace
-        }
-        io::ErrorKind::Unsupported => Fault::NotSupported,
-        _ => Fault::Io,
-    }
-}
 
 impl Floor {
     pub(super) async fn read(&self, at: u64, buffer: Buffer) -> Answer {

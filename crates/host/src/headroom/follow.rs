@@ -12,7 +12,7 @@ use sublet_types::{Bytes, HostFigures, ReleaseMode};
 use super::figures::ReadHost;
 use super::giving::Giving;
 use super::holds::{Holds, TooManyHolds};
-use super::running::Order;
+use super::order::Order;
 
 /// Ordered release copies what it keeps: after each such piece the host is looked at again, so that a
 /// release turns fast as soon as it must.

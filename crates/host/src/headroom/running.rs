@@ -1,23 +1,22 @@
 //! The thread in which the arena follows the host.
 
-use std::fs;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use parking_lot::Mutex;
 use sublet_frontends::tenancy::Clock;
 use sublet_policy::headroom::Settings;
 use sublet_store::{Store, TooManyWorkers};
-use sublet_types::{Bytes, ReleaseMode, TenantId};
 use tokio::sync::oneshot;
 
 use super::figures::ReadHost;
 use super::follow::{Follower, HeadroomFigures, Took};
 use super::holds::TooManyHolds;
+use super::order::{EVENTS_MAX, Order, OrderError};
 
 /// Among the first to go if the kernel must kill: nothing is lost that cannot be had again. Only what the
 /// owner himself puts at 1000 goes before.
@@ -25,36 +24,6 @@ pub const OOM_SCORE_ADJ: i32 = 900;
 
 /// The thread must run when others fill the cores: it is the one that gives them memory.
 const NICE: i32 = -20;
-
-/// Events that may wait for the thread.
-const EVENTS_MAX: usize = 16;
-
-/// What somebody wants given back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Order {
-    /// How much.
-    pub amount: Bytes,
-    /// How blocks are chosen; by the amount, as the daemon does, where `None`.
-    pub mode: Option<ReleaseMode>,
-    /// From whom; from all where `None`.
-    pub tenant: Option<TenantId>,
-    /// How long the arena stays that small.
-    pub hold: Duration,
-}
-
-/// Why an order was not carried out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OrderError {
-    /// Too many wait already.
-    #[error("{EVENTS_MAX} releases wait already; try again")]
-    Busy,
-    /// The daemon is ending.
-    #[error("the daemon is ending")]
-    Ended,
-    /// Too many holds.
-    #[error(transparent)]
-    Holds(#[from] TooManyHolds),
-}
 
 /// Why the thread could not be started.
 #[derive(Debug, thiserror::Error)]

@@ -23,30 +23,6 @@ pub(super) const STANDING: &[&[&str]] = &[
         "crates/frontends/src/vhost_user/serve/worker.rs",
     ],
     &[
-        "crates/host/src/disk/backed.rs",
-        "crates/host/src/disk/desk.rs",
-        "crates/host/src/disk/swap.rs",
-        "crates/host/src/disk/watch.rs",
-    ],
-    &[
-        "crates/host/src/disk/engine/crew.rs",
-        "crates/host/src/disk/engine/mod.rs",
-        "crates/host/src/disk/engine/uring.rs",
-    ],
-    &[
-        "crates/host/src/disk/leaving.rs",
-        "crates/host/src/disk/mod.rs",
-        "crates/host/src/disk/open.rs",
-        "crates/host/src/disk/places.rs",
-        "crates/host/src/disk/shelf.rs",
-        "crates/host/src/disk/staging.rs",
-    ],
-    &[
-        "crates/host/src/disk/stage/head.rs",
-        "crates/host/src/disk/stage/keeper.rs",
-        "crates/host/src/disk/stage/mod.rs",
-    ],
-    &[
         "crates/store/src/api.rs",
         "crates/store/src/arena/epochs.rs",
         "crates/store/src/arena/mod.rs",

@@ -11,7 +11,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 use sublet_frontends::block::Buffer;
 
 use super::super::bell::Bell;
-use super::{Carrier, Deed, Job};
+use super::job::{Carrier, Deed, Job};
 
 /// Threads of a disk: as many as a disk has heads to spare.
 pub(super) const THREADS: usize = 8;

@@ -2,6 +2,7 @@
 //! kernel has none for us.
 
 mod crew;
+mod job;
 mod slow;
 mod uring;
 
@@ -25,8 +26,7 @@ use super::bell::Bell;
 use crate::observe::Ailment;
 use crate::patience::is_lack;
 
-/// Requests to the backing that are under way at the same time; more wait their turn.
-pub(super) const FLYING_MAX: usize = 128;
+pub(super) use self::job::{Carrier, Deed, FLYING_MAX, Haste, Job};
 
 /// When a kernel that was too busy is asked again.
 const RETRY: Duration = Duration::from_millis(1);
@@ -37,52 +37,6 @@ const PAUSE_MAX: Duration = Duration::from_millis(250);
 /// How long a request is tried again for which the host lacks a thread or memory: a guest that is told of an error gives its
 /// file system up, and its swap.
 const LACK_MAX: Duration = Duration::from_secs(30);
-
-/// What is done to a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Deed {
-    /// Reads into the buffer's part.
-    Read,
-    /// Writes the buffer's part.
-    Write(Haste),
-    /// Everything that was written lasts (fdatasync).
-    Sync,
-    /// Makes a hole of so many bytes.
-    Punch(u64),
-    /// Makes so many bytes zero without writing them.
-    Zero(u64),
-}
-
-/// How soon a write is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Haste {
-    /// Somebody waits for it.
-    Awaited,
-    /// Nobody does: the device may serve all others first. Threads that write where there is no io_uring know no
-    /// difference.
-    Leisurely,
-}
-
-/// A deed, with all it needs.
-pub(super) struct Job {
-    pub(super) deed: Deed,
-    pub(super) file: Arc<File>,
-    pub(super) at: u64,
-    pub(super) buffer: Buffer,
-    pub(super) part: Range<usize>,
-}
-
-/// Who carries jobs out. Rings the bell when one is done.
-pub(super) trait Carrier {
-    /// Takes a job, or gives it back when it has enough to do.
-    fn carry(&mut self, token: usize, job: Job) -> Result<(), Job>;
-
-    /// Sends what was taken on its way. Says whether all of it went.
-    fn send(&mut self) -> io::Result<bool>;
-
-    /// Those that are done: token, bytes or error, and the buffer.
-    fn reap(&mut self, done: &mut dyn FnMut(usize, io::Result<usize>, Buffer));
-}
 
 /// The backing's side of a disk's thread.
 pub(super) struct Engine {

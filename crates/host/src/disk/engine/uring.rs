@@ -11,7 +11,7 @@ use rustix::fs::FallocateFlags;
 use sublet_frontends::block::Buffer;
 
 use super::super::bell::Bell;
-use super::{Carrier, Deed, FLYING_MAX, Haste, Job};
+use super::job::{Carrier, Deed, FLYING_MAX, Haste, Job};
 use crate::patience::is_lack;
 
 /// A ring, and the jobs that the kernel has: their buffers and files stay where they are until it is done.

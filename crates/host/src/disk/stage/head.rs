@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use sublet_types::DiskName;
+use sublet_types::{DiskName, PAGE_BYTES};
 use xxhash_rust::xxh3::xxh3_64;
 
 pub(super) const PREFACE_BYTES: u64 = 4096;
@@ -55,11 +55,27 @@ impl Preface {
             )));
         }
         let slots = u32_at(&bytes, 12);
-        match file.metadata()?.len() >= super::Stage::file_bytes(slots) && slots > 0 {
+        match file.metadata()?.len() >= file_bytes(slots) && slots > 0 {
             true => Ok(Preface { slots }),
             false => Err(io::Error::other("the stage of swap pages is too short")),
         }
     }
+}
+
+/// Where the pages begin.
+pub(super) fn pages_from(slots: u32) -> u64 {
+    let heads = u64::from(slots) * HEAD_BYTES as u64;
+    (PREFACE_BYTES + heads).next_multiple_of(PAGE_BYTES)
+}
+
+/// Where the head of a slot is.
+pub(super) fn head_place(slot: u32) -> u64 {
+    PREFACE_BYTES + u64::from(slot) * HEAD_BYTES as u64
+}
+
+/// Bytes of a stage of so many slots.
+pub(super) fn file_bytes(slots: u32) -> u64 {
+    pages_from(slots) + u64::from(slots) * PAGE_BYTES
 }
 
 /// Whose page is in a slot.
@@ -100,7 +116,7 @@ impl Head {
     /// The head of a slot, if it counts.
     pub(super) fn read(file: &File, slot: u32) -> io::Result<Option<Head>> {
         let mut bytes = Head::NONE;
-        file.read_exact_at(&mut bytes, super::head_place(slot))?;
+        file.read_exact_at(&mut bytes, head_place(slot))?;
         Ok(Head::parse(&bytes))
     }
 

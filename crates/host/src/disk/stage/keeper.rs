@@ -32,7 +32,7 @@ use signal_hook::consts::SIGHUP;
 use sublet_types::Bytes;
 
 use super::super::bell::Bell;
-use super::{Preface, Stage};
+use super::head::{Preface, file_bytes};
 
 const GIVE: u8 = b'g';
 const END: u8 = b'e';
@@ -87,7 +87,7 @@ impl KeeperError {
             (io::ErrorKind::FileTooLarge, Some(limit)) => KeeperError::FileSize {
                 path: socket.to_owned(),
                 limit: Bytes(limit),
-                needed: Bytes(Stage::file_bytes(slots)),
+                needed: Bytes(file_bytes(slots)),
             },
             _ => KeeperError::at(socket, source),
         }
@@ -427,7 +427,7 @@ fn ask_for(socket: &Path) -> io::Result<Keeper> {
 fn make(socket: &Path, slots: u32) -> io::Result<Keeper> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let memfd = File::from(memfd_create("sublet-stage", flags)?);
-    memfd.set_len(Stage::file_bytes(slots))?;
+    memfd.set_len(file_bytes(slots))?;
     fcntl_add_seals(&memfd, SealFlags::SHRINK | SealFlags::GROW)?;
     Preface::write(&memfd, slots)?;
     start(socket, &OwnedFd::from(memfd))

@@ -21,7 +21,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use sublet_types::{Bytes, DiskName, PAGE_BYTES};
 
 pub(super) use self::head::Preface;
-use self::head::{HEAD_BYTES, Head, PREFACE_BYTES};
+use self::head::{HEAD_BYTES, Head, PREFACE_BYTES, file_bytes, head_place, pages_from};
 pub(super) use self::keeper::Kept;
 pub use self::keeper::{KeeperError, keep};
 pub(super) use self::pledge::{Pledge, Pledges, StageId};
@@ -87,7 +87,7 @@ struct Occupied {
 impl Stage {
     /// Bytes of a stage with so many slots.
     pub(super) fn file_bytes(slots: u32) -> u64 {
-        pages_from(slots) + u64::from(slots) * PAGE_BYTES
+        file_bytes(slots)
     }
 
     /// Slots of a stage that may take so much memory.
@@ -502,16 +502,6 @@ impl Index {
             self.disks.remove(&disk);
         }
     }
-}
-
-/// Where the pages begin.
-fn pages_from(slots: u32) -> u64 {
-    let heads = u64::from(slots) * HEAD_BYTES as u64;
-    (PREFACE_BYTES + heads).next_multiple_of(PAGE_BYTES)
-}
-
-fn head_place(slot: u32) -> u64 {
-    PREFACE_BYTES + u64::from(slot) * HEAD_BYTES as u64
 }
 
 /// Swap that lands in the host's swap would help nobody.
