@@ -10,6 +10,7 @@ mod arena;
 pub mod disk;
 mod eviction;
 mod floors;
+mod frames;
 mod giving;
 mod items;
 mod notes;

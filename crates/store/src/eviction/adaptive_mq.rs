@@ -22,7 +22,7 @@ use super::order::{Order, TICK_PUTS, Turn, is_sampled};
 use super::weights::{LEVELS, level_of, rank};
 use super::{Eviction, Page, REPRIEVES_MAX, queue};
 use crate::arena::Line;
-use crate::pages::{FrameId, Frames, Queue, QueueId};
+use crate::frames::{FrameId, Frames, Queue, QueueId};
 
 /// Beside the uses of a page that is here: it was read since it was put in its place.
 const READ: u8 = USES_MAX + 1;

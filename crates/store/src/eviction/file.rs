@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use sublet_types::{ObjectId, Second};
 
 use super::{Eviction, Page, queue};
-use crate::pages::{FrameId, Frames, Queue, Seeded};
+use crate::frames::{FrameId, Frames, Queue, Seeded};
 
 /// A file: pool and object.
 type FileKey = (u32, ObjectId);

@@ -4,7 +4,7 @@
 use sublet_types::Second;
 
 use super::{Eviction, Page, queue};
-use crate::pages::{FrameId, Frames, HITS_MAX, Queue};
+use crate::frames::{FrameId, Frames, HITS_MAX, Queue};
 
 const FREQUENCIES: usize = HITS_MAX as usize + 1;
 

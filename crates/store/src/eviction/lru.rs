@@ -3,7 +3,7 @@
 use sublet_types::Second;
 
 use super::{Eviction, Page, queue};
-use crate::pages::{FrameId, Frames, Queue};
+use crate::frames::{FrameId, Frames, Queue};
 
 pub(super) struct Lru([Queue; 1]);
 

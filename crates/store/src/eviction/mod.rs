@@ -29,7 +29,7 @@ pub(crate) use order::Turn;
 use sublet_types::{EvictionKind, Second};
 
 use crate::arena::Line;
-use crate::pages::{FrameId, Frames, Queue, QueueId};
+use crate::frames::{FrameId, Frames, Queue, QueueId};
 
 /// Pages that are let be in the search for one victim, at the most: a put does a bounded work (R-E4).
 const REPRIEVES_MAX: usize = 64;
@@ -52,7 +52,7 @@ impl Page<'_> {
     fn set_hits(&self, hits: u8) {
         self.frames
             .get(self.frame)
-            .set_hits(hits.min(crate::pages::HITS_MAX));
+            .set_hits(hits.min(crate::frames::HITS_MAX));
     }
 }
 

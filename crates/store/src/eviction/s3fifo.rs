@@ -6,7 +6,7 @@ use sublet_types::Second;
 use super::ghost::Ghosts;
 use super::{Eviction, Page, REPRIEVES_MAX, queue};
 use crate::arena::Line;
-use crate::pages::{FrameId, Frames, Queue};
+use crate::frames::{FrameId, Frames, Queue};
 
 pub(super) const SMALL: usize = 0;
 pub(super) const MAIN: usize = 1;
@@ -35,7 +35,7 @@ impl Queues {
 
     /// Takes a page out; says whether it was a newcomer.
     pub(super) fn remove(&mut self, page: Page<'_>) -> bool {
-        let at = page.frames.get(page.frame).queue().0 - crate::pages::QueueId::OWN;
+        let at = page.frames.get(page.frame).queue().0 - crate::frames::QueueId::OWN;
         self.0[at as usize].remove(page.frames, page.frame);
         usize::from(at) == SMALL
     }

@@ -3,7 +3,7 @@
 use sublet_types::Second;
 
 use super::{Eviction, Page, REPRIEVES_MAX, queue};
-use crate::pages::{FrameId, Frames, Queue};
+use crate::frames::{FrameId, Frames, Queue};
 
 pub(super) struct Sieve {
     queues: [Queue; 1],

@@ -17,7 +17,7 @@ use super::ghost::Ghosts;
 use super::s3fifo::{MAIN, Queues, SMALL};
 use super::{Eviction, Page};
 use crate::arena::Line;
-use crate::pages::{FrameId, Frames, HITS_MAX, Queue};
+use crate::frames::{FrameId, Frames, HITS_MAX, Queue};
 
 /// Ghosts for each page that is there.
 const GHOSTS_PER_PAGE: usize = 3;

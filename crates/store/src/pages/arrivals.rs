@@ -1,8 +1,8 @@
 //! Pages that have come, of which others have yet to hear.
 
 use super::Pages;
-use super::frame::FrameId;
 use crate::arena::{Blank, BlockId, PageKind, land};
+use crate::frames::FrameId;
 use crate::tenants::Tenant;
 
 /// Pages that come together, at the most: those of a group, or of a part of a run.

@@ -6,13 +6,13 @@ use sublet_types::{ObjectId, PageIndex, PoolId, Second};
 
 use super::arrivals::{Arrivals, TOGETHER_MAX};
 use super::directory::Whereabouts;
-use super::key::{EXTENT_PAGES, Key};
 use super::opened::Opened;
 use super::removal::Removal;
 use super::spare::Siblings;
 use super::{Aside, Pages};
 use crate::api::{Get, PageKey, Put, PutRefused};
 use crate::arena::{Blank, PageKind, claim};
+use crate::frames::{EXTENT_PAGES, Key};
 use crate::tenants::Tenant;
 
 /// Pages of a run that are copied while their shard stays locked, at the most: some microseconds for who waits.

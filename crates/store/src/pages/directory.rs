@@ -16,11 +16,11 @@ use std::collections::HashMap;
 
 use sublet_types::{ObjectId, PageIndex};
 
-use super::frame::FrameId;
-use super::key::{EXTENT_PAGES, Key, Seed, Seeded};
 use super::leaf::{Changed, LeafId, Leaves};
 use super::slots::{Slot, Slots};
 use crate::arena::Wanted;
+use crate::frames::FrameId;
+use crate::frames::{EXTENT_PAGES, Key, Seed, Seeded};
 
 /// Bits of what a slot or a leaf leads to, for a frame, a place on disk or a leaf: 4 TiB of pages.
 const PLACE_BITS: u32 = 30;

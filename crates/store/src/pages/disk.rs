@@ -4,7 +4,7 @@
 //! place for it. A slot has a sequence number and at most one write in flight: whoever replaces or flushes
 //! the page meanwhile raises the sequence, and the writer then knows that what it wrote is out of date.
 
-use super::key::Key;
+use crate::frames::Key;
 
 /// One persistent page.
 #[derive(Clone, Copy, Debug)]

@@ -7,11 +7,11 @@ use sublet_types::{PageIndex, Second, Windows};
 
 use super::Pages;
 use super::directory::Whereabouts;
-use super::frame::FrameId;
-use super::key::Key;
 use super::shard::{SampledUse, Shard};
 use crate::arena::PageKind;
 use crate::eviction::Page;
+use crate::frames::FrameId;
+use crate::frames::Key;
 use crate::tenants::Tenant;
 
 /// Pages of a window that leaves whole: an aligned run of an object. Chosen by evidence

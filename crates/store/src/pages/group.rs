@@ -31,15 +31,15 @@ use super::Pages;
 use super::arrivals::{Arrivals, TOGETHER_MAX};
 use super::desk::{Desk, Displacing, Terms, Tried};
 use super::directory::{Led, Whereabouts};
-use super::frame::{FrameId, Queue};
 use super::holdings::{Holdings, SHARDS_MAX};
-use super::key::Key;
 use super::opened::Opened;
 use super::pools::Pool;
 use super::shard::Shard;
 use super::spare::Siblings;
 use crate::api::{Get, PageKey, Put};
 use crate::arena::{Blank, PageKind, Wanted};
+use crate::frames::Key;
+use crate::frames::{FrameId, Queue};
 use crate::tenants::Tenant;
 
 /// Pages of a group, at the most: a few microseconds for who waits for one of its shards.

@@ -7,12 +7,12 @@ use parking_lot::{Mutex, MutexGuard};
 use sublet_types::{EvictionKind, Second};
 
 use super::dues::Part;
-use super::frame::{FrameId, Frames};
-use super::key::Seed;
 use super::rich::Rich;
 use super::shard::Shard;
 use crate::arena::{Block, BlockId, PageKind};
 use crate::eviction::Family;
+use crate::frames::Seed;
+use crate::frames::{FrameId, Frames};
 use crate::notes::Order;
 
 /// Shards of a tenant, at the most: frames keep the number of theirs in a byte.

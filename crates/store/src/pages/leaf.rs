@@ -16,8 +16,8 @@ use std::ops::Range;
 
 use sublet_types::{ObjectId, PageIndex};
 
-use super::key::{EXTENT_PAGES, Key};
 use crate::arena::Line;
+use crate::frames::{EXTENT_PAGES, Key};
 
 const OBJECT_LOW: usize = 0;
 const OBJECT_HIGH: usize = 1;

@@ -9,9 +9,7 @@ use super::arrivals::Arrivals;
 use super::desk::{Displacing, NO_POOL, Terms, Tried};
 use super::directory::{Standing, Whereabouts, has_room};
 use super::evict::{Patience, evict, expect_next_to_go};
-use super::frame::{FrameId, QueueId};
 use super::holdings::Holdings;
-use super::key::{EXTENT_PAGES, Key};
 use super::pools::{Pool, Space};
 use super::removal::PIECE;
 use super::rich::Stock;
@@ -21,6 +19,8 @@ use super::{Aside, Pages};
 use crate::api::{Get, Put, PutRefused};
 use crate::arena::{Blank, Block, PageKind};
 use crate::eviction::{Page, Turn};
+use crate::frames::{EXTENT_PAGES, Key};
+use crate::frames::{FrameId, QueueId};
 use crate::tenants::Tenant;
 
 /// Where a frame for a new page came from.

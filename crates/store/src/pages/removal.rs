@@ -4,9 +4,9 @@ use sublet_types::{ObjectId, PageIndex, PoolId, TenantId};
 
 use super::Pages;
 use super::desk::{Desk, FoundPages};
-use super::key::Key;
 use super::opened::Opened;
 use super::pools::Pool;
+use crate::frames::Key;
 
 /// Pages that are flushed in one piece, while their shard stays locked.
 pub(super) const PIECE: usize = 1024;

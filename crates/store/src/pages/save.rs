@@ -9,10 +9,10 @@ use std::io::{self, Read, Write};
 use sublet_types::{FileVersion, ObjectId, PageIndex, PoolFlags, PoolId, SharedName};
 
 use super::directory::Whereabouts;
-use super::key::Key;
 use super::pools::Pool;
 use super::{Aside, Pages};
 use crate::api::{PoolEnded, RestoreError, SaveFacts, SavedGrants, SavedLimits, SavedPool};
+use crate::frames::Key;
 use crate::save::{Exporter, Fields, Importer};
 use crate::tenants::Tenant;
 

@@ -8,12 +8,12 @@ use super::ahead::Ahead;
 use super::directory::{Directory, Keys, Standing, Whereabouts};
 use super::disk::DiskPages;
 use super::dues::Dues;
-use super::frame::{FrameId, Frames, Queue, QueueId};
-use super::key::{Key, Seed};
 use super::rich::{Rich, Stock};
 use super::spare::Spare;
 use crate::arena::{Line, PageKind};
 use crate::eviction::{Eviction, Page};
+use crate::frames::{FrameId, Frames, Queue, QueueId};
+use crate::frames::{Key, Seed};
 use crate::notes::{Note, Order};
 
 /// Sampled uses that wait to be drained, at the most.

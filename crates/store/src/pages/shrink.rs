@@ -10,13 +10,13 @@ use super::Pages;
 use super::directory::Whereabouts;
 use super::disk::Written;
 use super::evict::{Patience, evict};
-use super::frame::{FrameId, QueueId};
 use super::holdings::Holdings;
 use super::rich::Stock;
 use super::shard::Shard;
 use super::spare::Asked;
 use crate::arena::{BlockId, Claimant, PageKind};
 use crate::eviction::Page;
+use crate::frames::{FrameId, QueueId};
 use crate::tenants::Tenant;
 
 /// Free frames beyond one in so many are worth an evacuation.

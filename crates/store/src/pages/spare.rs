@@ -7,13 +7,13 @@ use sublet_types::Second;
 use super::Pages;
 use super::desk::Desk;
 use super::evict::{Patience, evict};
-use super::frame::FrameId;
 use super::group::expect_several_to_go;
 use super::opened::Opened;
 use super::rich::Stock;
 use super::shard::Shard;
 use crate::api::PageKey;
 use crate::arena::PageKind;
+use crate::frames::FrameId;
 use crate::tenants::Tenant;
 
 /// What a put may ask of the other shards of its tenant.

@@ -8,10 +8,10 @@ use std::sync::atomic::Ordering;
 use sublet_types::{Second, TenantId};
 
 use super::Pages;
-use super::frame::{FrameId, QueueId};
 use super::shard::Shard;
 use crate::arena::{BlockId, PageKind};
 use crate::eviction::Page;
+use crate::frames::{FrameId, QueueId};
 use crate::tenants::Tenant;
 
 /// Blocks that the chores sweep in one call: under a millisecond.

@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use sublet_types::{ObjectId, PageIndex};
 
-use super::key::{Key, Seed};
+mod key;
+
 use crate::arena::{Arena, BlockId, Line, ROW, Wanted, Words};
+pub(crate) use key::{EXTENT_PAGES, Key, Seed, Seeded};
 
 /// A frame's number: its block's number times the frames of a block, and its place in that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
