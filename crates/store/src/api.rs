@@ -7,10 +7,6 @@ use sublet_types::{
     ReleaseMode, Second, SharedName, TenantId, TenantSettings, UnreadVersion, Weight,
 };
 
-pub use crate::pages::{
-    PageOverhead, PageTally, Removal, SAMPLE_ONE_IN, SHARERS_MAX, SampledUse, Whom,
-};
-
 /// How a store is made.
 #[derive(Clone, Debug)]
 pub struct StoreSettings {
@@ -108,6 +104,80 @@ pub enum Get {
     NoPool,
     /// It is in a spill file that could not be read.
     Failed,
+}
+
+/// One page in so many, by its hash, is followed for miss-ratio curves.
+pub const SAMPLE_ONE_IN: u64 = 16;
+
+/// What happened to a sampled page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SampledUse {
+    /// It was put.
+    Put,
+    /// It was asked for, and left if it was there.
+    Get,
+    /// It was asked for, and stayed.
+    GetKeeping,
+    /// It was flushed.
+    Flush,
+    /// It went to make room.
+    Evict,
+}
+
+/// What a shard counts, since the start; and their sums.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageTally {
+    /// Puts (`puts_total`).
+    pub puts: u64,
+    /// Puts that found a free frame or replaced their own page (`puts_succ`).
+    pub puts_succeeded: u64,
+    /// Puts that were refused.
+    pub puts_refused: u64,
+    /// Gets.
+    pub gets: u64,
+    /// Gets that found the page.
+    pub hits: u64,
+    /// Pages flushed, with their pools among them.
+    pub flushes: u64,
+    /// Ephemeral pages that went to make room.
+    pub evictions: u64,
+    /// Persistent pages written to their spill files.
+    pub spilled: u64,
+}
+
+impl PageTally {
+    pub(crate) fn add(&mut self, other: &PageTally) {
+        self.puts += other.puts;
+        self.puts_succeeded += other.puts_succeeded;
+        self.puts_refused += other.puts_refused;
+        self.gets += other.gets;
+        self.hits += other.hits;
+        self.flushes += other.flushes;
+        self.evictions += other.evictions;
+        self.spilled += other.spilled;
+    }
+}
+
+/// What the page store's own facts take, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageOverhead {
+    /// Keys and whereabouts.
+    pub directory: u64,
+    /// The facts of frames.
+    pub frames: u64,
+    /// What is remembered of pages that left.
+    pub ghosts: u64,
+    /// Blocks that pages were moved out of, since the start (a count, not bytes).
+    pub evacuated: u32,
+}
+
+/// For which tenants pages are evicted ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whom {
+    /// For all that have all they may have.
+    All,
+    /// Of these, for those that put something between the last two looks: the others' shards are not looked at.
+    Putting,
 }
 
 /// Why a pool could not be made.

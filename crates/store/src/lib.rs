@@ -30,5 +30,6 @@ pub use arena::fake;
 pub use arena::{Blank, Exhausted, Mapped, Memory};
 pub use floors::FloorFigures;
 pub use items::{AUDIENCE_WAITING_MAX, Ear, Entry, Evicted, ItemUse};
+pub use pages::{Removal, SHARERS_MAX};
 pub use store::{Pin, Store, Worker};
 pub use tenants::TENANTS_MAX;

@@ -6,7 +6,7 @@ use sublet_types::{Bytes, Pages as PageCount, ReleaseMode, Second, Shrinking, Te
 
 use crate::api::*;
 use crate::items::{Loss, Shrink};
-use crate::pages::{PageLoss, Whom};
+use crate::pages::PageLoss;
 use crate::store::{Pin, Worker};
 use crate::tenants::Tenant;
 

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
+use crate::api::SAMPLE_ONE_IN;
 use crate::notes::{Note, Order, in_order};
-use crate::pages::SAMPLE_ONE_IN;
 
 /// Notes are kept in so many places, by the item's hash, so that threads seldom want the same.
 const PLACES: usize = 8;

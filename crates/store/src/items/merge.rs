@@ -18,7 +18,8 @@ use super::Items;
 use super::record::{Fields, Record};
 use super::segments::{Ring, Segments};
 use super::slot::{Place, Slot};
-use super::space_time::{Cut, Stamp};
+use super::source::{Bar, Source};
+use super::space_time::Stamp;
 use super::table::Held;
 use crate::arena::{BlockId, Claimant, PinSlot};
 use crate::tenants::Tenant;
@@ -29,32 +30,6 @@ const CANDIDATES_MAX: usize = 512;
 /// While memory is free, a segment is worked through only if less than one byte in so many is alive: copying
 /// those costs less than having the kernel clear another block.
 const RECYCLED_BELOW: u32 = 4;
-
-/// Which items survive their segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Bar {
-    /// Those with as little space-time as the moving bar demands.
-    Moving,
-    /// All live ones: the segment is mostly dead, and only the dead go.
-    Live,
-    /// Those that a release spares.
-    Spared(Cut),
-}
-
-/// A segment that is being worked through.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Source {
-    pub(super) block: BlockId,
-    /// Where the next record begins.
-    at: u32,
-    bar: Bar,
-}
-
-impl Source {
-    pub(super) fn new(block: BlockId, bar: Bar) -> Source {
-        Source { block, at: 0, bar }
-    }
-}
 
 /// Where working through segments ends: at whichever of these comes first.
 #[derive(Clone, Copy, Debug)]

@@ -18,6 +18,7 @@ mod room;
 mod segments;
 mod shrink;
 mod slot;
+mod source;
 mod space_time;
 mod sweep;
 mod table;

@@ -7,7 +7,7 @@ use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
 use sublet_types::{Bytes, Expiry, Second};
 
-use super::merge::Source;
+use super::source::Source;
 use super::space_time::{Clock, Window};
 use crate::arena::{Arena, BlockId, Claim, Claimant};
 use crate::tenants::Tenant;

@@ -7,8 +7,9 @@ use parking_lot::MutexGuard;
 use sublet_types::{ReleaseMode, Second};
 
 use super::Items;
-use super::merge::{Bar, Evictor};
+use super::merge::Evictor;
 use super::segments::Ring;
+use super::source::Bar;
 use super::space_time::{Cut, Spread, Stamp};
 use crate::arena::{BlockId, PinSlot};
 use crate::tenants::Tenant;

@@ -9,6 +9,7 @@ use sublet_types::Second;
 use super::Pages;
 use super::evict::{Patience, evict};
 use super::shard::Shard;
+use crate::api::Whom;
 use crate::arena::PageKind;
 use crate::tenants::Tenant;
 
@@ -17,15 +18,6 @@ const FRAMES_MAX: u32 = 16;
 
 /// A tenant has at most one in so many of its frames ready, so that hardly a page is missed for it.
 const ONE_IN: u32 = 256;
-
-/// For which tenants pages are evicted ahead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whom {
-    /// For all that have all they may have.
-    All,
-    /// Of these, for those that put something between the last two looks: the others' shards are not looked at.
-    Putting,
-}
 
 /// A shard's free frames that were evicted ahead.
 #[derive(Debug, Default)]

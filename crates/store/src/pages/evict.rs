@@ -7,7 +7,8 @@ use sublet_types::{PageIndex, Second, Windows};
 
 use super::Pages;
 use super::directory::Whereabouts;
-use super::shard::{SampledUse, Shard};
+use super::shard::Shard;
+use crate::api::SampledUse;
 use crate::arena::PageKind;
 use crate::eviction::Page;
 use crate::frames::FrameId;

@@ -7,16 +7,13 @@ use parking_lot::{Mutex, MutexGuard};
 use sublet_types::{EvictionKind, Second};
 
 use super::dues::Part;
-use super::rich::Rich;
+use super::rich::{Rich, SHARDS_MAX};
 use super::shard::Shard;
 use crate::arena::{Block, BlockId, PageKind};
 use crate::eviction::Family;
 use crate::frames::Seed;
 use crate::frames::{FrameId, Frames};
 use crate::notes::Order;
-
-/// Shards of a tenant, at the most: frames keep the number of theirs in a byte.
-pub(super) const SHARDS_MAX: usize = 256;
 
 /// Frames that a shard takes from the open block at once, where there are many.
 const BATCH_MAX: u32 = 16;

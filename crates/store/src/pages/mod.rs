@@ -34,22 +34,21 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use parking_lot::Mutex;
 use sublet_types::{EvictionKind, Pages as PageCount, PoolFlags, PoolId, Second};
 
-use crate::api::{PageFigures, PageSettings, PoolError, StoreSettings};
+use crate::api::{PageFigures, PageOverhead, PageSettings, PoolError, StoreSettings};
 use crate::arena::{Arena, BlockId, Claimant, PageKind};
 use crate::frames::{FrameId, Frames, Key, STAMPS, Seed};
 use crate::tenants::{Tenant, Tenants};
-pub use ahead::Whom;
 pub(crate) use desk::{Desk, Displacing, FoundPages, Lack, Terms, Tried};
 #[cfg(test)]
 pub(crate) use evict::WINDOW_PAGES;
 pub(crate) use group::{PageVerb, Places};
+use holdings::Fitting;
 pub(crate) use holdings::Holdings;
-use holdings::{Fitting, SHARDS_MAX};
 pub(crate) use pools::{Pools, Space};
 pub use removal::Removal;
+use rich::SHARDS_MAX;
 pub(crate) use save::{Head, Loader, Renumbered, check as check_save};
 use shard::Shard;
-pub use shard::{PageTally, SAMPLE_ONE_IN, SampledUse};
 pub use shared::SHARERS_MAX;
 use shared::SharedPools;
 pub(crate) use shrink::{Aside, Clearing, PageLoss, Spilling};
@@ -318,16 +317,3 @@ impl Pages {
 
 /// How often a sixteenth of what is remembered for frames that are gone is forgotten, seconds: half of it in 12 minutes.
 const FORGETS_EVERY_SECS: u32 = 64;
-
-/// What the page store's own facts take, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PageOverhead {
-    /// Keys and whereabouts.
-    pub directory: u64,
-    /// The facts of frames.
-    pub frames: u64,
-    /// What is remembered of pages that left.
-    pub ghosts: u64,
-    /// Blocks that pages were moved out of, since the start (a count, not bytes).
-    pub evacuated: u32,
-}

@@ -2,8 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::holdings::SHARDS_MAX;
 use crate::arena::PageKind;
+
+/// Shards of a tenant, at the most: frames keep the number of theirs in a byte.
+pub(super) const SHARDS_MAX: usize = 256;
 
 /// The bits of a word.
 const BITS: usize = u64::BITS as usize;

@@ -10,6 +10,7 @@ use super::disk::DiskPages;
 use super::dues::Dues;
 use super::rich::{Rich, Stock};
 use super::spare::Spare;
+use crate::api::{PageTally, SAMPLE_ONE_IN, SampledUse};
 use crate::arena::{Line, PageKind};
 use crate::eviction::{Eviction, Page};
 use crate::frames::{FrameId, Frames, Queue, QueueId};
@@ -31,58 +32,6 @@ const RICH_ONE_IN: u32 = 16;
 
 /// It has not any more when it has less than one in so many of them.
 const POOR_ONE_IN: u32 = 4;
-
-/// One page in so many, by its hash, is followed for miss-ratio curves.
-pub const SAMPLE_ONE_IN: u64 = 16;
-
-/// What happened to a sampled page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SampledUse {
-    /// It was put.
-    Put,
-    /// It was asked for, and left if it was there.
-    Get,
-    /// It was asked for, and stayed.
-    GetKeeping,
-    /// It was flushed.
-    Flush,
-    /// It went to make room.
-    Evict,
-}
-
-/// What a shard counts, since the start; and their sums.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PageTally {
-    /// Puts (`puts_total`).
-    pub puts: u64,
-    /// Puts that found a free frame or replaced their own page (`puts_succ`).
-    pub puts_succeeded: u64,
-    /// Puts that were refused.
-    pub puts_refused: u64,
-    /// Gets.
-    pub gets: u64,
-    /// Gets that found the page.
-    pub hits: u64,
-    /// Pages flushed, with their pools among them.
-    pub flushes: u64,
-    /// Ephemeral pages that went to make room.
-    pub evictions: u64,
-    /// Persistent pages written to their spill files.
-    pub spilled: u64,
-}
-
-impl PageTally {
-    pub(crate) fn add(&mut self, other: &PageTally) {
-        self.puts += other.puts;
-        self.puts_succeeded += other.puts_succeeded;
-        self.puts_refused += other.puts_refused;
-        self.gets += other.gets;
-        self.hits += other.hits;
-        self.flushes += other.flushes;
-        self.evictions += other.evictions;
-        self.spilled += other.spilled;
-    }
-}
 
 /// What a shard is told of as.
 #[derive(Clone, Copy, Debug, Default)]

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use super::pages::{self, Client, EPHEMERAL, KEEPING};
 use super::*;
+use crate::api::SampledUse;
 use crate::items::{Entry, ItemUse};
-use crate::pages::SampledUse;
 
 /// Luck that is the same in every run.
 struct Luck(u64);

@@ -1,7 +1,7 @@
 //! A tenant that has all it may have evicts a few pages ahead of its puts, and policies that count puts without room see no difference.
 
 use super::*;
-use crate::pages::Whom;
+use crate::api::Whom;
 
 /// Blocks that the tenant may have, in two shards.
 const BLOCKS: usize = 64;
