@@ -6,9 +6,11 @@ use sublet_types::{ObjectId, PageIndex, PoolId, Second};
 
 use super::arrivals::{Arrivals, TOGETHER_MAX};
 use super::directory::Whereabouts;
+use super::evict::Patience;
+use super::frame_source::{Displacing, Lack, NO_POOL, Terms, Tried};
 use super::opened::Opened;
-use super::removal::Removal;
-use super::spare::Siblings;
+use super::rich::Stock;
+use super::to_remove::Removal;
 use super::{Aside, Pages};
 use crate::api::{Get, PageKey, Put, PutRefused};
 use crate::arena::{Blank, PageKind, claim};
@@ -17,8 +19,6 @@ use crate::tenants::Tenant;
 
 /// Pages of a run that are copied while their shard stays locked, at the most: some microseconds for who waits.
 const LOCKED_RUN: u32 = TOGETHER_MAX as u32;
-
-pub(super) const NO_POOL: Put = Put::Refused(PutRefused::NoPool);
 
 /// One tenant's access to the page store, at one moment. Its worker is pinned.
 pub(crate) struct Desk<'a> {
@@ -38,49 +38,6 @@ impl FoundPages {
     /// With room for an extent: that is enough where there is no memory for more (R-F3).
     pub(crate) fn new() -> FoundPages {
         FoundPages(Vec::with_capacity(EXTENT_PAGES as usize))
-    }
-}
-
-/// What became of an attempt to put.
-pub(crate) enum Tried<'a, F> {
-    /// It is decided.
-    Done(Put),
-    /// No frame is free and none may be displaced yet: whoever is charged needs a block.
-    NeedsBlock(&'a Tenant, PageKind, F),
-    /// There is no frame but in shards that somebody holds, or that may not be asked.
-    Elsewhere(F),
-}
-
-/// What keeps a page from going on with others of its run.
-pub(crate) enum Lack<'a> {
-    /// Whoever is charged needs a block.
-    Block(&'a Tenant, PageKind),
-    /// It has to ask other shards.
-    Frame,
-}
-
-/// Whether a put that finds no free frame may displace a page at once.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Displacing {
-    /// Only where nobody else could give way.
-    IfBound,
-    /// It has been found out that nobody else should.
-    Always,
-}
-
-/// How a put that finds no free frame in its shard may come by one.
-#[derive(Clone, Copy)]
-pub(crate) struct Terms {
-    pub(crate) displacing: Displacing,
-    pub(crate) siblings: Siblings,
-}
-
-impl From<Displacing> for Terms {
-    fn from(displacing: Displacing) -> Terms {
-        Terms {
-            displacing,
-            siblings: Siblings::Asked,
-        }
     }
 }
 
@@ -276,5 +233,72 @@ impl<'a> Desk<'a> {
         self.pages.pools.check(pool, self.tenant.id)?;
         let (tenant, object) = (self.tenant.id, Some(object));
         Some(Removal::of_objects(tenant, pool, object, Vec::new()))
+    }
+}
+
+impl Desk<'_> {
+    /// Brings a frame that another shard can spare to the shard of a key, where the next put finds it. Each is waited for in
+    /// its turn, so that who holds it now is no reason to do without. A page goes for it only where the key's own shard has none
+    /// that could. False if none has any. The caller holds no shard.
+    pub(crate) fn bring_frame(&self, key: PageKey) -> bool {
+        let pages = self.pages;
+        let pool = pages.pools.check(key.pool, self.tenant.id);
+        let owner = pool.and_then(|pool| Some((pool, pages.tenants.get(pool.owner)?)));
+        let Some((pool, owner)) = owner else {
+            return false;
+        };
+        let holdings = pages.holdings(owner);
+        let bringing = Bringing {
+            desk: self,
+            owner,
+            kind: pool.kind(),
+            own: holdings.shard_number(pages.seed.object(pool.base, key.object)),
+        };
+        let mut others = (0..holdings.shards().len()).filter(|number| *number != bringing.own);
+        let is_bare = || holdings.shards()[bringing.own].lock().eviction.count() == 0;
+        bringing.free() || (is_bare() && others.any(|other| bringing.from(other, Taking::Any)))
+    }
+}
+
+/// What is taken from another shard.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Taking {
+    /// A free frame.
+    Free,
+    /// That, or the frame of an ephemeral page that goes for it.
+    Any,
+}
+
+/// Bringing a frame to a shard, from others that are waited for.
+struct Bringing<'a> {
+    desk: &'a Desk<'a>,
+    owner: &'a Tenant,
+    kind: PageKind,
+    own: usize,
+}
+
+impl Bringing<'_> {
+    /// Brings a free one, from whichever shard has any.
+    fn free(&self) -> bool {
+        let own = &self.desk.pages.holdings(self.owner).shards()[self.own];
+        let next = |from: usize| own.lock().sibling_with(Stock::Some, self.kind, from);
+        let mut others = std::iter::successors(next(0), |last| next(last + 1));
+        others.any(|other| self.from(other, Taking::Free))
+    }
+
+    /// Brings one from that shard, if it has one.
+    fn from(&self, other: usize, taking: Taking) -> bool {
+        let (pages, owner, kind) = (self.desk.pages, self.owner, self.kind);
+        let (mut here, mut sibling) = pages.holdings(owner).lock_two(self.own, other);
+        let patience = &mut Patience::default();
+        let spare = match taking {
+            Taking::Free => pages.free_spare(owner, &mut sibling, kind, patience),
+            Taking::Any => pages.spare(owner, &mut sibling, kind, self.desk.now, patience),
+        };
+        let Some(spare) = spare else {
+            return false;
+        };
+        pages.push_spare(&mut here, &spare, kind);
+        true
     }
 }

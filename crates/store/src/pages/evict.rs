@@ -82,18 +82,6 @@ pub(super) fn evict(
     None
 }
 
-/// Has the processor fetch what the next page to go from a shard will touch, whose facts are at hand when one went: there is
-/// time until then.
-pub(super) fn expect_next_to_go(pages: &Pages, owner: &Tenant, shard: &Shard) {
-    if !owner.has_more_than_caches() {
-        return;
-    }
-    let next = shard.eviction.next_victim();
-    if let Some((object, key)) = next.and_then(|frame| pages.page_in(frame)) {
-        shard.expect_to_go(object, key, pages.seed.page_of(object, key.index));
-    }
-}
-
 /// What a page that was evicted leaves behind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Remains {

@@ -29,14 +29,15 @@ use sublet_types::PoolId;
 
 use super::Pages;
 use super::arrivals::{Arrivals, TOGETHER_MAX};
-use super::desk::{Desk, Displacing, Terms, Tried};
+use super::desk::Desk;
 use super::directory::{Led, Whereabouts};
+use super::expected::want_ghost;
+use super::frame_source::{Displacing, Siblings, Terms, Tried};
 use super::holdings::Holdings;
 use super::opened::Opened;
 use super::pools::Pool;
 use super::rich::SHARDS_MAX;
 use super::shard::Shard;
-use super::spare::Siblings;
 use crate::api::{Get, PageKey, Put};
 use crate::arena::{Blank, PageKind, Wanted};
 use crate::frames::Key;
@@ -527,31 +528,4 @@ fn await_unlock(shard: &Mutex<Shard>) {
     for _ in (0..LOOKS).take_while(|_| shard.is_locked()) {
         std::hint::spin_loop();
     }
-}
-
-/// Wants what remembers a page of that hash when it is gone.
-fn want_ghost(shard: &Shard, hash: u64, wanted: &mut Wanted) {
-    let line = shard.eviction.ghost_line(hash);
-    line.into_iter().for_each(|line| wanted.add(line));
-}
-
-/// Has the processor fetch what those will touch that are next in line to go from a shard, so many of them.
-pub(super) fn expect_several_to_go(pages: &Pages, shard: &Shard, count: usize) {
-    let after = |frame: &FrameId| Queue::after(&pages.frames, *frame);
-    let next = std::iter::successors(shard.next_frame(PageKind::Ephemeral), after).take(count);
-    let mut wanted = Wanted::new();
-    let mut going = [None; GROUP];
-    for (gone, frame) in going.iter_mut().zip(next) {
-        *gone = pages.page_in(frame);
-        if let Some((object, gone)) = *gone {
-            shard.directory.want_slot(object, gone, &mut wanted);
-            let hash = pages.seed.page_of(object, gone.index);
-            want_ghost(shard, hash, &mut wanted);
-        }
-        wanted.fetch();
-    }
-    for (object, gone) in going.into_iter().flatten() {
-        shard.directory.want_leaf(object, gone, &mut wanted);
-    }
-    wanted.fetch();
 }

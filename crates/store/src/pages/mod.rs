@@ -12,6 +12,8 @@ mod directory;
 mod disk;
 mod dues;
 mod evict;
+mod expected;
+mod frame_source;
 mod group;
 mod holdings;
 mod leaf;
@@ -26,6 +28,7 @@ mod shrink;
 mod slots;
 mod spare;
 mod sweep;
+mod to_remove;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,21 +41,21 @@ use crate::api::{PageFigures, PageOverhead, PageSettings, PoolError, StoreSettin
 use crate::arena::{Arena, BlockId, Claimant, PageKind};
 use crate::frames::{FrameId, Frames, Key, STAMPS, Seed};
 use crate::tenants::{Tenant, Tenants};
-pub(crate) use desk::{Desk, Displacing, FoundPages, Lack, Terms, Tried};
+pub(crate) use desk::{Desk, FoundPages};
 #[cfg(test)]
 pub(crate) use evict::WINDOW_PAGES;
+pub(crate) use frame_source::{Displacing, Lack, Siblings, Terms, Tried};
 pub(crate) use group::{PageVerb, Places};
 use holdings::Fitting;
 pub(crate) use holdings::Holdings;
 pub(crate) use pools::{Pools, Space};
-pub use removal::Removal;
 use rich::SHARDS_MAX;
 pub(crate) use save::{Head, Loader, Renumbered, check as check_save};
 use shard::Shard;
 pub use shared::SHARERS_MAX;
 use shared::SharedPools;
 pub(crate) use shrink::{Aside, Clearing, PageLoss, Spilling};
-pub(crate) use spare::Siblings;
+pub use to_remove::Removal;
 
 /// Stamps come round when the arena was written so many times over.
 const STAMPED_TURNOVERS: u64 = 8;

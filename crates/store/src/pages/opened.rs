@@ -1,20 +1,21 @@
 //! One page under its shard's lock: what put, get and flush do with it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
 use sublet_types::{PageIndex, PoolId, Second};
 
 use super::arrivals::Arrivals;
-use super::desk::{Displacing, NO_POOL, Terms, Tried};
 use super::directory::{Standing, Whereabouts, has_room};
-use super::evict::{Patience, evict, expect_next_to_go};
+use super::evict::{Patience, evict};
+use super::expected::{expect_next_to_go, expect_several_to_go};
+use super::frame_source::{Asked, Displacing, NO_POOL, Siblings, Spare, Terms, Tried};
 use super::holdings::Holdings;
 use super::pools::{Pool, Space};
-use super::removal::PIECE;
 use super::rich::Stock;
 use super::shard::Shard;
-use super::spare::{Asked, Siblings, Spare};
+use super::to_remove::PIECE;
 use super::{Aside, Pages};
 use crate::api::{Get, Put, PutRefused, SampledUse};
 use crate::arena::{Blank, Block, PageKind};
@@ -22,6 +23,15 @@ use crate::eviction::{Page, Turn};
 use crate::frames::{EXTENT_PAGES, Key};
 use crate::frames::{FrameId, QueueId};
 use crate::tenants::Tenant;
+
+/// Pages of another shard that go with one whose turn it is there, at the most; and one in so many that a shard has, so that hardly a page is
+/// missed for it.
+const TAKEN_MAX: u32 = 7;
+
+const TAKEN_ONE_IN: u32 = 256;
+
+/// Shards that are looked at for one that owes a page, at the most.
+const GIVERS_MAX: usize = 16;
 
 /// Where a frame for a new page came from.
 enum Found {
@@ -596,6 +606,102 @@ impl Opened<'_> {
             self.flush();
         }
         next
+    }
+}
+
+impl Opened<'_> {
+    /// The frame of a page of another shard that owes one, or of none, as far as can be seen without a wait.
+    pub(super) fn owed_frame(&mut self, patience: &mut Patience) -> Option<Spare> {
+        let (pages, holdings, own) = (self.pages, self.holdings, self.shard.number());
+        let (shards, per_block) = (holdings.shards(), pages.frames.per_block());
+        let last = holdings.giver.load(Ordering::Relaxed);
+        for number in (last..last + GIVERS_MAX).map(|number| number % shards.len()) {
+            if number == usize::from(own) {
+                continue;
+            }
+            let Some(mut sibling) = shards[number].try_lock() else {
+                continue;
+            };
+            if holdings.is_overdrawn(&mut sibling, per_block) {
+                continue;
+            }
+            let spare = pages.spare(
+                self.owner,
+                &mut sibling,
+                PageKind::Ephemeral,
+                self.now,
+                patience,
+            );
+            if let Some(spare) = spare {
+                pages.frames.get(spare.frame()).set_shard(own);
+                holdings.giver.store(number, Ordering::Relaxed);
+                return Some(spare);
+            }
+        }
+        holdings
+            .giver
+            .store((last + GIVERS_MAX) % shards.len(), Ordering::Relaxed);
+        None
+    }
+
+    /// A frame of one other shard, if nobody holds it. Where that has many pages, those that are next in line there go with it, for
+    /// what comes here next: whose turn it is changes slowly.
+    pub(super) fn frame_of(&mut self, shard: usize, patience: &mut Patience) -> Option<Spare> {
+        let (pages, own) = (self.pages, self.shard.number());
+        if shard == usize::from(own) {
+            return None;
+        }
+        let mut sibling = self.holdings.shards()[shard].try_lock()?;
+        let (kind, now) = (PageKind::Ephemeral, self.now);
+        let more = (self.holdings.frames_of_shard() / TAKEN_ONE_IN).min(TAKEN_MAX) as usize;
+        if more > 0 {
+            expect_several_to_go(pages, &sibling, 1 + more);
+        }
+        let mut spare = || pages.spare(self.owner, &mut sibling, kind, now, patience);
+        let first = spare()?;
+        pages.frames.get(first.frame()).set_shard(own);
+        for spare in std::iter::from_fn(spare).take(more) {
+            pages.push_spare(&mut self.shard, &spare, kind);
+        }
+        Some(first)
+    }
+
+    /// A frame of another shard of the tenant, which becomes this one's. Locks only who is not locked.
+    pub(super) fn siblings_frame(
+        &mut self,
+        kind: PageKind,
+        siblings: Siblings,
+        patience: &mut Patience,
+    ) -> Asked {
+        match siblings {
+            Siblings::LeftAlone => return Asked::Perhaps,
+            Siblings::Exhausted => return Asked::Nobody,
+            Siblings::Asked => {}
+        }
+        let (pages, own) = (self.pages, self.shard.number());
+        let some = (Stock::Some, kind);
+        let free = pages.borrow_frames(self.owner, &mut self.shard, some, patience);
+        if matches!(free, Asked::Has(_)) {
+            return free;
+        }
+        let mut is_one_held = false;
+        for (number, sibling) in self.holdings.shards().iter().enumerate() {
+            if number == usize::from(own) {
+                continue;
+            }
+            let Some(mut sibling) = sibling.try_lock() else {
+                is_one_held = true;
+                continue;
+            };
+            if let Some(spare) = pages.spare(self.owner, &mut sibling, kind, self.now, patience) {
+                pages.frames.get(spare.frame()).set_shard(own);
+                return Asked::Has(spare);
+            }
+        }
+        match is_one_held && !patience.is_over() {
+            true => Asked::Perhaps,
+            false => Asked::Nobody,
+        }
     }
 }
 

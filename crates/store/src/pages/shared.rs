@@ -11,7 +11,7 @@ use sublet_types::{ObjectId, Pages as PageCount, PoolFlags, PoolId, SharedName, 
 
 use super::Pages;
 use super::desk::Desk;
-use super::removal::Removal;
+use super::to_remove::Removal;
 use crate::api::{PageKey, PoolError};
 use crate::tenants::Tenant;
 
