@@ -54,7 +54,7 @@ impl Shrunk {
 impl Worker {
     /// Gives memory back to the kernel. Returns after the last block has left. Not within `pinned`.
     pub fn release(&self, release: Release, now: Second) -> Released {
-        let arena = &self.items().arena;
+        let arena = &self.store().arena;
         let wanted = u64::from(self.store().blocks(release.amount));
         let before = arena.left();
         let missing = || wanted.saturating_sub(arena.left() - before);
@@ -159,7 +159,7 @@ impl Worker {
             Shrinking::Active => tenant.blocks_over_limit(),
             Shrinking::Never => tenant.blocks_over_ceiling(),
         };
-        let tenants = self.items().tenants.iter();
+        let tenants = self.store().tenants.iter();
         let quotas: Vec<(&Tenant, u32)> = tenants
             .filter(|tenant| over(tenant) > 0)
             .map(|tenant| (tenant, over(tenant).min(LIMIT_PIECE)))
@@ -170,7 +170,7 @@ impl Worker {
 
     /// Who gives how many blocks: again and again the one with the largest fairness.
     fn quotas(&self, only: Option<TenantId>, blocks: u32) -> Vec<(&Tenant, u32)> {
-        let tenants = &self.items().tenants;
+        let tenants = &self.store().tenants;
         if let Some(only) = only {
             return tenants
                 .get(only)
@@ -206,7 +206,7 @@ impl Worker {
     /// again in some milliseconds.
     pub fn evict_ahead(&self, whom: Whom, now: Second) -> bool {
         let mut puts = false;
-        for tenant in self.items().tenants.iter() {
+        for tenant in self.store().tenants.iter() {
             puts |= self.pinned(|| self.store().pages.evict_ahead(tenant, whom, now));
         }
         puts
@@ -214,14 +214,14 @@ impl Worker {
 
     /// Moves pages together where there are many free frames between them.
     fn evacuate(&self, now: Second) {
-        for tenant in self.items().tenants.iter() {
+        for tenant in self.store().tenants.iter() {
             let evacuates = |_: &u32| self.pinned(|| self.clearing(tenant, now).evacuate());
             (0..EVACUATED_AT_ONCE).take_while(evacuates).for_each(drop);
         }
     }
 
     fn return_surplus(&self) {
-        let arena = &self.items().arena;
+        let arena = &self.store().arena;
         let surplus = arena.ready().saturating_sub(self.store().blocks(FREE_KEPT));
         arena.give_back(surplus as usize / SURPLUS_ONE_IN, arena.reserve());
     }

@@ -19,6 +19,8 @@ const WAITS_MAX: u32 = 1_000_000;
 
 /// The store, shared by all threads.
 pub struct Store {
+    pub(crate) arena: Arc<Arena>,
+    pub(crate) tenants: Arc<Tenants>,
     pub(crate) items: Items,
     pub(crate) pages: Pages,
     /// Whether who is over its target is brought down to it.
@@ -63,8 +65,10 @@ impl Store {
         arena.set_limit(settings.limit);
         let (arena, tenants) = (Arc::new(arena), Arc::new(Tenants::new(block_bytes)));
         let pages = Pages::new(Arc::clone(&arena), Arc::clone(&tenants), &settings).ok()?;
-        let items = Items::new(arena, tenants, index, &settings);
+        let items = Items::new(Arc::clone(&arena), Arc::clone(&tenants), index, &settings);
         Some(Arc::new(Store {
+            arena,
+            tenants,
             items,
             pages,
             shrinks: AtomicBool::new(true),
@@ -78,13 +82,13 @@ impl Store {
     ///
     /// The process may not lock so much (`RLIMIT_MEMLOCK`, `CAP_IPC_LOCK`).
     pub fn lock_in_memory(&self) -> std::io::Result<()> {
-        self.items.arena.lock()?;
+        self.arena.lock()?;
         self.pages.frames.lock()
     }
 
     /// A handle for one thread.
     pub fn worker(self: &Arc<Self>) -> Result<Worker, TooManyWorkers> {
-        let slot = self.items.arena.epochs().enroll()?;
+        let slot = self.arena.epochs().enroll()?;
         Ok(Worker {
             store: Arc::clone(self),
             slot,
@@ -97,12 +101,12 @@ impl Store {
 
     /// Adds a tenant.
     pub fn add_tenant(&self, settings: TenantSettings) -> Result<TenantId, TenantError> {
-        let id = self.items.tenants.add(settings)?;
+        let id = self.tenants.add(settings)?;
         // Who has a number that somebody had before has nothing else of what that one was.
-        if let Some(tenant) = self.items.tenants.get(id) {
+        if let Some(tenant) = self.tenants.get(id) {
             self.pages.begin_anew(tenant);
             tenant.deferred.cancel();
-            while !tenant.segments.try_begin_anew(&self.items.arena) {
+            while !tenant.segments.try_begin_anew(&self.arena) {
                 tenant.segments.await_ring();
             }
         }
@@ -112,26 +116,25 @@ impl Store {
     /// Removes a tenant. It is found by its name no more, and what it holds goes back; one that is added later, of that name
     /// or another, may have its number. Its pools have to be ended before, and nobody may act for it any more.
     pub fn remove_tenant(&self, id: TenantId) {
-        if let Some(tenant) = self.items.tenants.get(id) {
+        if let Some(tenant) = self.tenants.get(id) {
             tenant.go();
         }
     }
 
     /// The tenant of that name.
     pub fn tenant(&self, name: &TenantName) -> Option<TenantId> {
-        self.items.tenants.by_name(name).map(|tenant| tenant.id)
+        self.tenants.by_name(name).map(|tenant| tenant.id)
     }
 
     /// Whether [`set_tenant`](Store::set_tenant) would take these settings now.
     pub fn check_tenant(&self, id: TenantId, settings: &TenantSettings) -> Result<(), TenantError> {
-        let tenant = self.items.tenants.get(id).ok_or(TenantError::Unknown)?;
+        let tenant = self.tenants.get(id).ok_or(TenantError::Unknown)?;
         tenant.check(settings)
     }
 
     /// Changes weight, floor and ceiling.
     pub fn set_tenant(&self, id: TenantId, settings: TenantSettings) -> Result<(), TenantError> {
-        self.items
-            .tenants
+        self.tenants
             .get(id)
             .ok_or(TenantError::Unknown)?
             .set(&settings)
@@ -140,8 +143,7 @@ impl Store {
     /// Every tenant, now.
     pub fn tenants(&self) -> Vec<TenantFigures> {
         let live = self.live();
-        self.items
-            .tenants
+        self.tenants
             .present()
             .map(|tenant| self.figures_of(tenant, &live))
             .collect()
@@ -149,15 +151,15 @@ impl Store {
 
     /// One tenant, now. Its number is one that [`add_tenant`](Store::add_tenant) gave.
     pub fn tenant_figures(&self, id: TenantId) -> TenantFigures {
-        let tenant = self.items.tenants.get(id).expect("a tenant of this store");
+        let tenant = self.tenants.get(id).expect("a tenant of this store");
         self.figures_of(tenant, &self.live())
     }
 
     /// Live items of each tenant.
     fn live(&self) -> Vec<Live> {
-        let tenants: Vec<&Tenant> = self.items.tenants.iter().collect();
+        let tenants: Vec<&Tenant> = self.tenants.iter().collect();
         let mut live = vec![Live::default(); tenants.len()];
-        for (_, block) in self.items.arena.blocks() {
+        for (_, block) in self.arena.blocks() {
             let Claimant::Tenant(owner) = block.owner() else {
                 continue;
             };
@@ -194,10 +196,7 @@ impl Store {
             gave: self.bytes_of(tenant.moved().0),
             got: self.bytes_of(tenant.moved().1),
             pages: self.pages.figures(tenant),
-            fairness: self
-                .items
-                .tenants
-                .fairness(tenant, self.items.arena.limit()),
+            fairness: self.tenants.fairness(tenant, self.arena.limit()),
         }
     }
 
@@ -206,35 +205,35 @@ impl Store {
     }
 
     fn bytes_of(&self, blocks: u64) -> Bytes {
-        Bytes(blocks * self.items.arena.block_bytes() as u64)
+        Bytes(blocks * self.arena.block_bytes() as u64)
     }
 
     pub(crate) fn blocks(&self, bytes: Bytes) -> u32 {
         bytes
             .0
-            .div_ceil(self.items.arena.block_bytes() as u64)
+            .div_ceil(self.arena.block_bytes() as u64)
             .min(u64::from(u32::MAX)) as u32
     }
 
     /// What the arena may hold, now.
     pub fn limit(&self) -> Bytes {
-        self.bytes(self.items.arena.limit())
+        self.bytes(self.arena.limit())
     }
 
     /// What the arena holds, now.
     pub fn held(&self) -> Bytes {
-        self.bytes(self.items.arena.held())
+        self.bytes(self.arena.held())
     }
 
     /// What a tenant is granted, now.
     pub fn tenant_settings(&self, id: TenantId) -> Option<TenantSettings> {
-        self.items.tenants.get(id).map(Tenant::settings)
+        self.tenants.get(id).map(Tenant::settings)
     }
 
     /// The whole store, now.
     pub fn figures(&self) -> StoreFigures {
         let live = self.live();
-        let arena = &self.items.arena;
+        let arena = &self.arena;
         StoreFigures {
             limit: self.bytes(arena.limit()),
             held: self.bytes(arena.held()),
@@ -251,7 +250,7 @@ impl Store {
     pub fn floors(&self) -> FloorFigures {
         let room = self.items.capacity();
         FloorFigures {
-            asked: Bytes(self.items.tenants.promised(room).asked() * room.block_bytes as u64),
+            asked: Bytes(self.tenants.promised(room).asked() * room.block_bytes as u64),
             room: self.bytes(room.blocks),
         }
     }
@@ -271,13 +270,13 @@ impl Store {
     /// Says how much the arena may hold from now on. Gives nothing back by itself: see
     /// [`Worker::release`].
     pub fn set_limit(&self, limit: Bytes) {
-        self.items.arena.set_limit(limit);
+        self.arena.set_limit(limit);
     }
 
     /// Asks the kernel for memory ahead of use: one block a call, at most 64 MiB ahead. Says whether
     /// there is more to do. For a thread of its own, so that no set waits for the kernel.
     pub fn populate(&self) -> bool {
-        self.items.arena.populate_ahead()
+        self.arena.populate_ahead()
     }
 }
 
@@ -305,7 +304,7 @@ pub struct Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.items().arena.epochs().dismiss(&self.slot);
+        self.store.arena.epochs().dismiss(&self.slot);
     }
 }
 
@@ -365,7 +364,7 @@ impl Worker {
         reading: Reading,
         visit: impl FnOnce(&Item<'_>) -> R,
     ) -> Lookup<R> {
-        let Some(tenant) = self.items().tenants.get(tenant) else {
+        let Some(tenant) = self.store.tenants.get(tenant) else {
             return Lookup::Miss(Absence::Unknown);
         };
         let _pin = Pin::new(self);
@@ -383,7 +382,7 @@ impl Worker {
         now: Second,
         mut decide: impl FnMut(&mut Entry<'_>) -> R,
     ) -> Result<R, Refused> {
-        let tenant = self.items().tenants.get(tenant).ok_or(Refused::NoMemory)?;
+        let tenant = self.store.tenants.get(tenant).ok_or(Refused::NoMemory)?;
         let _pin = Pin::new(self);
         let mut decide = |entry: &mut Entry<'_>| self.lending(|| decide(entry));
         let mut make_room = |blocks| self.make_room(tenant, blocks, now);
@@ -403,14 +402,14 @@ impl Worker {
                 return true;
             }
             if self.pages_are_colder(tenant, blocks) && self.pages_give_way(tenant, now) {
-                self.unpinned(|| self.items().arena.settle());
+                self.unpinned(|| self.store.arena.settle());
                 continue;
             }
             match self.items().make_room(tenant, blocks, &self.slot, now) {
-                Room::More => self.unpinned(|| self.items().arena.settle()),
+                Room::More => self.unpinned(|| self.store.arena.settle()),
                 Room::Busy(giver) => self.unpinned(|| giver.segments.await_ring()),
                 Room::None if self.pages_give_way(tenant, now) => {
-                    self.unpinned(|| self.items().arena.settle());
+                    self.unpinned(|| self.store.arena.settle());
                 }
                 Room::None => return self.items().has_room(tenant, blocks),
             }
@@ -434,7 +433,7 @@ impl Worker {
     /// lets others come to an end. Not while a caller looks at items: then nothing is waited for.
     pub(crate) fn unpinned(&self, wait: impl FnOnce()) {
         if !self.keeps_its_pin() {
-            let epochs = self.items().arena.epochs();
+            let epochs = self.store.arena.epochs();
             epochs.unpin(&self.slot);
             wait();
             std::thread::yield_now();
@@ -444,7 +443,7 @@ impl Worker {
 
     /// Lets go of what was seen, so that blocks that were given up are free, and holds on anew: waits for nobody.
     pub(crate) fn renew_pin(&self) {
-        let arena = &self.items().arena;
+        let arena = &self.store.arena;
         if !self.keeps_its_pin() {
             arena.epochs().unpin(&self.slot);
             arena.settle();
@@ -454,7 +453,7 @@ impl Worker {
 
     /// Hides everything the tenant stored so far. Takes the place of a flush that was put off.
     pub fn flush(&self, tenant: TenantId, now: Second) {
-        if let Some(tenant) = self.items().tenants.get(tenant) {
+        if let Some(tenant) = self.store.tenants.get(tenant) {
             tenant.deferred.cancel();
             self.flush_tenant(tenant, now);
         }
@@ -462,7 +461,7 @@ impl Worker {
 
     pub(crate) fn flush_tenant(&self, tenant: &Tenant, now: Second) {
         let _pin = Pin::new(self);
-        while !tenant.segments.try_flush(&self.items().arena, now) {
+        while !tenant.segments.try_flush(&self.store.arena, now) {
             self.unpinned(|| tenant.segments.await_ring());
         }
     }
@@ -476,7 +475,7 @@ impl Worker {
         now: Second,
         mut visit: impl FnMut(&Item<'_>),
     ) -> Option<u64> {
-        let tenant = self.items().tenants.get(tenant)?;
+        let tenant = self.store.tenants.get(tenant)?;
         let _pin = Pin::new(self);
         self.lending(|| self.items().scan(tenant, cursor, now, &mut visit))
     }
@@ -490,7 +489,7 @@ impl Worker {
         now: Second,
         reclaimed: &mut u64,
     ) -> Option<u64> {
-        let tenant = self.items().tenants.get(tenant)?;
+        let tenant = self.store.tenants.get(tenant)?;
         let _pin = Pin::new(self);
         self.items().reclaim(tenant, cursor, now, reclaimed)
     }
@@ -503,7 +502,7 @@ impl<'a> Pin<'a> {
     #[inline]
     pub(crate) fn new(worker: &'a Worker) -> Pin<'a> {
         if worker.pins.replace(worker.pins.get() + 1) == 0 {
-            worker.items().arena.epochs().pin(&worker.slot);
+            worker.store.arena.epochs().pin(&worker.slot);
         }
         Pin(worker)
     }
@@ -515,7 +514,7 @@ impl Drop for Pin<'_> {
         let pins = self.0.pins.get() - 1;
         self.0.pins.set(pins);
         if pins == 0 {
-            self.0.items().arena.epochs().unpin(&self.0.slot);
+            self.0.store.arena.epochs().unpin(&self.0.slot);
         }
     }
 }

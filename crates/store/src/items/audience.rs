@@ -106,7 +106,7 @@ impl Ear {
     }
 
     fn tenant(&self) -> Option<&Tenant> {
-        self.store.items.tenants.get(self.tenant)
+        self.store.tenants.get(self.tenant)
     }
 
     /// Takes what was heard since the last time, and how many evictions were missed after it.

@@ -48,7 +48,7 @@ impl Deferred {
 impl Worker {
     /// Puts a flush off until `due`, in place of one that was put off before.
     pub fn defer_flush(&self, tenant: TenantId, due: Nanos) {
-        if let Some(tenant) = self.items().tenants.get(tenant) {
+        if let Some(tenant) = self.store().tenants.get(tenant) {
             tenant.deferred.set(due);
         }
     }
@@ -56,13 +56,13 @@ impl Worker {
     /// Whether a flush was put off: if so, [`flush_if_due`](Worker::flush_if_due) has to be asked before each request.
     #[inline]
     pub fn awaits_flush(&self, tenant: TenantId) -> bool {
-        let tenant = self.items().tenants.get(tenant);
+        let tenant = self.store().tenants.get(tenant);
         tenant.is_some_and(|tenant| tenant.deferred.due() != NEVER)
     }
 
     /// Flushes, if that was put off until `moment` or before. When it returns, nothing is left that was due.
     pub fn flush_if_due(&self, tenant: TenantId, moment: Nanos, now: Second) {
-        let Some(tenant) = self.items().tenants.get(tenant) else {
+        let Some(tenant) = self.store().tenants.get(tenant) else {
             return;
         };
         while tenant.deferred.due() <= moment.0 {

@@ -17,8 +17,7 @@ const PIECE: u32 = 8;
 impl Worker {
     /// Finds a block for a tenant's pages, or says that the put may displace one.
     pub(super) fn page_block(&self, tenant: &Tenant, kind: PageKind, now: Second) -> Displacing {
-        let pages = &self.store().pages;
-        let arena = &pages.arena;
+        let arena = &self.store().arena;
         if tenant.is_at_limit(1) {
             return match kind == PageKind::Ephemeral && self.trade(tenant, now) {
                 true => Displacing::IfBound,
@@ -37,9 +36,9 @@ impl Worker {
         }
         let room = self.items().capacity();
         let giver = match kind {
-            PageKind::Ephemeral => pages.tenants.gives_way(tenant, room),
+            PageKind::Ephemeral => self.store().tenants.gives_way(tenant, room),
             // The curves of persistent pages are straight lines: no order among them is better than equal shares.
-            PageKind::Persistent => pages.tenants.largest_gives_way(tenant, room),
+            PageKind::Persistent => self.store().tenants.largest_gives_way(tenant, room),
         };
         let is_own = giver.tenant.id == tenant.id;
         let gave = match giver.pledge(1) {
@@ -64,7 +63,7 @@ impl Worker {
 
     /// Whether another block of a kind leaves all floors as they are.
     fn may_pin(&self, tenant: &Tenant, kind: PageKind) -> bool {
-        let tenants = &self.store().pages.tenants;
+        let tenants = &self.store().tenants;
         kind == PageKind::Ephemeral || tenants.may_pin(tenant, self.items().capacity())
     }
 
@@ -74,13 +73,13 @@ impl Worker {
         if kind == PageKind::Ephemeral {
             return pages.open_block(tenant, kind, now);
         }
-        let _pinning = pages.tenants.pinning.lock();
+        let _pinning = self.store().tenants.pinning.lock();
         self.may_pin(tenant, kind) && pages.open_block(tenant, kind, now)
     }
 
     /// Has persistent pages that stand on others' floors go to their disks, a piece a call. Says whether there are more.
     pub(crate) fn clear_floors(&self, now: Second) -> bool {
-        let tenants = &self.store().pages.tenants;
+        let tenants = &self.store().tenants;
         let Some((tenant, blocks)) = tenants.pinned_on_floors(self.items().capacity()) else {
             return false;
         };
@@ -132,7 +131,7 @@ impl Worker {
     /// Whether the tenant that must give way for items of `tenant` has pages that are colder than its items.
     pub(crate) fn pages_are_colder(&self, tenant: &Tenant, blocks: u32) -> bool {
         let giver = self.items().giver(tenant, blocks).tenant;
-        if giver.pages.get().is_none() || self.items().arena.may_grow() {
+        if giver.pages.get().is_none() || self.store().arena.may_grow() {
             return false;
         }
         match (

@@ -42,7 +42,7 @@ impl Worker {
         now: Second,
         work: impl FnOnce(Desk<'_>) -> R,
     ) -> Option<R> {
-        let tenant = self.items().tenants.get(tenant)?;
+        let tenant = self.store().tenants.get(tenant)?;
         let _pin = Pin::new(self);
         Some(work(self.desk(tenant, now)))
     }

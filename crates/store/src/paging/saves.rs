@@ -16,7 +16,7 @@ impl Worker {
     /// Writes a tenant's pools and every persistent page in them, see `docs/pages.md`. Freeze it before, so that
     /// nothing is added meanwhile. No block is held back while `out` takes its time. Says how many pages were written.
     pub fn export(&self, tenant: TenantId, out: impl Write) -> std::io::Result<u64> {
-        let tenant = self.items().tenants.get(tenant);
+        let tenant = self.store().tenants.get(tenant);
         let tenant = tenant.ok_or(std::io::ErrorKind::NotFound)?;
         let _pin = Pin::new(self);
         self.store().pages.export(tenant, self, out)
@@ -110,7 +110,7 @@ impl Worker {
         bytes: &[u8],
         now: Second,
     ) -> Result<bool, RestoreError> {
-        let tenant = self.items().tenants.get(id);
+        let tenant = self.store().tenants.get(id);
         let tenant = tenant.ok_or(RestoreError::Pool(PoolError::NoTenant))?;
         let mut why = PutRefused::NoMemory;
         for _ in 0..LOAD_ATTEMPTS_MAX {

@@ -21,7 +21,7 @@ impl Store {
         flags: PoolFlags,
         spill: Option<Arc<dyn Spill>>,
     ) -> Result<PoolId, PoolError> {
-        let tenant = self.items.tenants.get(tenant).ok_or(PoolError::NoTenant)?;
+        let tenant = self.tenants.get(tenant).ok_or(PoolError::NoTenant)?;
         if flags.shared {
             return Err(match flags.persistent {
                 true => PoolError::SharedPersistent,
@@ -48,7 +48,7 @@ impl Store {
         account: TenantId,
         members: Vec<TenantId>,
     ) -> Result<(), PoolError> {
-        let tenant = self.items.tenants.get(account);
+        let tenant = self.tenants.get(account);
         let tenant = tenant.ok_or(PoolError::NoTenant)?;
         self.pages.allow_sharing(name, account, members)?;
         self.pages.keep_read(tenant);
@@ -57,13 +57,13 @@ impl Store {
 
     /// A handle for a tenant on a shared pool that it may share.
     pub fn join_pool(&self, tenant: TenantId, name: SharedName) -> Result<PoolId, PoolError> {
-        self.items.tenants.get(tenant).ok_or(PoolError::NoTenant)?;
+        self.tenants.get(tenant).ok_or(PoolError::NoTenant)?;
         self.pages.join(tenant, name)
     }
 
     /// Pages in memory that are charged to a tenant and that other tenants share: Synergy's shared pages.
     pub fn shared_pages(&self, account: TenantId) -> Pages {
-        let account = self.items.tenants.get(account);
+        let account = self.tenants.get(account);
         account.map_or(Pages(0), |account| self.pages.shared_pages(account))
     }
 
@@ -79,7 +79,7 @@ impl Store {
     /// Pages in memory of each of a tenant's private pools that has some. Looks at every frame that the tenant has:
     /// a few milliseconds for each GiB.
     pub fn pool_pages(&self, tenant: TenantId) -> HashMap<PoolId, u64> {
-        let Some(owner) = self.items.tenants.get(tenant) else {
+        let Some(owner) = self.tenants.get(tenant) else {
             return HashMap::new();
         };
         let pages = self.pages.pages_of_pools(owner);
@@ -92,7 +92,7 @@ impl Store {
     /// Says how much a tenant may hold from now on, by policy; `None` leaves it to its ceiling. Who holds more
     /// is brought down by the chores, unless the store was told to leave that alone.
     pub fn set_target(&self, tenant: TenantId, target: Option<Bytes>) {
-        if let Some(tenant) = self.items.tenants.get(tenant) {
+        if let Some(tenant) = self.tenants.get(tenant) {
             tenant.set_target(target);
         }
     }
@@ -100,42 +100,42 @@ impl Store {
     /// Has a tenant's memory be a part of one pool, of which the oldest goes first, whoever's it is; so much it keeps in any case, and gives
     /// the rest in its turn. `None` leaves to weights who gives way.
     pub fn set_guard(&self, tenant: TenantId, guard: Option<Bytes>, giving: Giving) {
-        if let Some(tenant) = self.items.tenants.get(tenant) {
+        if let Some(tenant) = self.tenants.get(tenant) {
             tenant.set_guard(guard, giving);
         }
     }
 
     /// Refuses a tenant's new pages from now on, or takes them again. Gets, flushes and replacements go on (R-M1).
     pub fn freeze(&self, tenant: TenantId, frozen: bool) {
-        if let Some(tenant) = self.items.tenants.get(tenant) {
+        if let Some(tenant) = self.tenants.get(tenant) {
             self.pages.holdings(tenant).freeze(frozen);
         }
     }
 
     /// Whether a tenant's new pages are refused.
     pub fn is_frozen(&self, tenant: TenantId) -> bool {
-        let tenant = self.items.tenants.get(tenant);
+        let tenant = self.tenants.get(tenant);
         let holdings = tenant.and_then(|tenant| tenant.pages.get());
         holdings.is_some_and(|holdings| holdings.is_frozen())
     }
 
     /// Chooses the eviction of a tenant's ephemeral pages.
     pub fn set_eviction(&self, tenant: TenantId, kind: EvictionKind, now: Second) {
-        if let Some(tenant) = self.items.tenants.get(tenant) {
+        if let Some(tenant) = self.tenants.get(tenant) {
             self.pages.set_eviction(tenant, kind, now);
         }
     }
 
     /// Which eviction was chosen for a tenant's ephemeral pages.
     pub fn eviction(&self, tenant: TenantId) -> EvictionKind {
-        let tenant = self.items.tenants.get(tenant);
+        let tenant = self.tenants.get(tenant);
         let holdings = tenant.and_then(|tenant| tenant.pages.get());
         holdings.map_or_else(EvictionKind::default, |holdings| holdings.eviction())
     }
 
     /// Which eviction a tenant's ephemeral pages have: never [`EvictionKind::Auto`].
     pub fn ruling_eviction(&self, tenant: TenantId) -> EvictionKind {
-        let tenant = self.items.tenants.get(tenant);
+        let tenant = self.tenants.get(tenant);
         let holdings = tenant.and_then(|tenant| tenant.pages.get());
         holdings.map_or_else(
             || EvictionKind::default().ruling(false),
@@ -146,7 +146,7 @@ impl Store {
     /// Moves what was noted of a tenant's followed pages since the last call to the end of `into`, in its order: one
     /// page in [`SAMPLE_ONE_IN`], by its hash.
     pub fn drain_samples(&self, tenant: TenantId, into: &mut Vec<(u64, SampledUse)>) {
-        let tenant = self.items.tenants.get(tenant);
+        let tenant = self.tenants.get(tenant);
         if let Some(holdings) = tenant.and_then(|tenant| tenant.pages.get()) {
             let shards = holdings.shards().iter();
             let notes = shards.flat_map(|shard| shard.lock().drain_samples());
@@ -156,14 +156,14 @@ impl Store {
 
     /// The same of its items.
     pub fn drain_item_uses(&self, tenant: TenantId, into: &mut Vec<(u64, ItemUse)>) {
-        if let Some(tenant) = self.items.tenants.get(tenant) {
+        if let Some(tenant) = self.tenants.get(tenant) {
             tenant.followed.drain(into);
         }
     }
 
     /// What a tenant's pages are, now.
     pub fn page_figures(&self, tenant: TenantId) -> PageFigures {
-        let tenant = self.items.tenants.get(tenant);
+        let tenant = self.tenants.get(tenant);
         tenant.map_or_else(PageFigures::default, |tenant| self.pages.figures(tenant))
     }
 

@@ -19,7 +19,7 @@ impl Worker {
         now: Second,
         fill: impl FnOnce(&mut Blank<'_>),
     ) -> Put {
-        let Some(tenant) = self.items().tenants.get(tenant) else {
+        let Some(tenant) = self.store().tenants.get(tenant) else {
             return Put::Refused(PutRefused::NoPool);
         };
         let _pin = Pin::new(self);
@@ -86,7 +86,7 @@ impl Worker {
         mut fill: impl FnMut(usize, &mut Blank<'_>),
         mut told: impl FnMut(usize, Put),
     ) {
-        let Some(tenant) = self.items().tenants.get(tenant) else {
+        let Some(tenant) = self.store().tenants.get(tenant) else {
             return (0..keys.len()).for_each(|n| told(n, Put::Refused(PutRefused::NoPool)));
         };
         for (begin, keys) in parts(keys) {
@@ -120,7 +120,7 @@ impl Worker {
         mut visit: impl FnMut(usize, &[u8]),
         mut told: impl FnMut(usize, Get),
     ) {
-        let Some(tenant) = self.items().tenants.get(tenant) else {
+        let Some(tenant) = self.store().tenants.get(tenant) else {
             return (0..keys.len()).for_each(|n| told(n, Get::NoPool));
         };
         for (begin, keys) in parts(keys) {
@@ -155,7 +155,7 @@ impl Worker {
         mut fill: impl FnMut(u32, &mut Blank<'_>),
         mut told: impl FnMut(u32, Put),
     ) {
-        let Some(charged) = self.items().tenants.get(tenant) else {
+        let Some(charged) = self.store().tenants.get(tenant) else {
             return (0..count).for_each(|n| told(n, Put::Refused(PutRefused::NoPool)));
         };
         let within = run_len(key, count);

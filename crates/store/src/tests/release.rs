@@ -68,8 +68,8 @@ fn the_age_of_what_goes_next_is_that_of_what_is_left() {
     let (store, _) = store(64, true);
     let ann = tenant(&store, "ann", 100);
     let worker = store.worker().expect("a worker");
-    let arena = &store.items.arena;
-    let oldest = || store.items.tenants.get(ann).expect("ann").tails.oldest();
+    let arena = &store.arena;
+    let oldest = || store.tenants.get(ann).expect("ann").tails.oldest();
     let own = || arena.blocks().filter(|(_, block)| block.is_owned_by(ann));
     let born = |block: &crate::arena::Block| block.born.load(std::sync::atomic::Ordering::Relaxed);
     for mode in [Fast, Ordered] {
@@ -105,7 +105,7 @@ fn who_has_no_pages_left_is_not_told_to_be_as_old_as_they_were() {
     let (store, _) = pages::store(40, 4);
     let client = pages::Client::new(&store, tenant(&store, "ann", 100), pages::EPHEMERAL);
     let oldest = || {
-        let ann = store.items.tenants.get(client.tenant);
+        let ann = store.tenants.get(client.tenant);
         ann.expect("ann").tails.oldest()
     };
     for n in 0..2000 {

@@ -225,7 +225,7 @@ fn who_comes_back_tells_its_age_at_its_first_eviction() {
     let ann = tenant(&store, "ann", 100);
     (0..10).for_each(|_| evict(ann));
     store.remove_tenant(ann);
-    let oldest = || store.items.tenants.get(ann).expect("there").tails.oldest();
+    let oldest = || store.tenants.get(ann).expect("there").tails.oldest();
     assert_eq!(tenant(&store, "ann", 100), ann);
     assert_eq!(oldest(), 0, "nothing went yet");
     evict(ann);
@@ -501,7 +501,7 @@ fn r_e4_a_put_after_a_fast_release_does_a_bounded_work() {
     store.set_limit(Bytes((8 * BLOCK) as u64));
     client.worker.release(release, NOW);
     let left = || {
-        let tenant = store.pages.tenants.get(client.tenant).expect("there");
+        let tenant = store.tenants.get(client.tenant).expect("there");
         let shards = store.pages.holdings(tenant).shards().len();
         let of_shard = |n| store.pages.keys_of(tenant, n, |_| true).len();
         (0..shards).map(of_shard).sum::<usize>()

@@ -13,7 +13,7 @@ fn two_shards(flags: PoolFlags) -> (Client, [u64; 2]) {
     let ann = tenant(&store, "ann", 100);
     let client = Client::new(&store, ann, flags);
     store.set_target(ann, Some(Bytes(u64::from(ROOM) * PAGE as u64)));
-    let ann = client.worker.items().tenants.get(ann).expect("added");
+    let ann = client.worker.store().tenants.get(ann).expect("added");
     let pages = &store.pages;
     let shard_of = |object: u64| {
         let hash = pages.seed.object(client.pool.slot, ObjectId(object));

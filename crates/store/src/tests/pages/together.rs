@@ -75,7 +75,7 @@ fn at_its_ceiling_a_tenant_uses_its_last_frames() {
 fn nobody_is_refused_for_what_others_hold_for_a_moment() {
     let (store, client) = below_a_ceiling();
     with_frames_to_spare(&client);
-    let tenant = store.pages.tenants.get(client.tenant).expect("there");
+    let tenant = store.tenants.get(client.tenant).expect("there");
     let shards = store.pages.holdings(tenant).shards();
     let spare = |n: &usize| {
         let keys = store.pages.keys_of(tenant, *n, |key| key.object.0 == SPARE);
@@ -114,7 +114,7 @@ fn nobody_goes_without_a_block_for_what_others_hold() {
     let ceiling = 20 * 16;
     store.set_target(client.tenant, Some(Bytes(20 * BLOCK as u64)));
     assert!(client.put(1, 0, 1).is_stored());
-    let tenant = store.pages.tenants.get(client.tenant).expect("there");
+    let tenant = store.tenants.get(client.tenant).expect("there");
     let shards = store.pages.holdings(tenant).shards();
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
