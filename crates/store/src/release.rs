@@ -108,7 +108,7 @@ impl Worker {
 
     /// How many of a tenant's `quota` coldest blocks are of pages.
     fn pages_share(&self, tenant: &Tenant, quota: u32) -> u32 {
-        if tenant.held_by_pages() == 0 {
+        if self.store().pages.held_by(tenant) == 0 {
             return 0;
         }
         let of_pages = self.store().pages.heats(tenant).map(|heat| (heat, true));
@@ -140,14 +140,14 @@ impl Worker {
         };
         let _pin = Pin::new(self);
         loop {
-            if let Some(ring) = tenant.segments.try_ring() {
+            if let Some(ring) = self.items().part(tenant).segments.try_ring() {
                 return shrink.tenant(tenant, ring, blocks, mode);
             }
             // Who looks at items has to hold blocks still, and waits for nobody.
             if self.keeps_its_pin() {
                 return Loss::default();
             }
-            self.unpinned(|| tenant.segments.await_ring());
+            self.unpinned(|| self.items().part(tenant).segments.await_ring());
         }
     }
 

@@ -105,10 +105,7 @@ impl Store {
         // Who has a number that somebody had before has nothing else of what that one was.
         if let Some(tenant) = self.tenants.get(id) {
             self.pages.begin_anew(tenant);
-            tenant.deferred.cancel();
-            while !tenant.segments.try_begin_anew(&self.arena) {
-                tenant.segments.await_ring();
-            }
+            self.items.begin_anew(tenant);
         }
         Ok(id)
     }
@@ -164,7 +161,13 @@ impl Store {
                 continue;
             };
             let place = owner.0 as usize;
-            if place < live.len() && !tenants[place].segments.is_flushed(block.sequence()) {
+            if place < live.len()
+                && !self
+                    .items
+                    .part(tenants[place])
+                    .segments
+                    .is_flushed(block.sequence())
+            {
                 let live = &mut live[place];
                 let items = u64::from(block.live_items.load(Ordering::Relaxed));
                 live.items += items;
@@ -180,6 +183,7 @@ impl Store {
 
     fn figures_of(&self, tenant: &Tenant, live: &[Live]) -> TenantFigures {
         let live = live.get(tenant.id.0 as usize).copied().unwrap_or_default();
+        let tally = &self.items.part(tenant).tally;
         TenantFigures {
             id: tenant.id,
             settings: tenant.settings(),
@@ -187,11 +191,11 @@ impl Store {
             used: Bytes(live.bytes),
             items: live.items,
             oldest: live.oldest,
-            evictions: tenant.tally.evictions.get(),
-            displaced: tenant.tally.displaced.get(),
-            evicted_unfetched: tenant.tally.evicted_unfetched.get(),
-            reclaimed: tenant.tally.reclaimed.get(),
-            expired_unfetched: tenant.tally.expired_unfetched.get(),
+            evictions: tally.evictions.get(),
+            displaced: tally.displaced.get(),
+            evicted_unfetched: tally.evicted_unfetched.get(),
+            reclaimed: tally.reclaimed.get(),
+            expired_unfetched: tally.expired_unfetched.get(),
             target: tenant.target(),
             gave: self.bytes_of(tenant.moved().0),
             got: self.bytes_of(tenant.moved().1),
@@ -407,7 +411,9 @@ impl Worker {
             }
             match self.items().make_room(tenant, blocks, &self.slot, now) {
                 Room::More => self.unpinned(|| self.store.arena.settle()),
-                Room::Busy(giver) => self.unpinned(|| giver.segments.await_ring()),
+                Room::Busy(giver) => {
+                    self.unpinned(|| self.items().part(giver).segments.await_ring())
+                }
                 Room::None if self.pages_give_way(tenant, now) => {
                     self.unpinned(|| self.store.arena.settle());
                 }
@@ -454,15 +460,16 @@ impl Worker {
     /// Hides everything the tenant stored so far. Takes the place of a flush that was put off.
     pub fn flush(&self, tenant: TenantId, now: Second) {
         if let Some(tenant) = self.store.tenants.get(tenant) {
-            tenant.deferred.cancel();
+            self.items().part(tenant).deferred.cancel();
             self.flush_tenant(tenant, now);
         }
     }
 
     pub(crate) fn flush_tenant(&self, tenant: &Tenant, now: Second) {
         let _pin = Pin::new(self);
-        while !tenant.segments.try_flush(&self.store.arena, now) {
-            self.unpinned(|| tenant.segments.await_ring());
+        let segments = &self.items().part(tenant).segments;
+        while !segments.try_flush(&self.store.arena, now) {
+            self.unpinned(|| segments.await_ring());
         }
     }
 

@@ -8,14 +8,7 @@ use parking_lot::{Mutex, RwLock};
 use sublet_types::{Bytes, Giving, TenantId, TenantName, TenantSettings, Weight};
 
 use crate::api::TenantError;
-use crate::arena::PageKind;
-use crate::items::{Audience, Deferred, Followed, Segments, Tally};
-use crate::pages::Holdings;
 use crate::tails::Tails;
-
-/// Who has fewer blocks of pages than this, 64 MiB, has most of them in the processor's caches: there to look ahead, or to
-/// write past them, costs more than it brings.
-const BEYOND_CACHES: u32 = if cfg!(test) { 1 } else { 32 };
 
 /// The most tenants at a time.
 pub const TENANTS_MAX: usize = 1024;
@@ -44,6 +37,8 @@ pub(crate) struct Tenant {
     target: AtomicU64,
     /// Blocks it owns.
     held: AtomicU32,
+    /// Of these, what it cannot give for a put: persistent pages are in them.
+    pinned: AtomicU32,
     /// Of these, what it is about to give to others.
     pledged: AtomicU32,
     /// Blocks that ceiling, target and floor allow it: asked for at every set, worked out when one of them changes.
@@ -55,13 +50,6 @@ pub(crate) struct Tenant {
     block_bytes: usize,
     /// It was removed; what it still holds goes. Then its place is for one of its name, or for another.
     is_gone: AtomicBool,
-    pub(crate) pages: OnceLock<Holdings>,
-    pub(crate) segments: Segments,
-    pub(crate) tally: Tally,
-    pub(crate) audience: Audience,
-    pub(crate) deferred: Deferred,
-    /// What happened to a sample of its items.
-    pub(crate) followed: Followed,
     /// How old what goes next is.
     pub(crate) tails: Tails,
     /// Blocks that it gave for others' puts, and got for its own from others, since the start.
@@ -242,18 +230,13 @@ impl Tenant {
             ceiling: AtomicU64::new(0),
             target: AtomicU64::new(u64::MAX),
             held: AtomicU32::new(0),
+            pinned: AtomicU32::new(0),
             pledged: AtomicU32::new(0),
             allowed: AtomicU32::new(0),
             floored: AtomicU32::new(0),
             changing: Mutex::new(()),
             block_bytes,
             is_gone: AtomicBool::new(false),
-            pages: OnceLock::new(),
-            segments: Segments::default(),
-            tally: Tally::default(),
-            audience: Audience::default(),
-            deferred: Deferred::default(),
-            followed: Followed::default(),
             tails: Tails::default(),
             gave: AtomicU64::new(0),
             got: AtomicU64::new(0),
@@ -279,9 +262,7 @@ impl Tenant {
 
     fn come_back(&self, settings: &TenantSettings) -> TenantId {
         self.name.write().clone_from(&settings.name);
-        self.tally.reset();
         self.tails.reset();
-        self.followed.reset();
         self.set_guard(None, Giving::ByAge);
         self.grant(settings);
         self.set_target(None);
@@ -347,25 +328,22 @@ impl Tenant {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Blocks of those that its pages have.
-    pub(crate) fn held_by_pages(&self) -> u32 {
-        let holdings = self.pages.get();
-        holdings.map_or(0, |holdings| {
-            PageKind::ALL.map(|kind| holdings.blocks(kind)).iter().sum()
-        })
-    }
-
-    /// Whether it has more pages than the processor's caches hold most of.
-    pub(crate) fn has_more_than_caches(&self) -> bool {
-        self.held_by_pages() >= BEYOND_CACHES
-    }
-
     pub(crate) fn gained_block(&self) {
         self.held.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn lost_block(&self) {
         self.held.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Counts one of its blocks as one that it cannot give for a put.
+    pub(crate) fn pinned_block(&self) {
+        self.pinned.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One of those is its no longer.
+    pub(crate) fn lost_pinned_block(&self) {
+        self.pinned.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Blocks held for each unit of weight, had it `more` blocks: fairness but for a common factor.
@@ -403,8 +381,7 @@ impl Tenant {
 
     /// Blocks that it cannot give for a put, since persistent pages are in them.
     pub(crate) fn pinned(&self) -> u32 {
-        let holdings = self.pages.get();
-        holdings.map_or(0, |holdings| holdings.blocks(PageKind::Persistent))
+        self.pinned.load(Ordering::Relaxed)
     }
 
     /// What the policy allows it now, if it does say so.

@@ -101,7 +101,11 @@ impl Ear {
             tenant,
             heard: Arc::clone(&heard),
         };
-        ear.tenant()?.audience.change(|ears| ears.push(heard));
+        store
+            .items
+            .part(ear.tenant()?)
+            .audience
+            .change(|ears| ears.push(heard));
         Some(ear)
     }
 
@@ -121,7 +125,11 @@ impl Drop for Ear {
     fn drop(&mut self) {
         if let Some(tenant) = self.tenant() {
             let others = |ear: &Arc<Mutex<Heard>>| !Arc::ptr_eq(ear, &self.heard);
-            tenant.audience.change(|ears| ears.retain(others));
+            self.store
+                .items
+                .part(tenant)
+                .audience
+                .change(|ears| ears.retain(others));
         }
     }
 }

@@ -49,7 +49,7 @@ impl Worker {
     /// Puts a flush off until `due`, in place of one that was put off before.
     pub fn defer_flush(&self, tenant: TenantId, due: Nanos) {
         if let Some(tenant) = self.store().tenants.get(tenant) {
-            tenant.deferred.set(due);
+            self.items().part(tenant).deferred.set(due);
         }
     }
 
@@ -57,7 +57,7 @@ impl Worker {
     #[inline]
     pub fn awaits_flush(&self, tenant: TenantId) -> bool {
         let tenant = self.store().tenants.get(tenant);
-        tenant.is_some_and(|tenant| tenant.deferred.due() != NEVER)
+        tenant.is_some_and(|tenant| self.items().part(tenant).deferred.due() != NEVER)
     }
 
     /// Flushes, if that was put off until `moment` or before. When it returns, nothing is left that was due.
@@ -65,13 +65,13 @@ impl Worker {
         let Some(tenant) = self.store().tenants.get(tenant) else {
             return;
         };
-        while tenant.deferred.due() <= moment.0 {
+        while self.items().part(tenant).deferred.due() <= moment.0 {
             self.pinned(|| self.take_due_flush(tenant, moment, now));
         }
     }
 
     fn take_due_flush(&self, tenant: &Tenant, moment: Nanos, now: Second) {
-        let deferred = &tenant.deferred;
+        let deferred = &self.items().part(tenant).deferred;
         let Some(_flushing) = deferred.flushing.try_lock() else {
             return self.unpinned(|| drop(deferred.flushing.lock()));
         };

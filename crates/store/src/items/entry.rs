@@ -5,8 +5,8 @@ use sublet_types::{Expiry, Second};
 use super::audience::Evicted;
 use super::followed::ItemUse;
 use super::large::{CHUNKS_PER_BLOCK, chunk_fields};
+use super::part::Part;
 use super::record::{Fields, Record, Role};
-use super::segments::Segments;
 use super::slot::{Place, Slot};
 use super::space_time::Stamp;
 use super::table::{Cell, Held, Table};
@@ -33,6 +33,7 @@ enum Hindrance {
 pub struct Entry<'a> {
     items: &'a Items,
     tenant: &'a Tenant,
+    part: &'a Part,
     key: &'a [u8],
     hash: u64,
     moment: Moment,
@@ -97,11 +98,12 @@ impl Items {
         decide: &mut dyn FnMut(&mut Entry<'_>) -> R,
     ) -> Attempt<R> {
         let held = self.table.lock(hash);
-        let flushed_before = tenant.segments.flushed_before();
+        let part = self.part(tenant);
+        let flushed_before = part.segments.flushed_before();
         let old = held.find(hash, |slot| self.record_of(slot, tenant.id, key));
         let absence = old
             .as_ref()
-            .and_then(|(cell, record)| self.absence(tenant, cell.slot, record, moment.now));
+            .and_then(|(cell, record)| self.absence(part, cell.slot, record, moment.now));
         let tell = || {
             old.as_ref().map_or(0, |(cell, record)| {
                 self.tell(tenant.id, hash, *cell, record)
@@ -110,7 +112,7 @@ impl Items {
         let value = old
             .as_ref()
             .filter(|_| absence.is_none())
-            .and_then(|(_, record)| self.value(tenant, record, moment, Reading::Peek));
+            .and_then(|(_, record)| self.value(part, record, moment, Reading::Peek));
         let current = match (&old, value) {
             (Some((cell, record)), Some(value)) => Some(self.item(cell.slot, record, value, &tell)),
             _ => None,
@@ -118,6 +120,7 @@ impl Items {
         let mut entry = Entry {
             items: self,
             tenant,
+            part,
             key,
             hash,
             moment,
@@ -155,10 +158,10 @@ impl<'a> Entry<'a> {
     /// Counts a use of the item, as a read would, whether or not it is there. If it is not, what is stored in its place is
     /// used already.
     pub fn note_use(&mut self) {
-        self.tenant.followed.note(self.hash, ItemUse::Asked);
+        self.part.followed.note(self.hash, ItemUse::Asked);
         match &mut self.old {
             Some((cell, _)) if self.current.is_some() => {
-                cell.slot = self.items.note_use(self.tenant, *cell, self.moment);
+                cell.slot = self.items.note_use(self.part, *cell, self.moment);
             }
             _ => self.asked = true,
         }
@@ -176,7 +179,7 @@ impl<'a> Entry<'a> {
     /// Removes the item.
     pub fn remove(&mut self) {
         if let Some((cell, record)) = self.old.take() {
-            self.tenant.followed.note(self.hash, ItemUse::Gone);
+            self.part.followed.note(self.hash, ItemUse::Gone);
             self.items.unlink_chunks(&record);
             self.items.unlink(&mut self.held, cell, &record);
         }
@@ -195,7 +198,7 @@ impl<'a> Entry<'a> {
         } else {
             self.write_large(&mut fields, new.value, total)?
         };
-        if self.tenant.segments.flushed_before() != self.flushed_before {
+        if self.part.segments.flushed_before() != self.flushed_before {
             if fields.role == Role::Large {
                 self.abandon(slot);
             }
@@ -209,7 +212,7 @@ impl<'a> Entry<'a> {
         let lives = fields.lives(self.stored_len(&fields, total));
         self.publish(slot, lives, new.cas);
         let bytes = fields.record_len(total) as u32;
-        self.tenant.followed.note(self.hash, ItemUse::Stored(bytes));
+        self.part.followed.note(self.hash, ItemUse::Stored(bytes));
         Ok(match new.cas {
             NewCas::Fresh => 0,
             _ => fields
@@ -288,13 +291,15 @@ impl<'a> Entry<'a> {
     fn claim(&mut self, fields: &Fields<'_>, len: usize) -> Result<Claim, Hindrance> {
         self.written += len as u64;
         let arena = &self.items.arena;
-        let class = Segments::class_of(
+        let class = self.part.segments.class_of(
             self.tenant,
             arena.block_bytes(),
             fields.expiry,
             self.moment.now,
         );
-        Segments::claim(self.tenant, arena, class, len as u32, self.moment.now)
+        self.part
+            .segments
+            .claim(self.tenant, arena, class, len as u32, self.moment.now)
             .ok_or(Hindrance::NoRoom(1))
     }
 
@@ -368,7 +373,7 @@ impl<'a> Entry<'a> {
     /// The new slot with what eviction knows of the key. A hot key stays hot when it is written; whether it was read since is
     /// another matter, unless it is the same value again.
     fn marked(&self, slot: Slot, cas: NewCas) -> Slot {
-        let now = || self.tenant.segments.clock().now();
+        let now = || self.part.segments.clock().now();
         match &self.old {
             _ if self.asked => slot.with_stamp(now()).with_fetched(true),
             Some((cell, _)) => {
@@ -393,7 +398,7 @@ impl<'a> Entry<'a> {
                     .block(cell.slot.place().block)
                     .lose(record.lives());
                 if self.absence.is_some() {
-                    self.tenant.tally.reclaim(1, cell.slot);
+                    self.part.tally.reclaim(1, cell.slot);
                 }
             }
             None => {
@@ -484,15 +489,14 @@ impl Items {
         if record.fields.role == Role::Chunk {
             return; // its item counts
         }
-        tenant.followed.note(hash, ItemUse::Evicted);
-        tenant.tally.evictions.add(1);
+        let part = self.part(tenant);
+        part.followed.note(hash, ItemUse::Evicted);
+        part.tally.evictions.add(1);
         let unfetched = u64::from(!slot.fetched());
-        tenant.tally.evicted_unfetched.add(unfetched);
-        if tenant.audience.listens() {
+        part.tally.evicted_unfetched.add(unfetched);
+        if part.audience.listens() {
             let last_access = self.last_access(slot);
-            tenant
-                .audience
-                .tell(&Evicted::of(slot, record, last_access));
+            part.audience.tell(&Evicted::of(slot, record, last_access));
         }
     }
 }

@@ -9,12 +9,12 @@ use std::sync::atomic::Ordering;
 use sublet_types::{Second, TenantId};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::part::Part;
 use super::record::{Fields, HEAD_BYTES, Record, Role};
 use super::slot::Slot;
 use super::table::Table;
 use super::{Items, Moment};
 use crate::api::{Marks, Reading, Value};
-use crate::tenants::Tenant;
 
 /// Chunks that a block holds.
 pub(super) const CHUNKS_PER_BLOCK: u32 = 8;
@@ -138,7 +138,7 @@ impl Items {
     /// The value of a record: its own, or that of its chunks if all are there.
     pub(super) fn value<'a>(
         &'a self,
-        tenant: &Tenant,
+        part: &Part,
         record: &Record<'a>,
         moment: Moment,
         reading: Reading,
@@ -154,7 +154,7 @@ impl Items {
             let is_it = |slot| self.chunk_of(slot, &key);
             let (cell, chunk) = chunks.find(self.hash_of_chunk(&key), is_it)?;
             if reading == Reading::Use {
-                self.note_use(tenant, cell, moment);
+                self.note_use(part, cell, moment);
             }
             pieces.push(chunk.value);
         }

@@ -15,8 +15,9 @@ use std::sync::atomic::Ordering;
 use sublet_types::Second;
 
 use super::Items;
+use super::part::Part;
 use super::record::{Fields, Record};
-use super::segments::{Ring, Segments};
+use super::segments::Ring;
 use super::slot::{Place, Slot};
 use super::source::{Bar, Source};
 use super::space_time::Stamp;
@@ -105,6 +106,7 @@ enum Reach {
 pub(super) struct Evictor<'a> {
     items: &'a Items,
     tenant: &'a Tenant,
+    part: &'a Part,
     pub(super) ring: &'a mut Ring,
     /// Whose step it is: the caller, pinned.
     me: &'a PinSlot,
@@ -123,6 +125,7 @@ impl<'a> Evictor<'a> {
         Evictor {
             items,
             tenant,
+            part: items.part(tenant),
             ring,
             me,
             now,
@@ -231,21 +234,21 @@ impl<'a> Evictor<'a> {
             .collect();
         if !dead.is_empty() {
             let (items, _) = self.drop_all(&dead);
-            self.tenant.tally.reclaimed.add(items);
+            self.part.tally.reclaimed.add(items);
         }
         self.done.dead += dead.len() as u32;
         dead.len() as u32
     }
 
     fn is_flushed(&self, block: BlockId) -> bool {
-        self.tenant
+        self.part
             .segments
             .is_flushed(self.items.arena.block(block).sequence())
     }
 
     fn is_dead(&self, block: BlockId) -> bool {
         let facts = self.items.arena.block(block);
-        let segments = &self.tenant.segments;
+        let segments = &self.part.segments;
         segments.was_flushed(facts.sequence(), self.now)
             || (facts.is_expired(self.now) && self.items.arena.is_complete(block, self.me))
     }
@@ -255,7 +258,7 @@ impl<'a> Evictor<'a> {
         self.ring.remove_all(blocks);
         let lost = self.items.arena.drop_blocks(blocks);
         for _ in blocks {
-            self.tenant.lost_block();
+            self.part.segments.note_given_up(self.tenant);
         }
         self.tell_tail();
         self.items.sweeper.note_stale(lost.0);
@@ -344,7 +347,7 @@ impl<'a> Evictor<'a> {
         let lives = record.lives();
         items.arena.block(place.block).lose(lives);
         if dead {
-            self.tenant.tally.reclaim(lives.items, slot);
+            self.part.tally.reclaim(lives.items, slot);
         } else {
             self.done.items_lost += u64::from(lives.items);
             self.done.bytes_lost += len;
@@ -354,7 +357,7 @@ impl<'a> Evictor<'a> {
     }
 
     fn keeps(&mut self, bar: Bar, slot: Slot, len: u64, hash: u64) -> bool {
-        let now = self.tenant.segments.clock().now();
+        let now = self.part.segments.clock().now();
         match bar {
             Bar::Moving => self.ring.window.keeps(slot.stamp(), now, len),
             Bar::Live => true,
@@ -374,10 +377,7 @@ impl<'a> Evictor<'a> {
                 fields.cas = Some(items.implied_cas(place));
             }
             // Before the clock goes on by a segment that the copy opens.
-            let stamp = cell
-                .slot
-                .stamp()
-                .carried(self.tenant.segments.clock().now());
+            let stamp = cell.slot.stamp().carried(self.part.segments.clock().now());
             let Some(copy) = self.copy(place.block, hash, &fields, record.value) else {
                 return false;
             };
@@ -424,7 +424,7 @@ impl<'a> Evictor<'a> {
                 self.ring.settle_target(arena);
                 let opened = arena.block(source).opened();
                 let target = arena.take(Claimant::Tenant(self.tenant.id), 0, opened)?;
-                Segments::note_opened(self.tenant);
+                self.part.segments.note_opened(self.tenant);
                 self.done.opened += 1;
                 arena.block(target).class.store(class, Ordering::Relaxed);
                 self.ring.target = Some(target);
@@ -437,7 +437,7 @@ impl<'a> Evictor<'a> {
     /// Says how old the items of what is left are that just survive.
     fn tell_tail(&self) {
         let arena = &self.items.arena;
-        let oldest = self.tenant.segments.oldest(arena, self.ring);
+        let oldest = self.part.segments.oldest(arena, self.ring);
         let now = arena.clock();
         let bar_age = |opened: u64| self.ring.window.bar_age(now.saturating_sub(opened));
         self.tenant.tails.note_items(now, oldest.map(bar_age));
@@ -446,7 +446,7 @@ impl<'a> Evictor<'a> {
     /// Gives up a segment in which nothing is alive any more.
     fn give_up(&mut self, block: BlockId) {
         self.ring.remove(block);
-        self.tenant.lost_block();
+        self.part.segments.note_given_up(self.tenant);
         self.tell_tail();
         self.items.arena.retire(&[block]);
         self.done.blocks += 1;

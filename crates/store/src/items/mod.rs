@@ -13,6 +13,7 @@ mod large;
 mod merge;
 #[cfg(test)]
 mod oracle;
+mod part;
 mod record;
 mod room;
 mod segments;
@@ -32,22 +33,18 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::api::{Absence, EXPECTED_MAX, Item, Lookup, Reading, StoreSettings, Value};
 use crate::arena::{Arena, Block, BlockId, Claimant, PinSlot, RECORDS_BEGIN};
-use crate::tenants::{Tenant, Tenants};
-pub(crate) use audience::Audience;
+use crate::tenants::{TENANTS_MAX, Tenant, Tenants};
 pub use audience::{AUDIENCE_WAITING_MAX, Ear, Evicted};
-pub(crate) use deferred::Deferred;
 pub use entry::Entry;
-pub(crate) use followed::Followed;
 pub use followed::ItemUse;
 use merge::Evictor;
+pub(crate) use part::Part;
 use record::{HEAD_BYTES, Head, Record, Role};
 pub(crate) use room::Room;
-pub(crate) use segments::Segments;
 pub(crate) use shrink::{Loss, Shrink};
 use slot::{Place, Slot};
 use sweep::Sweeper;
 use table::{Cell, Judge, Table};
-pub(crate) use tally::Tally;
 
 pub(crate) use slot::BLOCKS_MAX;
 
@@ -58,6 +55,8 @@ const CRAWLED_AT_ONCE: u64 = 4096;
 pub(crate) struct Items {
     pub(crate) arena: Arc<Arena>,
     pub(crate) tenants: Arc<Tenants>,
+    /// What each tenant has, by its number.
+    parts: Box<[OnceLock<Part>]>,
     table: Table,
     /// The index of large values' chunks.
     chunks: OnceLock<Table>,
@@ -89,6 +88,7 @@ impl Items {
     ) -> Items {
         let blocks = arena.blocks().count();
         Items {
+            parts: (0..TENANTS_MAX).map(|_| OnceLock::new()).collect(),
             table: Table::new(&arena, index, blocks),
             chunks: OnceLock::new(),
             arena,
@@ -100,6 +100,23 @@ impl Items {
             sweeper: Sweeper::default(),
             crawled: AtomicU64::new(0),
             last_chores: AtomicU32::new(0),
+        }
+    }
+
+    /// What a tenant has of the engine; made when it is first needed.
+    #[inline]
+    pub(crate) fn part(&self, tenant: &Tenant) -> &Part {
+        self.parts[usize::from(tenant.id.0)].get_or_init(Part::default)
+    }
+
+    /// Sets what befell a tenant that went, and what was learned of its items, as for one that was never there.
+    pub(crate) fn begin_anew(&self, tenant: &Tenant) {
+        let part = self.part(tenant);
+        part.tally.reset();
+        part.followed.reset();
+        part.deferred.cancel();
+        while !part.segments.try_begin_anew(&self.arena) {
+            part.segments.await_ring();
         }
     }
 
@@ -143,8 +160,9 @@ impl Items {
         visit: impl FnOnce(&Item<'_>) -> R,
     ) -> Lookup<R> {
         let hash = self.hash(tenant.id, key);
+        let part = self.part(tenant);
         if reading == Reading::Use {
-            tenant.followed.note(hash, ItemUse::Asked);
+            part.followed.note(hash, ItemUse::Asked);
         }
         let mut missed = None;
         let (cell, record, value) = loop {
@@ -154,11 +172,11 @@ impl Items {
             let Some((cell, record)) = found else {
                 return Lookup::Miss(Absence::Unknown);
             };
-            if let Some(absence) = self.absence(tenant, cell.slot, &record, moment.now) {
+            if let Some(absence) = self.absence(part, cell.slot, &record, moment.now) {
                 self.forget(tenant, hash, key, cell.slot, absence);
                 return Lookup::Miss(absence);
             }
-            match self.value(tenant, &record, moment, reading) {
+            match self.value(part, &record, moment, reading) {
                 Some(value) => break (cell, record, value),
                 None if missed == Some(cell.slot.place()) => {
                     self.forget(tenant, hash, key, cell.slot, Absence::Unknown);
@@ -171,7 +189,7 @@ impl Items {
         let cas = || self.tell(tenant.id, hash, cell, &record);
         let answer = visit(&self.item(cell.slot, &record, value, &cas));
         if reading == Reading::Use {
-            self.note_use(tenant, cell, moment);
+            self.note_use(part, cell, moment);
         }
         Lookup::Hit(answer)
     }
@@ -240,13 +258,13 @@ impl Items {
     /// Why a record that was found is no answer, if it is none.
     fn absence(
         &self,
-        tenant: &Tenant,
+        part: &Part,
         slot: Slot,
         record: &Record<'_>,
         now: Second,
     ) -> Option<Absence> {
         let block = self.arena.block(slot.place().block);
-        if tenant.segments.is_flushed(block.sequence()) {
+        if part.segments.is_flushed(block.sequence()) {
             Some(Absence::Flushed)
         } else if record.fields.expiry.is_past(now) {
             Some(Absence::Expired)
@@ -263,9 +281,10 @@ impl Items {
             other.has_same_place(slot).then_some(record)
         };
         if let Some((cell, record)) = held.find(hash, same) {
-            tenant.followed.note(hash, ItemUse::Gone);
+            let part = self.part(tenant);
+            part.followed.note(hash, ItemUse::Gone);
             if absence != Absence::Unknown {
-                tenant.tally.reclaim(1, cell.slot);
+                part.tally.reclaim(1, cell.slot);
             }
             self.unlink_chunks(&record);
             self.unlink(&mut held, cell, &record);
@@ -316,11 +335,11 @@ impl Items {
     }
 
     /// Notes a use, for eviction; returns the slot as it is then.
-    fn note_use(&self, tenant: &Tenant, mut cell: Cell<'_>, moment: Moment) -> Slot {
+    fn note_use(&self, part: &Part, mut cell: Cell<'_>, moment: Moment) -> Slot {
         self.arena
             .block(cell.slot.place().block)
             .hit(moment.now, moment.luck);
-        let stamp = tenant.segments.clock().now();
+        let stamp = part.segments.clock().now();
         loop {
             let slot = cell.slot;
             let used = slot.with_stamp(stamp).with_fetched(true);
@@ -348,6 +367,7 @@ impl Items {
         if bucket >= buckets {
             return None;
         }
+        let part = self.part(tenant);
         self.table.visit(bucket, |slot| {
             let place = slot.place();
             if !self
@@ -359,13 +379,12 @@ impl Items {
             let Some(record) = self.record_at(place.block, place.at) else {
                 return;
             };
-            if record.fields.role == Role::Chunk
-                || self.absence(tenant, slot, &record, now).is_some()
+            if record.fields.role == Role::Chunk || self.absence(part, slot, &record, now).is_some()
             {
                 return;
             }
             let moment = Moment { now, luck: 0 };
-            let Some(value) = self.value(tenant, &record, moment, Reading::Peek) else {
+            let Some(value) = self.value(part, &record, moment, Reading::Peek) else {
                 return;
             };
             let cas = || record.fields.cas.unwrap_or_else(|| self.implied_cas(place));
@@ -386,7 +405,7 @@ impl Items {
         if bucket >= self.table.buckets() {
             return None;
         }
-        let mut dead = Vec::new();
+        let (part, mut dead) = (self.part(tenant), Vec::new());
         self.table.visit(bucket, |slot| {
             let place = slot.place();
             let is_owned = |block: &Block| block.is_owned_by(tenant.id);
@@ -395,7 +414,7 @@ impl Items {
                 .filter(|block| is_owned(block))
                 .and_then(|_| self.record_at(place.block, place.at));
             if let Some(record) = record
-                && let Some(absence) = self.absence(tenant, slot, &record, now)
+                && let Some(absence) = self.absence(part, slot, &record, now)
             {
                 dead.push((record.fields.key, slot, absence));
             }
@@ -413,7 +432,8 @@ impl Items {
         let buckets = self.table.buckets();
         let from = self.crawled.load(Ordering::Relaxed) % buckets;
         let to = (from + CRAWLED_AT_ONCE).min(buckets);
-        for tenant in self.tenants.iter().filter(|tenant| tenant.segments.mixes()) {
+        let mixes = |tenant: &&Tenant| self.part(tenant).segments.mixes();
+        for tenant in self.tenants.iter().filter(mixes) {
             let mut reclaimed = 0;
             for bucket in from..to {
                 self.reclaim(tenant, bucket, then, &mut reclaimed);
@@ -430,7 +450,7 @@ impl Items {
     /// Drops the segments that were dead at `then`. The caller is pinned.
     pub(crate) fn drop_expired(&self, me: &PinSlot, then: Second) {
         for tenant in self.tenants.iter() {
-            if let Some(mut ring) = tenant.segments.try_ring() {
+            if let Some(mut ring) = self.part(tenant).segments.try_ring() {
                 Evictor::new(self, tenant, &mut ring, me, then).drop_dead();
             }
         }
@@ -438,7 +458,7 @@ impl Items {
 
     /// The heat of each of a tenant's blocks. Looks at every block of the arena, if the tenant has any.
     pub(crate) fn heats(&self, tenant: &Tenant) -> impl Iterator<Item = u32> {
-        let has_some = tenant.held() > tenant.held_by_pages();
+        let has_some = self.part(tenant).segments.held() > 0;
         let blocks = self.arena.blocks().take_while(move |_| has_some);
         let own = blocks.filter(|(_, block)| block.is_owned_by(tenant.id));
         own.map(|(_, block)| block.heat.load(Ordering::Relaxed))

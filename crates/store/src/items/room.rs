@@ -105,7 +105,7 @@ impl Items {
     ) -> Room<'a> {
         let chosen = self.giver(tenant, blocks);
         let giver = chosen.tenant;
-        let Some(mut ring) = giver.segments.try_ring() else {
+        let Some(mut ring) = self.part(giver).segments.try_ring() else {
             return Room::Busy(giver);
         };
         let Some(pledge) = chosen.pledge(blocks) else {
@@ -119,7 +119,7 @@ impl Items {
         let mut done = self.work(need, &mut ring, me, now, aim);
         if ring.blocks.is_empty() && done.blocks == 0 && self.evicts {
             // Nothing is full: what is open must do.
-            giver.segments.close_all(&self.arena, &mut ring);
+            self.part(giver).segments.close_all(&self.arena, &mut ring);
             done = self.work(need, &mut ring, me, now, Aim::BLOCK);
         }
         self.arena.settle();
@@ -156,7 +156,7 @@ impl Items {
         // So many free blocks that whoever needs one next need not wait for it.
         let mut short = (2 * self.arena.reserve() as u32).saturating_sub(self.arena.ready());
         let is_free = short == 0 || self.arena.may_grow();
-        if is_free && tenant.segments.recycles() {
+        if is_free && self.part(tenant).segments.recycles() {
             self.recycle(tenant, me, written, now);
         }
         let at_limit = tenant.is_at_limit(1);
@@ -174,7 +174,7 @@ impl Items {
         };
         let chosen = self.giver(tenant, 1);
         let giver = chosen.tenant;
-        let Some(mut ring) = giver.segments.try_ring() else {
+        let Some(mut ring) = self.part(giver).segments.try_ring() else {
             return;
         };
         let Some(pledge) = chosen.pledge(short.max(1)) else {
@@ -190,12 +190,12 @@ impl Items {
 
     /// Reuses what is dead or mostly dead while there is free memory, so that less of that is used.
     fn recycle(&self, tenant: &Tenant, me: &PinSlot, written: u64, now: Second) {
-        let Some(mut ring) = tenant.segments.try_ring() else {
+        let Some(mut ring) = self.part(tenant).segments.try_ring() else {
             return;
         };
         let aim = Aim::piece(WORK_MIN + RECYCLED_FOR_EACH_WRITTEN * written);
         let more = Evictor::new(self, tenant, &mut ring, me, now).recycle(aim);
-        tenant.segments.set_recycles(more);
+        self.part(tenant).segments.set_recycles(more);
     }
 
     fn work(&self, need: Need<'_>, ring: &mut Ring, me: &PinSlot, now: Second, aim: Aim) -> Yield {
@@ -204,7 +204,10 @@ impl Items {
         let given = evictor.given();
         need.giver.gave_to(need.of, given);
         if need.giver.id == need.of.id {
-            need.of.tally.displaced.add(evictor.done.items_lost);
+            self.part(need.of)
+                .tally
+                .displaced
+                .add(evictor.done.items_lost);
         }
         evictor.done
     }

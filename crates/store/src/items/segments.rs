@@ -29,6 +29,8 @@ pub(crate) struct Segments {
     /// Full segments that the ring has not taken in yet.
     arrivals: Mutex<Vec<BlockId>>,
     ring: Mutex<Ring>,
+    /// Segments that there are, open ones among them.
+    held: AtomicU32,
     /// Read at every hit: away from what writers change.
     clock: CachePadded<Clock>,
     /// A sparse segment may be there to be recycled: one was opened since the last look, or one is worked at.
@@ -57,6 +59,7 @@ pub(crate) struct Ring {
 impl Segments {
     /// The class of an item that expires at `expiry`.
     pub(super) fn class_of(
+        &self,
         tenant: &Tenant,
         block_bytes: usize,
         expiry: Expiry,
@@ -72,7 +75,7 @@ impl Segments {
                     .unwrap_or(CLASS_BOUNDS.len())
             }
             Expiry::At(_) => {
-                tenant.segments.mixes.store(true, Ordering::Relaxed);
+                self.mixes.store(true, Ordering::Relaxed);
                 0
             }
             Expiry::Never => 0,
@@ -87,41 +90,52 @@ impl Segments {
     /// A place for `len` bytes in the tenant's open segment of that class; a new segment if that is full.
     /// `None` if there is no block for it.
     pub(super) fn claim(
+        &self,
         tenant: &Tenant,
         arena: &Arena,
         class: usize,
         len: u32,
         now: Second,
     ) -> Option<Claim> {
-        let segments = &tenant.segments;
-        let mut open = segments.open[class].lock();
+        let mut open = self.open[class].lock();
         if let Some(block) = *open {
             if let Some(claim) = arena.claim(block, len) {
                 return Some(claim);
             }
             arena.close(block);
-            segments.arrivals.lock().push(block);
+            self.arrivals.lock().push(block);
             *open = None;
         }
         if tenant.is_at_limit(1) {
             return None;
         }
         let block = arena.take(Claimant::Tenant(tenant.id), arena.reserve(), now)?;
-        Segments::note_opened(tenant);
+        self.note_opened(tenant);
         arena
             .block(block)
             .class
             .store(class as u8, Ordering::Relaxed);
         *open = Some(block);
-        segments.recycles.store(true, Ordering::Relaxed);
+        self.recycles.store(true, Ordering::Relaxed);
         arena.claim(block, len)
     }
 
     /// Counts a segment that was opened.
-    pub(super) fn note_opened(tenant: &Tenant) {
+    pub(super) fn note_opened(&self, tenant: &Tenant) {
         tenant.gained_block();
-        let held = tenant.held().saturating_sub(tenant.held_by_pages());
-        tenant.segments.clock.note_opened(held);
+        let held = self.held.fetch_add(1, Ordering::Relaxed) + 1;
+        self.clock.note_opened(held);
+    }
+
+    /// Counts a segment that was given up.
+    pub(super) fn note_given_up(&self, tenant: &Tenant) {
+        tenant.lost_block();
+        self.held.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Segments that there are.
+    pub(super) fn held(&self) -> u32 {
+        self.held.load(Ordering::Relaxed)
     }
 
     /// The clock by which its items age.

@@ -66,7 +66,10 @@ impl Shrink<'_> {
         mode: ReleaseMode,
     ) -> Loss {
         let held = tenant.held();
-        tenant.segments.close_all(&self.items.arena, &mut ring);
+        self.items
+            .part(tenant)
+            .segments
+            .close_all(&self.items.arena, &mut ring);
         let mut loss = Loss::default();
         match mode {
             ReleaseMode::Ordered => self.ordered(tenant, &mut ring, blocks, &mut loss),
@@ -209,7 +212,7 @@ impl Shrink<'_> {
         let wanted = (blocks / SAMPLE_ONE_IN).clamp(SAMPLE_MIN, SAMPLE_MAX);
         let stride = coldest.len().div_ceil(wanted).max(1);
         let mut spread = Spread::default();
-        let now = tenant.segments.clock().now();
+        let now = self.items.part(tenant).segments.clock().now();
         let mut looked = 0;
         let complete = |block: &&BlockId| self.items.arena.is_complete(**block, self.me);
         for block in coldest.iter().step_by(stride).filter(complete) {

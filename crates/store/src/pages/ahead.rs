@@ -60,7 +60,7 @@ impl Pages {
     /// Evicts a few pages ahead of the puts of a tenant that has all it may have. Says whether it puts: whether any were evicted or taken
     /// since the last call. Who has a single shard is used by one thread, which would be through with them at once.
     pub(crate) fn evict_ahead(&self, tenant: &Tenant, whom: Whom, now: Second) -> bool {
-        let Some(holdings) = tenant.pages.get() else {
+        let Some(holdings) = self.known(tenant) else {
             return false;
         };
         let shards = holdings.shards();

@@ -1,9 +1,9 @@
 //! Pages that have come, of which others have yet to hear.
 
 use super::Pages;
+use super::holdings::Holdings;
 use crate::arena::{Blank, BlockId, PageKind, land};
 use crate::frames::FrameId;
-use crate::tenants::Tenant;
 
 /// Pages that come together, at the most: those of a group, or of a part of a run.
 pub(super) const TOGETHER_MAX: usize = 16;
@@ -20,10 +20,10 @@ pub(super) struct Arrivals<'a> {
 
 impl<'a> Arrivals<'a> {
     /// None yet, of a tenant.
-    pub(super) fn new(pages: &'a Pages, tenant: &Tenant) -> Arrivals<'a> {
+    pub(super) fn new(pages: &'a Pages, holdings: &Holdings) -> Arrivals<'a> {
         Arrivals {
             pages,
-            streams: tenant.has_more_than_caches(),
+            streams: holdings.are_beyond_caches(),
             uncounted: [BlockId(0); TOGETHER_MAX],
             pending: 0,
         }

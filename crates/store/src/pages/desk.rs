@@ -94,7 +94,7 @@ impl<'a> Desk<'a> {
             return Tried::Done(NO_POOL);
         };
         open.expect_put();
-        let mut arrivals = Arrivals::new(self.pages, open.owner);
+        let mut arrivals = Arrivals::new(self.pages, open.holdings);
         let tried = open.put(terms, &mut arrivals, fill);
         arrivals.settle();
         if let Tried::Done(put) = tried {
@@ -134,7 +134,7 @@ impl<'a> Desk<'a> {
             return (part.end, None);
         };
         let (mut stored, mut lack) = (false, None);
-        let mut arrivals = Arrivals::new(self.pages, open.owner);
+        let mut arrivals = Arrivals::new(self.pages, open.holdings);
         let stopped = part.clone().find(|n| {
             open.turn_to(key.index.0 + n);
             open.expect_put();

@@ -2,15 +2,15 @@
 
 use super::Pages;
 use super::arrivals::TOGETHER_MAX;
+use super::holdings::Holdings;
 use super::shard::Shard;
 use crate::arena::{PageKind, Wanted};
 use crate::frames::{FrameId, Queue};
-use crate::tenants::Tenant;
 
 /// Has the processor fetch what the next page to go from a shard will touch, whose facts are at hand when one went: there is
 /// time until then.
-pub(super) fn expect_next_to_go(pages: &Pages, owner: &Tenant, shard: &Shard) {
-    if !owner.has_more_than_caches() {
+pub(super) fn expect_next_to_go(pages: &Pages, holdings: &Holdings, shard: &Shard) {
+    if !holdings.are_beyond_caches() {
         return;
     }
     let next = shard.eviction.next_victim();

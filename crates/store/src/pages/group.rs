@@ -230,7 +230,7 @@ impl<'a> Desk<'a> {
         let mut group = Group {
             desk: self,
             verb,
-            looks_ahead: self.tenant.has_more_than_caches(),
+            looks_ahead: self.pages.holdings(self.tenant).are_beyond_caches(),
             shards: Shards {
                 seen: [const { None }; Places::MAX],
                 count: 0,
@@ -378,7 +378,7 @@ impl<'a> Group<'a> {
         }
         let holdings = desk.pages.holdings(desk.tenant);
         let mut alone = Places::default();
-        let mut arrivals = Arrivals::new(desk.pages, desk.tenant);
+        let mut arrivals = Arrivals::new(desk.pages, desk.pages.holdings(desk.tenant));
         let mut wanted = Wanted::new();
         (0..AHEAD).for_each(|nth| self.expect(nth, &mut wanted));
         for nth in 0..GROUP {

@@ -15,6 +15,10 @@ use crate::frames::Seed;
 use crate::frames::{FrameId, Frames};
 use crate::notes::Order;
 
+/// Who has fewer blocks of pages than this, 64 MiB, has most of them in the processor's caches: there to look ahead, or to
+/// write past them, costs more than it brings.
+const BEYOND_CACHES: u32 = if cfg!(test) { 1 } else { 32 };
+
 /// Frames that a shard takes from the open block at once, where there are many.
 const BATCH_MAX: u32 = 16;
 
@@ -165,6 +169,16 @@ impl Holdings {
     /// Blocks of a kind.
     pub(crate) fn blocks(&self, kind: PageKind) -> u32 {
         self.blocks[kind as usize].load(Ordering::Relaxed)
+    }
+
+    /// Blocks of both kinds.
+    pub(crate) fn all_blocks(&self) -> u32 {
+        PageKind::ALL.map(|kind| self.blocks(kind)).iter().sum()
+    }
+
+    /// Whether there are more pages than the processor's caches hold most of.
+    pub(super) fn are_beyond_caches(&self) -> bool {
+        self.all_blocks() >= BEYOND_CACHES
     }
 
     /// Whether a shard gave more of its pages for others than it owes.

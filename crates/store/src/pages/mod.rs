@@ -31,8 +31,8 @@ mod sweep;
 mod to_remove;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use sublet_types::{EvictionKind, Pages as PageCount, PoolFlags, PoolId, Second};
@@ -40,7 +40,7 @@ use sublet_types::{EvictionKind, Pages as PageCount, PoolFlags, PoolId, Second};
 use crate::api::{PageFigures, PageOverhead, PageSettings, PoolError, StoreSettings};
 use crate::arena::{Arena, BlockId, Claimant, PageKind};
 use crate::frames::{FrameId, Frames, Key, STAMPS, Seed};
-use crate::tenants::{Tenant, Tenants};
+use crate::tenants::{TENANTS_MAX, Tenant, Tenants};
 pub(crate) use desk::{Desk, FoundPages};
 #[cfg(test)]
 pub(crate) use evict::WINDOW_PAGES;
@@ -66,6 +66,8 @@ pub(crate) struct Pages {
     pub(crate) tenants: Arc<Tenants>,
     pub(crate) frames: Frames,
     pub(crate) pools: Pools,
+    /// What each tenant has, by its number.
+    holdings: Box<[OnceLock<Holdings>]>,
     pub(crate) seed: Seed,
     shared: Mutex<SharedPools>,
     settings: PageSettings,
@@ -90,6 +92,7 @@ impl Pages {
         Ok(Pages {
             frames: Frames::new(&arena, settings.pages.page_bytes, seed)?,
             pools: Pools::new(),
+            holdings: (0..TENANTS_MAX).map(|_| OnceLock::new()).collect(),
             tick_bits: (capacity * STAMPED_TURNOVERS / u64::from(STAMPS))
                 .max(1)
                 .next_power_of_two()
@@ -114,10 +117,24 @@ impl Pages {
     }
 
     /// What a tenant has of the page store; made when it is first needed.
-    pub(crate) fn holdings<'a>(&self, tenant: &'a Tenant) -> &'a Holdings {
-        tenant
-            .pages
+    pub(crate) fn holdings(&self, tenant: &Tenant) -> &Holdings {
+        self.holdings[usize::from(tenant.id.0)]
             .get_or_init(|| Holdings::new(self.settings.shards, self.seed))
+    }
+
+    /// What a tenant has of the page store, if it ever had anything.
+    pub(crate) fn known(&self, tenant: &Tenant) -> Option<&Holdings> {
+        self.holdings[usize::from(tenant.id.0)].get()
+    }
+
+    /// What all tenants have of the page store.
+    fn all_known(&self) -> impl Iterator<Item = &Holdings> {
+        self.holdings.iter().filter_map(OnceLock::get)
+    }
+
+    /// Blocks that a tenant's pages have.
+    pub(crate) fn held_by(&self, tenant: &Tenant) -> u32 {
+        self.known(tenant).map_or(0, Holdings::all_blocks)
     }
 
     /// The bytes of a frame, for whoever holds its shard's lock and is pinned.
@@ -201,6 +218,9 @@ impl Pages {
             return false;
         };
         tenant.gained_block();
+        if kind == PageKind::Persistent {
+            tenant.pinned_block();
+        }
         self.sweep(block);
         self.frames.note_block(block);
         holdings.open(kind, block, self.arena.block(block));
@@ -238,7 +258,7 @@ impl Pages {
 
     /// Sets what was set of a tenant before it went as for one that was never there.
     pub(crate) fn begin_anew(&self, tenant: &Tenant) {
-        if let Some(holdings) = tenant.pages.get() {
+        if let Some(holdings) = self.known(tenant) {
             holdings.begin_anew(&self.frames);
         }
     }
@@ -246,7 +266,7 @@ impl Pages {
     /// Pages of a tenant that are in frames. Looks at every block of the arena, if the tenant has any of pages.
     fn live_pages(&self, tenant: &Tenant) -> PageCount {
         let own = |claimant| matches!(claimant, Claimant::Pages(owner, _) if owner == tenant.id);
-        let has_some = tenant.held_by_pages() > 0;
+        let has_some = self.held_by(tenant) > 0;
         let blocks = self.arena.blocks().take_while(|_| has_some);
         let live = blocks.filter(|(_, block)| own(block.owner()));
         let pages = live.map(|(_, block)| u64::from(block.live_items.load(Ordering::Relaxed)));
@@ -274,13 +294,13 @@ impl Pages {
             true => Fitting::Later,
             false => Fitting::Exact,
         };
-        let holdings = self.tenants.iter().filter_map(|tenant| tenant.pages.get());
+        let holdings = self.all_known();
         holdings.for_each(|holdings| holdings.fit(self.frames.per_block(), fitting));
     }
 
     /// What a tenant's pages are, now.
     pub(crate) fn figures(&self, tenant: &Tenant) -> PageFigures {
-        let Some(holdings) = tenant.pages.get() else {
+        let Some(holdings) = self.known(tenant) else {
             return PageFigures::default();
         };
         let mut figures = PageFigures::default();
@@ -306,7 +326,7 @@ impl Pages {
             evacuated: self.evacuated.load(Ordering::Relaxed),
             ..PageOverhead::default()
         };
-        for holdings in self.tenants.iter().filter_map(|tenant| tenant.pages.get()) {
+        for holdings in self.all_known() {
             overhead.ghosts += holdings.order_bytes();
             for shard in holdings.shards() {
                 let shard = shard.lock();

@@ -384,7 +384,7 @@ impl Opened<'_> {
         let victim = self.victim(patience);
         if siblings != Siblings::LeftAlone {
             // A group looks ahead by itself.
-            expect_next_to_go(self.pages, self.owner, &self.shard);
+            expect_next_to_go(self.pages, self.holdings, &self.shard);
         }
         victim.map(Found::Displaced)
     }

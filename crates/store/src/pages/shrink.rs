@@ -290,7 +290,7 @@ impl Pages {
     /// A tenant's blocks of a kind. Looks at every block of the arena, if the tenant has any.
     fn blocks_of(&self, tenant: &Tenant, kind: PageKind) -> impl Iterator<Item = BlockId> {
         let owner = Claimant::Pages(tenant.id, kind);
-        let holdings = tenant.pages.get();
+        let holdings = self.known(tenant);
         let has_some = holdings.is_some_and(|holdings| holdings.blocks(kind) > 0);
         let blocks = self.arena.blocks().take_while(move |_| has_some);
         let own = blocks.filter(move |(_, facts)| facts.owner() == owner);
@@ -335,7 +335,7 @@ impl Pages {
     /// The least filled block of a kind, where a tenant has more free frames than a tenth and a block.
     fn sparsest(&self, tenant: &Tenant, kind: PageKind) -> Option<BlockId> {
         let per_block = self.frames.per_block();
-        let held = tenant.pages.get()?.blocks(kind) * per_block;
+        let held = self.known(tenant)?.blocks(kind) * per_block;
         if held <= per_block {
             return None;
         }

@@ -40,6 +40,9 @@ impl Pages {
         let holdings = self.holdings(tenant);
         holdings.lost_block(kind, block);
         tenant.lost_block();
+        if kind == PageKind::Persistent {
+            tenant.lost_pinned_block();
+        }
         if holdings.blocks(PageKind::Ephemeral) == 0 {
             tenant.tails.note_no_pages();
         }

@@ -131,7 +131,7 @@ impl Worker {
     /// Whether the tenant that must give way for items of `tenant` has pages that are colder than its items.
     pub(crate) fn pages_are_colder(&self, tenant: &Tenant, blocks: u32) -> bool {
         let giver = self.items().giver(tenant, blocks).tenant;
-        if giver.pages.get().is_none() || self.store().arena.may_grow() {
+        if self.store().pages.known(giver).is_none() || self.store().arena.may_grow() {
             return false;
         }
         match (
@@ -163,7 +163,7 @@ impl Worker {
         mode: ReleaseMode,
         now: Second,
     ) -> PageLoss {
-        if blocks == 0 || tenant.pages.get().is_none() {
+        if blocks == 0 || self.store().pages.known(tenant).is_none() {
             return PageLoss::default();
         }
         self.clear(tenant, blocks, mode, Spilling::Allowed, now)
@@ -186,7 +186,7 @@ impl Worker {
 
     /// Has a tenant's ephemeral pages give up a block for a put. Says how many they gave.
     fn evict_block(&self, tenant: &Tenant, now: Second) -> u32 {
-        if tenant.pages.get().is_none() {
+        if self.store().pages.known(tenant).is_none() {
             return 0;
         }
         let (mode, spilling) = (ReleaseMode::Ordered, Spilling::Never);

@@ -115,7 +115,7 @@ impl Store {
     /// Whether a tenant's new pages are refused.
     pub fn is_frozen(&self, tenant: TenantId) -> bool {
         let tenant = self.tenants.get(tenant);
-        let holdings = tenant.and_then(|tenant| tenant.pages.get());
+        let holdings = tenant.and_then(|tenant| self.pages.known(tenant));
         holdings.is_some_and(|holdings| holdings.is_frozen())
     }
 
@@ -129,14 +129,14 @@ impl Store {
     /// Which eviction was chosen for a tenant's ephemeral pages.
     pub fn eviction(&self, tenant: TenantId) -> EvictionKind {
         let tenant = self.tenants.get(tenant);
-        let holdings = tenant.and_then(|tenant| tenant.pages.get());
+        let holdings = tenant.and_then(|tenant| self.pages.known(tenant));
         holdings.map_or_else(EvictionKind::default, |holdings| holdings.eviction())
     }
 
     /// Which eviction a tenant's ephemeral pages have: never [`EvictionKind::Auto`].
     pub fn ruling_eviction(&self, tenant: TenantId) -> EvictionKind {
         let tenant = self.tenants.get(tenant);
-        let holdings = tenant.and_then(|tenant| tenant.pages.get());
+        let holdings = tenant.and_then(|tenant| self.pages.known(tenant));
         holdings.map_or_else(
             || EvictionKind::default().ruling(false),
             |holdings| holdings.ruling_eviction(),
@@ -147,7 +147,7 @@ impl Store {
     /// page in [`SAMPLE_ONE_IN`], by its hash.
     pub fn drain_samples(&self, tenant: TenantId, into: &mut Vec<(u64, SampledUse)>) {
         let tenant = self.tenants.get(tenant);
-        if let Some(holdings) = tenant.and_then(|tenant| tenant.pages.get()) {
+        if let Some(holdings) = tenant.and_then(|tenant| self.pages.known(tenant)) {
             let shards = holdings.shards().iter();
             let notes = shards.flat_map(|shard| shard.lock().drain_samples());
             in_order(notes.collect(), into);
@@ -157,7 +157,7 @@ impl Store {
     /// The same of its items.
     pub fn drain_item_uses(&self, tenant: TenantId, into: &mut Vec<(u64, ItemUse)>) {
         if let Some(tenant) = self.tenants.get(tenant) {
-            tenant.followed.drain(into);
+            self.items.part(tenant).followed.drain(into);
         }
     }
 

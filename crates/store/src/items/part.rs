@@ -1,0 +1,18 @@
+//! What one tenant has of the items engine.
+
+use super::audience::Audience;
+use super::deferred::Deferred;
+use super::followed::Followed;
+use super::segments::Segments;
+use super::tally::Tally;
+
+/// A tenant's items, what befell them, and who is told.
+#[derive(Default)]
+pub(crate) struct Part {
+    pub(crate) segments: Segments,
+    pub(crate) tally: Tally,
+    pub(super) audience: Audience,
+    pub(crate) deferred: Deferred,
+    /// What happened to a sample of its items.
+    pub(crate) followed: Followed,
+}
