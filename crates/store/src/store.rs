@@ -4,7 +4,9 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sublet_types::{BLOCK_BYTES, Bytes, Second, Shrinking, TenantId, TenantName, TenantSettings};
+use sublet_types::{
+    BLOCK_BYTES, Bytes, Nanos, Second, Shrinking, TenantId, TenantName, TenantSettings,
+};
 
 use crate::api::*;
 use crate::arena::{Arena, Claimant, Mapped, Memory, PinSlot};
@@ -261,8 +263,9 @@ impl Store {
 
     /// Hears of each item of a tenant that is evicted from now on, for as long as the ear lives. Nothing
     /// is heard of blocks that are released whole. `None` if there is no such tenant.
-    pub fn listen(self: &Arc<Self>, tenant: TenantId) -> Option<Ear> {
-        Ear::open(self, tenant)
+    pub fn listen(&self, tenant: TenantId) -> Option<Ear> {
+        let tenant = self.tenants.get(tenant)?;
+        Some(self.items.listen(tenant))
     }
 
     /// Says what becomes of who holds more than its target.
@@ -470,6 +473,35 @@ impl Worker {
         let segments = &self.items().part(tenant).segments;
         while !segments.try_flush(&self.store.arena, now) {
             self.unpinned(|| segments.await_ring());
+        }
+    }
+
+    /// Puts a flush off until `due`, in place of one that was put off before.
+    pub fn defer_flush(&self, tenant: TenantId, due: Nanos) {
+        if let Some(tenant) = self.store.tenants.get(tenant) {
+            self.items().part(tenant).deferred.set(due);
+        }
+    }
+
+    /// Whether a flush was put off: if so, [`flush_if_due`](Worker::flush_if_due) has to be asked before each request.
+    #[inline]
+    pub fn awaits_flush(&self, tenant: TenantId) -> bool {
+        let tenant = self.store.tenants.get(tenant);
+        tenant.is_some_and(|tenant| self.items().part(tenant).deferred.is_set())
+    }
+
+    /// Flushes, if that was put off until `moment` or before. When it returns, nothing is left that was due.
+    pub fn flush_if_due(&self, tenant: TenantId, moment: Nanos, now: Second) {
+        let Some(tenant) = self.store.tenants.get(tenant) else {
+            return;
+        };
+        let deferred = &self.items().part(tenant).deferred;
+        while deferred.is_due(moment) {
+            self.pinned(|| {
+                if !deferred.try_take(moment, || self.flush_tenant(tenant, now)) {
+                    self.unpinned(|| deferred.await_flush());
+                }
+            });
         }
     }
 

@@ -5,13 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use sublet_types::{Expiry, Second, TenantId};
+use sublet_types::{Expiry, Second};
 
 use super::large::Names;
 use super::record::{Record, Role};
 use super::slot::Slot;
-use crate::store::Store;
-use crate::tenants::Tenant;
 
 /// Evicted items that wait for one ear; more are missed, and counted.
 pub const AUDIENCE_WAITING_MAX: usize = 1024;
@@ -88,29 +86,18 @@ impl Audience {
 
 /// Hears of a tenant's evictions, for as long as it lives.
 pub struct Ear {
-    store: Arc<Store>,
-    tenant: TenantId,
+    audience: Arc<Audience>,
     heard: Arc<Mutex<Heard>>,
 }
 
 impl Ear {
-    pub(crate) fn open(store: &Arc<Store>, tenant: TenantId) -> Option<Ear> {
+    pub(super) fn open(audience: &Arc<Audience>) -> Ear {
         let heard = Arc::default();
-        let ear = Ear {
-            store: Arc::clone(store),
-            tenant,
-            heard: Arc::clone(&heard),
-        };
-        store
-            .items
-            .part(ear.tenant()?)
-            .audience
-            .change(|ears| ears.push(heard));
-        Some(ear)
-    }
-
-    fn tenant(&self) -> Option<&Tenant> {
-        self.store.tenants.get(self.tenant)
+        audience.change(|ears| ears.push(Arc::clone(&heard)));
+        Ear {
+            audience: Arc::clone(audience),
+            heard,
+        }
     }
 
     /// Takes what was heard since the last time, and how many evictions were missed after it.
@@ -123,13 +110,7 @@ impl Ear {
 
 impl Drop for Ear {
     fn drop(&mut self) {
-        if let Some(tenant) = self.tenant() {
-            let others = |ear: &Arc<Mutex<Heard>>| !Arc::ptr_eq(ear, &self.heard);
-            self.store
-                .items
-                .part(tenant)
-                .audience
-                .change(|ears| ears.retain(others));
-        }
+        let others = |ear: &Arc<Mutex<Heard>>| !Arc::ptr_eq(ear, &self.heard);
+        self.audience.change(|ears| ears.retain(others));
     }
 }

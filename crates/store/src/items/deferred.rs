@@ -6,10 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use sublet_types::{Nanos, Second, TenantId};
-
-use crate::store::Worker;
-use crate::tenants::Tenant;
+use sublet_types::Nanos;
 
 /// No flush is put off.
 const NEVER: u64 = u64::MAX;
@@ -31,7 +28,8 @@ impl Default for Deferred {
 }
 
 impl Deferred {
-    fn set(&self, due: Nanos) {
+    /// Puts a flush off, in place of one that was put off before.
+    pub(crate) fn set(&self, due: Nanos) {
         self.due.store(due.0.min(NEVER - 1), Ordering::Release);
     }
 
@@ -40,48 +38,37 @@ impl Deferred {
         self.due.store(NEVER, Ordering::Release);
     }
 
+    /// Whether a flush is put off.
+    pub(crate) fn is_set(&self) -> bool {
+        self.due() != NEVER
+    }
+
+    /// Whether one was put off until `moment` or before.
+    pub(crate) fn is_due(&self, moment: Nanos) -> bool {
+        self.due() <= moment.0
+    }
+
     fn due(&self) -> u64 {
         self.due.load(Ordering::Acquire)
     }
-}
 
-impl Worker {
-    /// Puts a flush off until `due`, in place of one that was put off before.
-    pub fn defer_flush(&self, tenant: TenantId, due: Nanos) {
-        if let Some(tenant) = self.store().tenants.get(tenant) {
-            self.items().part(tenant).deferred.set(due);
-        }
-    }
-
-    /// Whether a flush was put off: if so, [`flush_if_due`](Worker::flush_if_due) has to be asked before each request.
-    #[inline]
-    pub fn awaits_flush(&self, tenant: TenantId) -> bool {
-        let tenant = self.store().tenants.get(tenant);
-        tenant.is_some_and(|tenant| self.items().part(tenant).deferred.due() != NEVER)
-    }
-
-    /// Flushes, if that was put off until `moment` or before. When it returns, nothing is left that was due.
-    pub fn flush_if_due(&self, tenant: TenantId, moment: Nanos, now: Second) {
-        let Some(tenant) = self.store().tenants.get(tenant) else {
-            return;
+    /// Has `flush` run if a flush is due; another may be put off meanwhile. False where somebody else flushes, for whom the caller
+    /// has to [wait](Deferred::await_flush).
+    pub(crate) fn try_take(&self, moment: Nanos, flush: impl FnOnce()) -> bool {
+        let Some(_flushing) = self.flushing.try_lock() else {
+            return false;
         };
-        while self.items().part(tenant).deferred.due() <= moment.0 {
-            self.pinned(|| self.take_due_flush(tenant, moment, now));
-        }
-    }
-
-    fn take_due_flush(&self, tenant: &Tenant, moment: Nanos, now: Second) {
-        let deferred = &self.items().part(tenant).deferred;
-        let Some(_flushing) = deferred.flushing.try_lock() else {
-            return self.unpinned(|| drop(deferred.flushing.lock()));
-        };
-        let due = deferred.due();
+        let due = self.due();
         if due <= moment.0 {
-            self.flush_tenant(tenant, now);
-            // Another may have been put off meanwhile.
-            let _ = deferred
-                .due
-                .compare_exchange(due, NEVER, Ordering::AcqRel, Ordering::Acquire);
+            flush();
+            let (acquired, failed) = (Ordering::AcqRel, Ordering::Acquire);
+            let _ = self.due.compare_exchange(due, NEVER, acquired, failed);
         }
+        true
+    }
+
+    /// Waits until nobody flushes.
+    pub(crate) fn await_flush(&self) {
+        drop(self.flushing.lock());
     }
 }

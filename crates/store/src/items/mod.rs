@@ -120,6 +120,11 @@ impl Items {
         }
     }
 
+    /// Hears of each item of a tenant that is evicted from now on, for as long as the ear lives.
+    pub(crate) fn listen(&self, tenant: &Tenant) -> Ear {
+        Ear::open(&self.part(tenant).audience)
+    }
+
     /// Blocks that the index holds.
     pub(crate) fn index_blocks(&self) -> usize {
         self.tables().map(Table::blocks).sum()

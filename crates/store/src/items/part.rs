@@ -1,5 +1,7 @@
 //! What one tenant has of the items engine.
 
+use std::sync::Arc;
+
 use super::audience::Audience;
 use super::deferred::Deferred;
 use super::followed::Followed;
@@ -11,7 +13,8 @@ use super::tally::Tally;
 pub(crate) struct Part {
     pub(crate) segments: Segments,
     pub(crate) tally: Tally,
-    pub(super) audience: Audience,
+    /// Held by who listens, too.
+    pub(super) audience: Arc<Audience>,
     pub(crate) deferred: Deferred,
     /// What happened to a sample of its items.
     pub(crate) followed: Followed,
