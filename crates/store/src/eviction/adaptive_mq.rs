@@ -19,8 +19,8 @@ use sublet_types::Second;
 
 use super::history::{History, Left, USES_MAX};
 use super::order::{Order, TICK_PUTS, Turn, is_sampled};
+use super::rule::{Eviction, Page, REPRIEVES_MAX, queue};
 use super::weights::{LEVELS, level_of, rank};
-use super::{Eviction, Page, REPRIEVES_MAX, queue};
 use crate::arena::Line;
 use crate::frames::{FrameId, Frames, Queue, QueueId};
 

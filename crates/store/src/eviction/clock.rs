@@ -2,7 +2,7 @@
 
 use sublet_types::Second;
 
-use super::{Eviction, Page, REPRIEVES_MAX, queue};
+use super::rule::{Eviction, Page, REPRIEVES_MAX, queue};
 use crate::frames::{FrameId, Frames, Queue};
 
 pub(super) struct Clock([Queue; 1]);

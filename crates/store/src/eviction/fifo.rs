@@ -2,7 +2,7 @@
 
 use sublet_types::Second;
 
-use super::{Eviction, Page, queue};
+use super::rule::{Eviction, Page, queue};
 use crate::frames::{FrameId, Frames, Queue};
 
 pub(super) struct Fifo([Queue; 1]);

@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use sublet_types::{ObjectId, Second};
 
-use super::{Eviction, Page, queue};
+use super::rule::{Eviction, Page, queue};
 use crate::frames::{FrameId, Frames, Queue, Seeded};
 
 /// A file: pool and object.

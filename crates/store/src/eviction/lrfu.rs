@@ -3,7 +3,7 @@
 
 use sublet_types::Second;
 
-use super::{Eviction, Page, queue};
+use super::rule::{Eviction, Page, queue};
 use crate::frames::{FrameId, Frames, HITS_MAX, Queue};
 
 const FREQUENCIES: usize = HITS_MAX as usize + 1;

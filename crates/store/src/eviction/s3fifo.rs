@@ -4,7 +4,7 @@
 use sublet_types::Second;
 
 use super::ghost::Ghosts;
-use super::{Eviction, Page, REPRIEVES_MAX, queue};
+use super::rule::{Eviction, Page, REPRIEVES_MAX, queue};
 use crate::arena::Line;
 use crate::frames::{FrameId, Frames, Queue};
 

@@ -14,8 +14,8 @@
 use sublet_types::Second;
 
 use super::ghost::Ghosts;
+use super::rule::{Eviction, Page};
 use super::s3fifo::{MAIN, Queues, SMALL};
-use super::{Eviction, Page};
 use crate::arena::Line;
 use crate::frames::{FrameId, Frames, HITS_MAX, Queue};
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use sublet_types::{Expiry, Second};
 
-use super::large::Names;
+use super::chunk_names::Names;
 use super::record::{Record, Role};
 use super::slot::Slot;
 

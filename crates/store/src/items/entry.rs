@@ -3,8 +3,8 @@
 use sublet_types::{Expiry, Second};
 
 use super::audience::Evicted;
+use super::chunk_names::{CHUNKS_PER_BLOCK, chunk_fields};
 use super::followed::ItemUse;
-use super::large::{CHUNKS_PER_BLOCK, chunk_fields};
 use super::part::Part;
 use super::record::{Fields, Record, Role};
 use super::slot::{Place, Slot};
@@ -247,7 +247,7 @@ impl<'a> Entry<'a> {
 
     fn stored_len(&self, fields: &Fields<'_>, total: usize) -> usize {
         match fields.role {
-            Role::Large => super::large::NAMES_BYTES,
+            Role::Large => super::chunk_names::NAMES_BYTES,
             Role::Plain | Role::Chunk => total,
         }
     }

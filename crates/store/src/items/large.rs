@@ -9,69 +9,13 @@ use std::sync::atomic::Ordering;
 use sublet_types::{Second, TenantId};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::chunk_names::{CHUNK_KEY_BYTES, CHUNKS_PER_BLOCK, Names};
 use super::part::Part;
-use super::record::{Fields, HEAD_BYTES, Record, Role};
+use super::record::{HEAD_BYTES, Record, Role};
 use super::slot::Slot;
 use super::table::Table;
 use super::{Items, Moment};
-use crate::api::{Marks, Reading, Value};
-
-/// Chunks that a block holds.
-pub(super) const CHUNKS_PER_BLOCK: u32 = 8;
-
-const CHUNK_KEY_BYTES: usize = 12;
-pub(super) const NAMES_BYTES: usize = 20;
-
-/// What a large item's record holds in the place of its value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Names {
-    /// Bytes of the whole value.
-    pub(super) total: u64,
-    /// Drawn once for each large value.
-    name: u64,
-    pub(super) chunks: u32,
-}
-
-impl Names {
-    pub(super) fn to_bytes(self) -> [u8; NAMES_BYTES] {
-        let mut bytes = [0; NAMES_BYTES];
-        bytes[..8].copy_from_slice(&self.total.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.name.to_le_bytes());
-        bytes[16..].copy_from_slice(&self.chunks.to_le_bytes());
-        bytes
-    }
-
-    pub(super) fn read(bytes: &[u8]) -> Option<Names> {
-        let (total, rest) = bytes.split_first_chunk::<8>()?;
-        let (name, rest) = rest.split_first_chunk::<8>()?;
-        let chunks = rest.first_chunk::<4>()?;
-        Some(Names {
-            total: u64::from_le_bytes(*total),
-            name: u64::from_le_bytes(*name),
-            chunks: u32::from_le_bytes(*chunks),
-        })
-    }
-
-    /// The key of the chunk at `place`.
-    pub(super) fn chunk_key(&self, place: u32) -> [u8; CHUNK_KEY_BYTES] {
-        let mut key = [0; CHUNK_KEY_BYTES];
-        key[..8].copy_from_slice(&self.name.to_le_bytes());
-        key[8..].copy_from_slice(&place.to_le_bytes());
-        key
-    }
-}
-
-/// The fields of a chunk's record. It expires with its item.
-pub(super) fn chunk_fields<'a>(key: &'a [u8], item: &Fields<'_>) -> Fields<'a> {
-    Fields {
-        key,
-        role: Role::Chunk,
-        marks: Marks::default(),
-        expiry: item.expiry,
-        flags: 0,
-        cas: None,
-    }
-}
+use crate::api::{Reading, Value};
 
 impl Items {
     /// The longest record, key and all.

@@ -6,6 +6,7 @@
 //! sees that the block's generation holds, and copies under its pin.
 
 mod audience;
+mod chunk_names;
 mod deferred;
 mod entry;
 mod followed;
@@ -21,6 +22,7 @@ mod shrink;
 mod slot;
 mod source;
 mod space_time;
+mod stale;
 mod sweep;
 mod table;
 mod tally;
@@ -32,18 +34,17 @@ use sublet_types::{Second, TenantId};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::api::{Absence, EXPECTED_MAX, Item, Lookup, Reading, StoreSettings, Value};
-use crate::arena::{Arena, Block, BlockId, Claimant, PinSlot, RECORDS_BEGIN};
+use crate::arena::{Arena, Block, BlockId, Claimant, RECORDS_BEGIN};
 use crate::tenants::{TENANTS_MAX, Tenant, Tenants};
 pub use audience::{AUDIENCE_WAITING_MAX, Ear, Evicted};
 pub use entry::Entry;
 pub use followed::ItemUse;
-use merge::Evictor;
 pub(crate) use part::Part;
 use record::{HEAD_BYTES, Head, Record, Role};
 pub(crate) use room::Room;
 pub(crate) use shrink::{Loss, Shrink};
 use slot::{Place, Slot};
-use sweep::Sweeper;
+use stale::Sweeper;
 use table::{Cell, Judge, Table};
 
 pub(crate) use slot::BLOCKS_MAX;
@@ -450,15 +451,6 @@ impl Items {
     /// Whether this second's chores are still to be done; from now on they are somebody's.
     pub(crate) fn is_new_second(&self, now: Second) -> bool {
         self.last_chores.fetch_max(now.0, Ordering::Relaxed) < now.0
-    }
-
-    /// Drops the segments that were dead at `then`. The caller is pinned.
-    pub(crate) fn drop_expired(&self, me: &PinSlot, then: Second) {
-        for tenant in self.tenants.iter() {
-            if let Some(mut ring) = self.part(tenant).segments.try_ring() {
-                Evictor::new(self, tenant, &mut ring, me, then).drop_dead();
-            }
-        }
     }
 
     /// The heat of each of a tenant's blocks. Looks at every block of the arena, if the tenant has any.

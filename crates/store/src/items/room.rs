@@ -147,6 +147,15 @@ impl Items {
         }
     }
 
+    /// Drops the segments that were dead at `then`. The caller is pinned.
+    pub(crate) fn drop_expired(&self, me: &PinSlot, then: Second) {
+        for tenant in self.tenants.iter() {
+            if let Some(mut ring) = self.part(tenant).segments.try_ring() {
+                Evictor::new(self, tenant, &mut ring, me, then).drop_dead();
+            }
+        }
+    }
+
     /// Works ahead of need after `written` bytes, so that room is there when it is wanted: as many bytes are freed, twice
     /// as many where the reserve is touched. Never waits.
     pub(crate) fn work_ahead(&self, tenant: &Tenant, me: &PinSlot, written: u64, now: Second) {

@@ -1,9 +1,8 @@
 //! Sweeping: slots of dropped blocks are removed from the index in small steps, and the index is brought
 //! to the size that its items need.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
 use sublet_types::Second;
 
 use super::Items;
@@ -12,22 +11,6 @@ use crate::arena::Claimant;
 
 /// Buckets swept or merged in one step: under a millisecond.
 const STEP_BUCKETS: u64 = 2048;
-
-/// Where the sweep is.
-#[derive(Default)]
-pub(crate) struct Sweeper {
-    /// Slots that were made stale and not yet swept, at the most.
-    stale: AtomicU64,
-    /// The next bucket of the sweep under way: of the items' index, then of the chunks'.
-    cursor: Mutex<Option<(usize, u64)>>,
-}
-
-impl Sweeper {
-    /// Hears that so many slots became stale.
-    pub(super) fn note_stale(&self, slots: u64) {
-        self.stale.fetch_add(slots.max(1), Ordering::Relaxed);
-    }
-}
 
 impl Items {
     /// One step of whatever the index needs. Says whether there is more to do. The caller is pinned.

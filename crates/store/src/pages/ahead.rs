@@ -19,43 +19,6 @@ const FRAMES_MAX: u32 = 16;
 /// A tenant has at most one in so many of its frames ready, so that hardly a page is missed for it.
 const ONE_IN: u32 = 256;
 
-/// A shard's free frames that were evicted ahead.
-#[derive(Debug, Default)]
-pub(super) struct Ahead {
-    frames: u32,
-    /// Frames freed ahead were taken since the last look.
-    taken: bool,
-    /// The shard's evictions at the last look.
-    seen: u64,
-}
-
-impl Ahead {
-    /// Hears that so many frames were freed ahead, here or where they were borrowed.
-    pub(super) fn add(&mut self, frames: u32) {
-        self.frames += frames;
-    }
-
-    /// Hears that one of the shard's free frames was taken, so that `left` are left. Says whether it was one freed ahead: those are
-    /// the last to be taken.
-    pub(super) fn take(&mut self, left: u32) -> bool {
-        let was_ahead = self.frames > left;
-        self.frames = self.frames.min(left);
-        self.taken |= was_ahead;
-        was_ahead
-    }
-
-    /// Hears that so many free frames are left.
-    pub(super) fn bound(&mut self, left: u32) {
-        self.frames = self.frames.min(left);
-    }
-
-    /// Whether pages were evicted, or frames of such taken, since the last look.
-    fn is_needed(&mut self, evictions: u64) -> bool {
-        let taken = std::mem::take(&mut self.taken);
-        std::mem::replace(&mut self.seen, evictions) != evictions || taken
-    }
-}
-
 impl Pages {
     /// Evicts a few pages ahead of the puts of a tenant that has all it may have. Says whether it puts: whether any were evicted or taken
     /// since the last call. Who has a single shard is used by one thread, which would be through with them at once.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use sublet_types::Second;
 
-use super::ahead::Ahead;
 use super::directory::{Directory, Keys, Standing, Whereabouts};
 use super::disk::DiskPages;
 use super::dues::Dues;
 use super::frame_source::Spare;
+use super::freed_ahead::Ahead;
 use super::rich::{Rich, Stock};
 use crate::api::{PageTally, SAMPLE_ONE_IN, SampledUse};
 use crate::arena::{Line, PageKind};

@@ -11,6 +11,7 @@ use sublet_types::{ObjectId, Pages as PageCount, PoolFlags, PoolId, SharedName, 
 
 use super::Pages;
 use super::desk::Desk;
+use super::shared_pools::{SharedPool, SharedPools};
 use super::to_remove::Removal;
 use crate::api::{PageKey, PoolError};
 use crate::tenants::Tenant;
@@ -20,26 +21,6 @@ pub const SHARERS_MAX: usize = 256;
 
 /// Objects of one pool that are followed, at the most: 2 MiB of them.
 const TOUCHED_MAX: usize = 1 << 16;
-
-/// Every pool that tenants were allowed to share.
-#[derive(Default)]
-pub(crate) struct SharedPools {
-    pools: HashMap<SharedName, SharedPool>,
-    /// Which pool each handle is on.
-    of_handle: HashMap<PoolId, SharedName>,
-}
-
-struct SharedPool {
-    account: TenantId,
-    members: Vec<TenantId>,
-    /// The pool itself, while somebody shares it.
-    base: Option<PoolId>,
-    handles: Vec<PoolId>,
-    /// Which handle touched an object last.
-    touched: HashMap<ObjectId, u32>,
-    /// More objects were touched than are followed.
-    lost_track: bool,
-}
 
 const FLAGS: PoolFlags = PoolFlags {
     persistent: false,
@@ -137,14 +118,6 @@ impl Pages {
         let own = pool.touched.extract_if(|_, slot| *slot == handle.slot);
         let objects = own.map(|(object, _)| object).collect();
         Some((base, pool.account, Left::Objects(objects)))
-    }
-}
-
-impl SharedPool {
-    /// Begins to follow objects anew.
-    fn forget(&mut self) {
-        self.touched.clear();
-        self.lost_track = false;
     }
 }
 
