@@ -17,6 +17,7 @@ mod notes;
 mod pages;
 mod paging;
 mod release;
+mod release_order;
 mod save;
 mod store;
 mod tails;

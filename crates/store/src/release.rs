@@ -131,7 +131,7 @@ impl Worker {
             return Loss::default();
         }
         let renew_pin = || self.renew_pin();
-        let mut shrink = Shrink {
+        let shrink = Shrink {
             items: self.items(),
             me: self.slot(),
             renew_pin: &renew_pin,
@@ -191,7 +191,7 @@ impl Worker {
             self.pinned(|| self.items().drop_expired(self.slot(), then));
             self.pinned(|| self.items().crawl(then));
             if now.0.is_multiple_of(HEAT_HALF_LIFE_SECS) {
-                self.items().cool();
+                self.store().arena.cool_all();
             }
             self.evacuate(now);
             self.return_surplus();

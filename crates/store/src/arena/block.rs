@@ -251,6 +251,16 @@ impl Block {
         }
     }
 
+    /// Hits, those that are long past halved again and again.
+    pub(crate) fn heat(&self) -> u32 {
+        self.heat.load(Ordering::Relaxed)
+    }
+
+    /// Lets past hits count half.
+    pub(super) fn cool(&self) {
+        self.heat.store(self.heat() / 2, Ordering::Relaxed);
+    }
+
     /// When something in it was last hit, or else when it was opened.
     pub(crate) fn last_hit(&self) -> Second {
         Second(

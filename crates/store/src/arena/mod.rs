@@ -129,6 +129,11 @@ impl Arena {
             .map(|(n, block)| (BlockId(n as u32), block))
     }
 
+    /// Lets past hits of all blocks count half.
+    pub(crate) fn cool_all(&self) {
+        self.blocks.iter().for_each(Block::cool);
+    }
+
     pub(crate) fn epochs(&self) -> &Epochs {
         &self.epochs
     }

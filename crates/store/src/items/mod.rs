@@ -458,21 +458,12 @@ impl Items {
         let has_some = self.part(tenant).segments.held() > 0;
         let blocks = self.arena.blocks().take_while(move |_| has_some);
         let own = blocks.filter(|(_, block)| block.is_owned_by(tenant.id));
-        own.map(|(_, block)| block.heat.load(Ordering::Relaxed))
+        own.map(|(_, block)| block.heat())
     }
 
     /// The heat of a tenant's coldest block, if it has one.
     pub(crate) fn coldest(&self, tenant: &Tenant) -> Option<u32> {
         self.heats(tenant).min()
-    }
-
-    /// Lets past hits count half.
-    pub(crate) fn cool(&self) {
-        for (_, block) in self.arena.blocks() {
-            block
-                .heat
-                .store(block.heat.load(Ordering::Relaxed) / 2, Ordering::Relaxed);
-        }
     }
 
     /// Where the next record after `at` begins, and the record at `at`. For walks through full segments.

@@ -1,6 +1,5 @@
 //! Giving blocks back: ordered, where what is hot survives, and fast, where whole blocks go.
 
-use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
@@ -12,6 +11,7 @@ use super::segments::Ring;
 use super::source::Bar;
 use super::space_time::{Cut, Spread, Stamp};
 use crate::arena::{BlockId, PinSlot};
+use crate::release_order::{Candidate, release_order};
 use crate::tenants::Tenant;
 
 /// Segments looked into to learn how space-time is spread, for each so many that are to go.
@@ -59,7 +59,7 @@ impl Loss {
 impl Shrink<'_> {
     /// Makes a tenant, whose ring is held, give up `blocks` blocks, or all it has. They go to the free list.
     pub(crate) fn tenant(
-        &mut self,
+        &self,
         tenant: &Tenant,
         mut ring: MutexGuard<'_, Ring>,
         blocks: u32,
@@ -92,58 +92,27 @@ impl Shrink<'_> {
         while evictor.drop_dead() > 0 {}
     }
 
-    fn heat(&self, block: BlockId) -> u32 {
-        self.items.arena.block(block).heat.load(Ordering::Relaxed)
-    }
-
     /// The order in which whole blocks go.
-    fn whole_order(&mut self, ring: &Ring, mode: ReleaseMode) -> Vec<BlockId> {
-        let mut order: Vec<BlockId> = ring.blocks.iter().copied().collect();
-        match mode {
-            ReleaseMode::Random => self.shuffle(&mut order),
-            ReleaseMode::Scra => {
-                let mut least_hit = order.clone();
-                least_hit.sort_by_cached_key(|block| self.heat(*block));
-                // Twice each: a block that went as the oldest is passed over as the least hit.
-                order = order
-                    .into_iter()
-                    .zip(least_hit)
-                    .flat_map(|(old, cold)| [old, cold])
-                    .collect();
-            }
-            ReleaseMode::Fast | ReleaseMode::Ordered => {
-                order.sort_by_cached_key(|block| self.heat(*block))
-            }
-        }
-        order
-    }
-
-    fn shuffle(&mut self, order: &mut [BlockId]) {
-        for at in (1..order.len()).rev() {
-            // xorshift64: luck, not secrecy
-            self.luck ^= self.luck << 13;
-            self.luck ^= self.luck >> 7;
-            self.luck ^= self.luck << 17;
-            order.swap(at, self.luck as usize % (at + 1));
-        }
+    fn whole_order(&self, ring: &Ring, mode: ReleaseMode) -> Vec<BlockId> {
+        let arena = &self.items.arena;
+        let candidate = |block: &BlockId| {
+            let live = arena.block(*block).live_bytes.load(Ordering::Relaxed);
+            Candidate::new(arena, *block, live)
+        };
+        let candidates = ring.blocks.iter().map(candidate).collect();
+        release_order(candidates, mode, self.luck)
     }
 
     fn drop_all(
         &self,
         tenant: &Tenant,
         ring: &mut Ring,
-        order: Vec<BlockId>,
+        mut order: Vec<BlockId>,
         blocks: u32,
         loss: &mut Loss,
     ) {
-        let mut gone = HashSet::new();
-        let wanted = (blocks as usize).min(ring.blocks.len());
-        let leaving: Vec<BlockId> = order
-            .into_iter()
-            .filter(|block| gone.insert(*block))
-            .take(wanted)
-            .collect();
-        let (items, bytes) = self.evictor(tenant, ring).drop_all(&leaving);
+        order.truncate(blocks as usize);
+        let (items, bytes) = self.evictor(tenant, ring).drop_all(&order);
         loss.items += items;
         loss.bytes += bytes;
     }
@@ -183,7 +152,10 @@ impl Shrink<'_> {
     /// The segments among which a release of `blocks` blocks chooses.
     fn coldest(&self, ring: &Ring, blocks: usize) -> Vec<BlockId> {
         // Looked at once: readers heat blocks meanwhile.
-        let heats = ring.blocks.iter().map(|block| (self.heat(*block), *block));
+        let heats = ring
+            .blocks
+            .iter()
+            .map(|block| (self.items.arena.block(*block).heat(), *block));
         let mut coldest: Vec<(u32, BlockId)> = heats.collect();
         let choice = blocks.saturating_mul(CHOICE).max(CHOICE_MIN);
         if choice < coldest.len() {

@@ -17,6 +17,7 @@ use super::shard::Shard;
 use crate::arena::{BlockId, Claimant, PageKind};
 use crate::eviction::Page;
 use crate::frames::{FrameId, QueueId};
+use crate::release_order::{Candidate, release_order};
 use crate::tenants::Tenant;
 
 /// Free frames beyond one in so many are worth an evacuation.
@@ -101,8 +102,8 @@ impl Clearing<'_> {
 
     fn drop_whole(&mut self, blocks: u32, mode: ReleaseMode, luck: u64) {
         let (pages, tenant) = (self.pages, self.tenant);
-        let ephemeral = pages.blocks_of(tenant, PageKind::Ephemeral).collect();
-        let order = pages.whole_order(ephemeral, mode, luck).into_iter();
+        let candidates = pages.candidates(tenant, PageKind::Ephemeral);
+        let order = release_order(candidates, mode, luck).into_iter();
         let own = order.filter(|block| pages.begins_to_leave(tenant, *block, PageKind::Ephemeral));
         let leaving: Vec<BlockId> = own.take(blocks as usize).collect();
         self.loss.pages += pages.drop_blocks(tenant, &leaving);
@@ -113,9 +114,8 @@ impl Clearing<'_> {
     /// first. Each block may leave before the next one is begun.
     fn empty_coldest(&mut self, kind: PageKind, wanted: u32) {
         let pages = self.pages;
-        let mut blocks: Vec<BlockId> = pages.blocks_of(self.tenant, kind).collect();
-        blocks.sort_by_cached_key(|block| (pages.live(*block), pages.heat(*block)));
-        for block in blocks {
+        let candidates = pages.candidates(self.tenant, kind);
+        for block in release_order(candidates, ReleaseMode::Ordered, 0) {
             if self.loss.blocks >= wanted {
                 break;
             }
@@ -297,10 +297,6 @@ impl Pages {
         own.map(|(block, _)| block)
     }
 
-    fn heat(&self, block: BlockId) -> u32 {
-        self.arena.block(block).heat.load(Ordering::Relaxed)
-    }
-
     fn live(&self, block: BlockId) -> u32 {
         self.arena.block(block).live_items.load(Ordering::Relaxed)
     }
@@ -313,23 +309,13 @@ impl Pages {
     /// The heat of each of a tenant's blocks of ephemeral pages.
     pub(crate) fn heats(&self, tenant: &Tenant) -> impl Iterator<Item = u32> {
         let blocks = self.blocks_of(tenant, PageKind::Ephemeral);
-        blocks.map(|block| self.heat(block))
+        blocks.map(|block| self.arena.block(block).heat())
     }
 
-    /// The order in which whole blocks go.
-    fn whole_order(&self, mut blocks: Vec<BlockId>, mode: ReleaseMode, luck: u64) -> Vec<BlockId> {
-        let cheapest = |block: &BlockId| (self.heat(*block), self.live(*block));
-        match mode {
-            ReleaseMode::Random => shuffle(&mut blocks, luck | 1),
-            ReleaseMode::Scra => {
-                let mut least_hit = blocks.clone();
-                least_hit.sort_by_cached_key(cheapest);
-                blocks.sort_by_cached_key(|block| self.arena.block(*block).sequence());
-                blocks = alternating(&blocks, &least_hit);
-            }
-            ReleaseMode::Fast | ReleaseMode::Ordered => blocks.sort_by_cached_key(cheapest),
-        }
-        blocks
+    /// A tenant's blocks of a kind, as a release sees them.
+    fn candidates(&self, tenant: &Tenant, kind: PageKind) -> Vec<Candidate> {
+        let candidate = |block| Candidate::new(&self.arena, block, self.live(block));
+        self.blocks_of(tenant, kind).map(candidate).collect()
     }
 
     /// The least filled block of a kind, where a tenant has more free frames than a tenth and a block.
@@ -461,21 +447,4 @@ impl Pages {
             self.free(shard, frame, PageKind::Persistent);
         }
     }
-}
-
-fn shuffle(blocks: &mut [BlockId], mut luck: u64) {
-    for at in (1..blocks.len()).rev() {
-        // xorshift64: luck, not secrecy
-        luck ^= luck << 13;
-        luck ^= luck >> 7;
-        luck ^= luck << 17;
-        blocks.swap(at, luck as usize % (at + 1));
-    }
-}
-
-/// The blocks of two orders in turn, each block once.
-fn alternating(a: &[BlockId], b: &[BlockId]) -> Vec<BlockId> {
-    let mut seen = std::collections::HashSet::new();
-    let both = a.iter().zip(b).flat_map(|(a, b)| [*a, *b]);
-    both.filter(|block| seen.insert(*block)).collect()
 }
