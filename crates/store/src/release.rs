@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use sublet_types::{Bytes, Pages as PageCount, ReleaseMode, Second, Shrinking, TenantId};
 
 use crate::api::*;
+use crate::arena::PageKind;
 use crate::items::{Loss, Shrink};
 use crate::pages::PageLoss;
 use crate::store::{Pin, Worker};
@@ -111,8 +112,11 @@ impl Worker {
         if self.store().pages.held_by(tenant) == 0 {
             return 0;
         }
-        let of_pages = self.store().pages.heats(tenant).map(|heat| (heat, true));
-        let of_items = self.items().heats(tenant).map(|heat| (heat, false));
+        let heat = |block| self.store().arena.block(block).heat();
+        let of_pages = self.store().pages.blocks_of(tenant, PageKind::Ephemeral);
+        let of_pages = of_pages.into_iter().map(|block| (heat(block), true));
+        let of_items = self.items().blocks_of(tenant).into_iter();
+        let of_items = of_items.map(|block| (heat(block), false));
         let mut heats: Vec<(u32, bool)> = of_pages.chain(of_items).collect();
         heats.sort_unstable_by_key(|(heat, _)| *heat);
         let coldest = heats.iter().take(quota as usize);

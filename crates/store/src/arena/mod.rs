@@ -9,6 +9,7 @@
 
 mod blank;
 mod block;
+mod block_list;
 mod epochs;
 mod memory;
 mod prefetch;
@@ -24,6 +25,8 @@ use sublet_types::{Bytes, Second};
 pub use blank::Blank;
 pub(crate) use blank::land;
 pub(crate) use block::{Block, BlockId, Claimant, GENERATION_BITS, Lives, PageKind};
+pub(crate) use block_list::BlockList;
+use block_list::Link;
 pub(crate) use epochs::PinSlot;
 use epochs::{Epoch, Epochs};
 #[cfg(any(test, feature = "fake"))]
@@ -44,6 +47,8 @@ pub(crate) struct Arena {
     memory: Box<dyn Memory>,
     block_bytes: usize,
     blocks: Box<[Block]>,
+    /// Each block's place in the list that it is in.
+    links: Box<[Link]>,
     epochs: Epochs,
     stock: Mutex<Stock>,
     wear: Mutex<Wear>,
@@ -89,6 +94,7 @@ impl Arena {
             memory,
             block_bytes,
             blocks: (0..count).map(|_| Block::nobodys()).collect(),
+            links: (0..count).map(|_| Link::default()).collect(),
             epochs: Epochs::new(),
             stock: Mutex::new(Stock {
                 ready: Vec::new(),
@@ -120,6 +126,10 @@ impl Arena {
 
     pub(crate) fn block(&self, block: BlockId) -> &Block {
         &self.blocks[block.0 as usize]
+    }
+
+    fn link(&self, block: u32) -> &Link {
+        &self.links[block as usize]
     }
 
     pub(crate) fn blocks(&self) -> impl Iterator<Item = (BlockId, &Block)> {

@@ -256,10 +256,11 @@ impl<'a> Evictor<'a> {
     /// Drops segments with all that they hold; returns the items and bytes that were in them.
     pub(super) fn drop_all(&mut self, blocks: &[BlockId]) -> (u64, u64) {
         self.ring.remove_all(blocks);
-        let lost = self.items.arena.drop_blocks(blocks);
-        for _ in blocks {
-            self.part.segments.note_given_up(self.tenant);
+        let arena = &self.items.arena;
+        for block in blocks {
+            self.part.segments.note_given_up(self.tenant, arena, *block);
         }
+        let lost = arena.drop_blocks(blocks);
         self.tell_tail();
         self.items.sweeper.note_stale(lost.0);
         self.done.blocks += blocks.len() as u32;
@@ -424,7 +425,7 @@ impl<'a> Evictor<'a> {
                 self.ring.settle_target(arena);
                 let opened = arena.block(source).opened();
                 let target = arena.take(Claimant::Tenant(self.tenant.id), 0, opened)?;
-                self.part.segments.note_opened(self.tenant);
+                self.part.segments.note_opened(self.tenant, arena, target);
                 self.done.opened += 1;
                 arena.block(target).class.store(class, Ordering::Relaxed);
                 self.ring.target = Some(target);
@@ -446,9 +447,10 @@ impl<'a> Evictor<'a> {
     /// Gives up a segment in which nothing is alive any more.
     fn give_up(&mut self, block: BlockId) {
         self.ring.remove(block);
-        self.part.segments.note_given_up(self.tenant);
+        let arena = &self.items.arena;
+        self.part.segments.note_given_up(self.tenant, arena, block);
         self.tell_tail();
-        self.items.arena.retire(&[block]);
+        arena.retire(&[block]);
         self.done.blocks += 1;
     }
 }

@@ -453,17 +453,14 @@ impl Items {
         self.last_chores.fetch_max(now.0, Ordering::Relaxed) < now.0
     }
 
-    /// The heat of each of a tenant's blocks. Looks at every block of the arena, if the tenant has any.
-    pub(crate) fn heats(&self, tenant: &Tenant) -> impl Iterator<Item = u32> {
-        let has_some = self.part(tenant).segments.held() > 0;
-        let blocks = self.arena.blocks().take_while(move |_| has_some);
-        let own = blocks.filter(|(_, block)| block.is_owned_by(tenant.id));
-        own.map(|(_, block)| block.heat())
+    /// A tenant's blocks, in the order of their numbers.
+    pub(crate) fn blocks_of(&self, tenant: &Tenant) -> Vec<BlockId> {
+        self.part(tenant).segments.all().blocks(&self.arena)
     }
 
     /// The heat of a tenant's coldest block, if it has one.
     pub(crate) fn coldest(&self, tenant: &Tenant) -> Option<u32> {
-        self.heats(tenant).min()
+        self.part(tenant).segments.all().coldest(&self.arena)
     }
 
     /// Where the next record after `at` begins, and the record at `at`. For walks through full segments.

@@ -9,7 +9,7 @@ use sublet_types::{Bytes, Expiry, Second};
 
 use super::source::Source;
 use super::space_time::{Clock, Window};
-use crate::arena::{Arena, BlockId, Claim, Claimant};
+use crate::arena::{Arena, BlockId, BlockList, Claim, Claimant};
 use crate::tenants::Tenant;
 
 /// Open segments of a tenant: items of like time to live die together. The first is for those that never
@@ -29,8 +29,8 @@ pub(crate) struct Segments {
     /// Full segments that the ring has not taken in yet.
     arrivals: Mutex<Vec<BlockId>>,
     ring: Mutex<Ring>,
-    /// Segments that there are, open ones among them.
-    held: AtomicU32,
+    /// All of them, open ones among them.
+    all: BlockList,
     /// Read at every hit: away from what writers change.
     clock: CachePadded<Clock>,
     /// A sparse segment may be there to be recycled: one was opened since the last look, or one is worked at.
@@ -110,7 +110,7 @@ impl Segments {
             return None;
         }
         let block = arena.take(Claimant::Tenant(tenant.id), arena.reserve(), now)?;
-        self.note_opened(tenant);
+        self.note_opened(tenant, arena, block);
         arena
             .block(block)
             .class
@@ -120,22 +120,22 @@ impl Segments {
         arena.claim(block, len)
     }
 
-    /// Counts a segment that was opened.
-    pub(super) fn note_opened(&self, tenant: &Tenant) {
+    /// Takes in a segment that was opened.
+    pub(super) fn note_opened(&self, tenant: &Tenant, arena: &Arena, block: BlockId) {
         tenant.gained_block();
-        let held = self.held.fetch_add(1, Ordering::Relaxed) + 1;
-        self.clock.note_opened(held);
+        self.all.add(arena, block);
+        self.clock.note_opened(self.all.len());
     }
 
-    /// Counts a segment that was given up.
-    pub(super) fn note_given_up(&self, tenant: &Tenant) {
+    /// Lets go of a segment that is given up next.
+    pub(super) fn note_given_up(&self, tenant: &Tenant, arena: &Arena, block: BlockId) {
         tenant.lost_block();
-        self.held.fetch_sub(1, Ordering::Relaxed);
+        self.all.remove(arena, block);
     }
 
-    /// Segments that there are.
-    pub(super) fn held(&self) -> u32 {
-        self.held.load(Ordering::Relaxed)
+    /// All segments, open ones among them.
+    pub(super) fn all(&self) -> &BlockList {
+        &self.all
     }
 
     /// The clock by which its items age.

@@ -65,7 +65,8 @@ impl Shrink<'_> {
         blocks: u32,
         mode: ReleaseMode,
     ) -> Loss {
-        let held = tenant.held();
+        let all = self.items.part(tenant).segments.all();
+        let held = all.len();
         self.items
             .part(tenant)
             .segments
@@ -79,7 +80,7 @@ impl Shrink<'_> {
                 self.drop_all(tenant, &mut ring, order, blocks, &mut loss);
             }
         }
-        loss.blocks = held.saturating_sub(tenant.held());
+        loss.blocks = held.saturating_sub(all.len());
         loss
     }
 
@@ -126,15 +127,16 @@ impl Shrink<'_> {
         blocks: u32,
         loss: &mut Loss,
     ) {
-        let until = tenant.held().saturating_sub(blocks);
+        let held = || self.items.part(tenant).segments.all().len();
+        let until = held().saturating_sub(blocks);
         self.drop_dead(tenant, ring);
         let mut cut = None;
-        while tenant.held() > until {
-            let left = tenant.held().saturating_sub(until) as usize;
+        while held() > until {
+            let left = held().saturating_sub(until) as usize;
             let coldest = self.coldest(ring, left);
             let by = cut.unwrap_or_else(|| self.cut(tenant, &coldest, left));
             for block in coldest {
-                if tenant.held() <= until {
+                if held() <= until {
                     break;
                 }
                 self.empty(tenant, ring, block, by, loss);

@@ -9,7 +9,7 @@ use sublet_types::{EvictionKind, Second};
 use super::dues::Part;
 use super::rich::{Rich, SHARDS_MAX};
 use super::shard::Shard;
-use crate::arena::{Block, BlockId, PageKind};
+use crate::arena::{Arena, BlockId, BlockList, PageKind};
 use crate::eviction::Family;
 use crate::frames::Seed;
 use crate::frames::{FrameId, Frames};
@@ -57,7 +57,7 @@ pub(crate) struct Holdings {
     /// Held while a block of a kind is opened, so that threads that all find the last one used up open one.
     opening: [Mutex<()>; 2],
     /// Blocks of pages, by kind.
-    blocks: [AtomicU32; 2],
+    blocks: [BlockList; 2],
     /// Ephemeral pages that went for others, as far as their shards have told.
     pub(super) displaced: AtomicU64,
     /// The shard that gave the last one to another.
@@ -106,7 +106,7 @@ impl Holdings {
             open: [Mutex::new(None), Mutex::new(None)],
             is_open: [AtomicBool::new(false), AtomicBool::new(false)],
             opening: [Mutex::new(()), Mutex::new(())],
-            blocks: [AtomicU32::new(0), AtomicU32::new(0)],
+            blocks: Default::default(),
             displaced: AtomicU64::new(0),
             giver: AtomicUsize::new(0),
             readied: AtomicUsize::new(0),
@@ -168,7 +168,12 @@ impl Holdings {
 
     /// Blocks of a kind.
     pub(crate) fn blocks(&self, kind: PageKind) -> u32 {
-        self.blocks[kind as usize].load(Ordering::Relaxed)
+        self.blocks[kind as usize].len()
+    }
+
+    /// The blocks of a kind themselves.
+    pub(super) fn list(&self, kind: PageKind) -> &BlockList {
+        &self.blocks[kind as usize]
     }
 
     /// Blocks of both kinds.
@@ -192,8 +197,8 @@ impl Holdings {
     }
 
     /// Hears that a block is the tenant's no longer.
-    pub(super) fn lost_block(&self, kind: PageKind, block: BlockId) {
-        self.blocks[kind as usize].fetch_sub(1, Ordering::Relaxed);
+    pub(super) fn lost_block(&self, kind: PageKind, arena: &Arena, block: BlockId) {
+        self.list(kind).remove(arena, block);
         self.close(kind, block);
     }
 
@@ -213,12 +218,12 @@ impl Holdings {
     }
 
     /// Has frames handed out from `block` from now on.
-    pub(super) fn open(&self, kind: PageKind, block: BlockId, facts: &Block) {
+    pub(super) fn open(&self, kind: PageKind, arena: &Arena, block: BlockId) {
         let mut open = self.open[kind as usize].lock();
-        self.blocks[kind as usize].fetch_add(1, Ordering::Relaxed);
+        self.list(kind).add(arena, block);
         *open = Some(Open { block, next: 0 });
         self.is_open[kind as usize].store(true, Ordering::Relaxed);
-        facts.stay();
+        arena.block(block).stay();
     }
 
     /// Some frames of the open block, from the last to the first: who frees them in this order uses them in the other,

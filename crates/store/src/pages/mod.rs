@@ -225,7 +225,7 @@ impl Pages {
         }
         self.sweep(block);
         self.frames.note_block(block);
-        holdings.open(kind, block, self.arena.block(block));
+        holdings.open(kind, &self.arena, block);
         holdings.fit(self.frames.per_block(), Fitting::Grown);
         true
     }
@@ -265,22 +265,30 @@ impl Pages {
         }
     }
 
-    /// Pages of a tenant that are in frames. Looks at every block of the arena, if the tenant has any of pages.
+    /// A tenant's blocks of a kind, in the order of their numbers.
+    pub(crate) fn blocks_of(&self, tenant: &Tenant, kind: PageKind) -> Vec<BlockId> {
+        let holdings = self.known(tenant);
+        holdings.map_or_else(Vec::new, |holdings| holdings.list(kind).blocks(&self.arena))
+    }
+
+    /// A tenant's blocks of both kinds.
+    fn all_blocks_of(&self, tenant: &Tenant) -> impl Iterator<Item = BlockId> {
+        let kinds = PageKind::ALL.into_iter();
+        kinds.flat_map(|kind| self.blocks_of(tenant, kind))
+    }
+
+    /// Pages of a tenant that are in frames. Looks at every block of the tenant's pages.
     fn live_pages(&self, tenant: &Tenant) -> PageCount {
-        let own = |claimant| matches!(claimant, Claimant::Pages(owner, _) if owner == tenant.id);
-        let has_some = self.held_by(tenant) > 0;
-        let blocks = self.arena.blocks().take_while(|_| has_some);
-        let live = blocks.filter(|(_, block)| own(block.owner()));
-        let pages = live.map(|(_, block)| u64::from(block.live_items.load(Ordering::Relaxed)));
-        PageCount(pages.sum())
+        let live = |block| self.arena.block(block).live_items.load(Ordering::Relaxed);
+        let blocks = self.all_blocks_of(tenant);
+        PageCount(blocks.map(|block| u64::from(live(block))).sum())
     }
 
     /// Pages in frames of each of a tenant's pools that has some. Looks at every frame of the tenant.
     pub(crate) fn pages_of_pools(&self, tenant: &Tenant) -> HashMap<u32, u64> {
         let mut pages = HashMap::new();
-        let own = |claimant| matches!(claimant, Claimant::Pages(owner, _) if owner == tenant.id);
-        let blocks = self.arena.blocks().filter(|(_, block)| own(block.owner()));
-        for frame in blocks.flat_map(|(id, _)| self.frames.of_block(id)) {
+        let blocks = self.all_blocks_of(tenant);
+        for frame in blocks.flat_map(|block| self.frames.of_block(block)) {
             let facts = self.frames.get(frame);
             if facts.is_live() {
                 *pages.entry(facts.key().pool).or_insert(0) += 1;

@@ -287,35 +287,21 @@ impl Pages {
         self.arena.block(block).begin_leaving(tenant.id, kind)
     }
 
-    /// A tenant's blocks of a kind. Looks at every block of the arena, if the tenant has any.
-    fn blocks_of(&self, tenant: &Tenant, kind: PageKind) -> impl Iterator<Item = BlockId> {
-        let owner = Claimant::Pages(tenant.id, kind);
-        let holdings = self.known(tenant);
-        let has_some = holdings.is_some_and(|holdings| holdings.blocks(kind) > 0);
-        let blocks = self.arena.blocks().take_while(move |_| has_some);
-        let own = blocks.filter(move |(_, facts)| facts.owner() == owner);
-        own.map(|(block, _)| block)
-    }
-
     fn live(&self, block: BlockId) -> u32 {
         self.arena.block(block).live_items.load(Ordering::Relaxed)
     }
 
     /// The heat of the tenant's coldest block of ephemeral pages, if it has one.
     pub(crate) fn coldest(&self, tenant: &Tenant) -> Option<u32> {
-        self.heats(tenant).min()
-    }
-
-    /// The heat of each of a tenant's blocks of ephemeral pages.
-    pub(crate) fn heats(&self, tenant: &Tenant) -> impl Iterator<Item = u32> {
-        let blocks = self.blocks_of(tenant, PageKind::Ephemeral);
-        blocks.map(|block| self.arena.block(block).heat())
+        let holdings = self.known(tenant)?;
+        holdings.list(PageKind::Ephemeral).coldest(&self.arena)
     }
 
     /// A tenant's blocks of a kind, as a release sees them.
     fn candidates(&self, tenant: &Tenant, kind: PageKind) -> Vec<Candidate> {
         let candidate = |block| Candidate::new(&self.arena, block, self.live(block));
-        self.blocks_of(tenant, kind).map(candidate).collect()
+        let blocks = self.blocks_of(tenant, kind).into_iter();
+        blocks.map(candidate).collect()
     }
 
     /// The least filled block of a kind, where a tenant has more free frames than a tenth and a block.
@@ -326,9 +312,10 @@ impl Pages {
             return None;
         }
         let live = |block: &BlockId| self.live(*block);
-        let sum: u32 = self.blocks_of(tenant, kind).map(|block| live(&block)).sum();
+        let blocks = self.blocks_of(tenant, kind);
+        let sum: u32 = blocks.iter().map(live).sum();
         let too_many = held.saturating_sub(sum) > held / FREE_ONE_IN + per_block;
-        let sparsest = self.blocks_of(tenant, kind).min_by_key(live);
+        let sparsest = blocks.into_iter().min_by_key(live);
         sparsest.filter(|_| too_many)
     }
 

@@ -38,7 +38,7 @@ impl Pages {
     /// Hears that a block is the tenant's no longer.
     pub(super) fn lost_block(&self, tenant: &Tenant, kind: PageKind, block: BlockId) {
         let holdings = self.holdings(tenant);
-        holdings.lost_block(kind, block);
+        holdings.lost_block(kind, &self.arena, block);
         tenant.lost_block();
         if kind == PageKind::Persistent {
             tenant.lost_pinned_block();

@@ -1,0 +1,139 @@
+//! Lists of blocks: each block is in one at the most, and is added and taken out in constant time, without memory for it.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use parking_lot::Mutex;
+
+use super::{Arena, BlockId};
+
+/// Where a list ends.
+const NONE: u32 = u32::MAX;
+
+/// A block's neighbours in the list that it is in. They change under that list's lock.
+#[derive(Debug)]
+pub(super) struct Link {
+    prev: AtomicU32,
+    next: AtomicU32,
+}
+
+impl Default for Link {
+    fn default() -> Link {
+        Link {
+            prev: AtomicU32::new(NONE),
+            next: AtomicU32::new(NONE),
+        }
+    }
+}
+
+/// Some blocks of an arena. Whoever has it may see a block in it that was given up a moment ago, or one that is not quite there yet.
+#[derive(Debug)]
+pub(crate) struct BlockList {
+    first: Mutex<u32>,
+    len: AtomicU32,
+}
+
+impl Default for BlockList {
+    fn default() -> BlockList {
+        BlockList {
+            first: Mutex::new(NONE),
+            len: AtomicU32::new(0),
+        }
+    }
+}
+
+impl BlockList {
+    /// Adds a block that is in no list.
+    pub(crate) fn add(&self, arena: &Arena, block: BlockId) {
+        let mut first = self.first.lock();
+        let link = arena.link(block.0);
+        link.prev.store(NONE, Ordering::Relaxed);
+        link.next.store(*first, Ordering::Relaxed);
+        if *first != NONE {
+            arena.link(*first).prev.store(block.0, Ordering::Relaxed);
+        }
+        *first = block.0;
+        self.len.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes out a block that is in this list. Before it is given up: then another may add it to its own.
+    pub(crate) fn remove(&self, arena: &Arena, block: BlockId) {
+        let mut first = self.first.lock();
+        let link = arena.link(block.0);
+        let prev = link.prev.load(Ordering::Relaxed);
+        let next = link.next.load(Ordering::Relaxed);
+        match prev {
+            NONE => *first = next,
+            prev => arena.link(prev).next.store(next, Ordering::Relaxed),
+        }
+        if next != NONE {
+            arena.link(next).prev.store(prev, Ordering::Relaxed);
+        }
+        self.len.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Blocks in it.
+    pub(crate) fn len(&self) -> u32 {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    /// Runs `look` on each, in no order. Adding and taking out wait meanwhile.
+    pub(crate) fn each(&self, arena: &Arena, mut look: impl FnMut(BlockId)) {
+        let first = self.first.lock();
+        let mut at = *first;
+        while at != NONE {
+            look(BlockId(at));
+            at = arena.link(at).next.load(Ordering::Relaxed);
+        }
+    }
+
+    /// All of them, in the order of their numbers.
+    pub(crate) fn blocks(&self, arena: &Arena) -> Vec<BlockId> {
+        let mut blocks = Vec::with_capacity(self.len() as usize);
+        self.each(arena, |block| blocks.push(block));
+        blocks.sort_unstable();
+        blocks
+    }
+
+    /// The heat of the coldest, if there is one.
+    pub(crate) fn coldest(&self, arena: &Arena) -> Option<u32> {
+        let mut coldest = None;
+        self.each(arena, |block| {
+            let heat = arena.block(block).heat();
+            coldest = Some(coldest.map_or(heat, |least: u32| least.min(heat)));
+        });
+        coldest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sublet_types::Bytes;
+
+    use super::super::fake::Heap;
+    use super::*;
+
+    #[test]
+    fn blocks_come_and_go_in_any_order() {
+        const BLOCK: usize = 64 << 10;
+        let (heap, _) = Heap::new(8 * BLOCK, BLOCK);
+        let arena = Arena::new(Box::new(heap), BLOCK, Bytes(8 * BLOCK as u64));
+        let (one, other) = (BlockList::default(), BlockList::default());
+        let numbers = |list: &BlockList| -> Vec<u32> {
+            let blocks = list.blocks(&arena).into_iter();
+            blocks.map(|block| block.0).collect()
+        };
+        [3, 0, 5, 1]
+            .iter()
+            .for_each(|n| one.add(&arena, BlockId(*n)));
+        other.add(&arena, BlockId(2));
+        assert_eq!((numbers(&one), one.len()), (vec![0, 1, 3, 5], 4));
+        [0, 1, 3]
+            .iter()
+            .for_each(|n| one.remove(&arena, BlockId(*n)));
+        other.add(&arena, BlockId(3));
+        assert_eq!((numbers(&one), numbers(&other)), (vec![5], vec![2, 3]));
+        one.remove(&arena, BlockId(5));
+        assert_eq!((numbers(&one), one.coldest(&arena)), (vec![], None));
+        assert_eq!(other.coldest(&arena), Some(0));
+    }
+}
