@@ -8,14 +8,18 @@
 mod api;
 mod arena;
 pub mod disk;
+mod engine;
 mod eviction;
+
 mod floors;
 mod frames;
 mod giving;
 mod items;
+mod loss;
 mod notes;
 mod pages;
 mod paging;
+mod reclaim;
 mod release;
 mod release_order;
 mod save;
@@ -24,6 +28,7 @@ mod tails;
 mod tenants;
 #[cfg(test)]
 mod tests;
+mod thread;
 
 pub use api::*;
 #[cfg(any(test, feature = "fake"))]

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use sublet_types::{
     BLOCK_BYTES, Bytes, Nanos, Second, Shrinking, TenantId, TenantName, TenantSettings,
@@ -10,14 +10,18 @@ use sublet_types::{
 
 use crate::api::*;
 use crate::arena::{Arena, Claimant, Mapped, Memory, PinSlot};
+use crate::engine::Engines;
 use crate::floors::FloorFigures;
-use crate::items::{BLOCKS_MAX, Ear, Entry, Items, Moment, Room};
+use crate::giving::Giver;
+use crate::items::{BLOCKS_MAX, Ear, Entry, Items, Moment};
 use crate::pages::{FoundPages, Pages};
+use crate::reclaim::{Need, Reclaim, capacity};
 use crate::tenants::{Tenant, Tenants};
+use crate::thread::Thread;
 
-/// Times that a writer lets others run before it gives up hope of room: readers that hold blocks back
-/// leave after microseconds, but may be off their core for as long as the machine is busy.
-const WAITS_MAX: u32 = 1_000_000;
+/// The place of each engine among all of them.
+pub(crate) const PAGES: usize = 0;
+pub(crate) const ITEMS: usize = 1;
 
 /// The store, shared by all threads.
 pub struct Store {
@@ -27,6 +31,8 @@ pub struct Store {
     pub(crate) pages: Pages,
     /// Whether who is over its target is brought down to it.
     pub(crate) shrinks: AtomicBool,
+    /// The last second whose chores were done.
+    last_chores: AtomicU32,
 }
 
 impl Store {
@@ -74,6 +80,7 @@ impl Store {
             items,
             pages,
             shrinks: AtomicBool::new(true),
+            last_chores: AtomicU32::new(0),
         }))
     }
 
@@ -206,6 +213,16 @@ impl Store {
         }
     }
 
+    /// The engines, each in its place.
+    pub(crate) fn engines(&self) -> Engines<'_> {
+        [&self.pages, &self.items]
+    }
+
+    /// Whether this second's chores are still to be done; from now on they are somebody's.
+    pub(crate) fn is_new_second(&self, now: Second) -> bool {
+        self.last_chores.fetch_max(now.0, Ordering::Relaxed) < now.0
+    }
+
     pub(crate) fn bytes(&self, blocks: u32) -> Bytes {
         self.bytes_of(blocks.into())
     }
@@ -254,7 +271,7 @@ impl Store {
 
     /// What all floors are together, and what there is for them, now.
     pub fn floors(&self) -> FloorFigures {
-        let room = self.items.capacity();
+        let room = capacity(&self.arena, &self.engines());
         FloorFigures {
             asked: Bytes(self.tenants.promised(room).asked() * room.block_bytes as u64),
             room: self.bytes(room.blocks),
@@ -344,15 +361,9 @@ impl Worker {
     }
 
     pub(crate) fn moment(&self, now: Second) -> Moment {
-        let luck = self
-            .luck
-            .get()
-            .wrapping_mul(0x5851_f42d_4c95_7f2d)
-            .wrapping_add(1);
-        self.luck.set(luck);
         Moment {
             now,
-            luck: luck >> 33,
+            luck: self.luck(),
         }
     }
 
@@ -397,33 +408,34 @@ impl Worker {
             self.items()
                 .update(tenant, key, self.moment(now), &mut decide, &mut make_room)?;
         if written > 0 {
-            self.items().work_ahead(tenant, &self.slot, written, now);
+            let giver = || self.reclaiming(now).giver(tenant, 1);
+            self.items()
+                .work_ahead(tenant, &self.slot, written, now, giver);
         }
         Ok(answer)
     }
 
-    /// Makes room for so many blocks of a tenant. Says whether it is worth trying again.
+    /// Makes room for so many blocks of a tenant's items. Says whether it is worth trying again.
     fn make_room(&self, tenant: &Tenant, blocks: u32, now: Second) -> bool {
-        for _ in 0..WAITS_MAX {
-            if self.items().has_room(tenant, blocks) {
-                return true;
-            }
-            if self.pages_are_colder(tenant, blocks) && self.pages_give_way(tenant, now) {
-                self.unpinned(|| self.store.arena.settle());
-                continue;
-            }
-            match self.items().make_room(tenant, blocks, &self.slot, now) {
-                Room::More => self.unpinned(|| self.store.arena.settle()),
-                Room::Busy(giver) => {
-                    self.unpinned(|| self.items().part(giver).segments.await_ring())
-                }
-                Room::None if self.pages_give_way(tenant, now) => {
-                    self.unpinned(|| self.store.arena.settle());
-                }
-                Room::None => return self.items().has_room(tenant, blocks),
-            }
+        let need = Need {
+            tenant,
+            engine: ITEMS,
+            pins: false,
+        };
+        let items = self.items();
+        let mut evict = |giver: Giver<'_>| items.evict_for(tenant, blocks, giver, now, self);
+        self.reclaiming(now).make_room(need, blocks, &mut evict)
+    }
+
+    /// This thread in search of blocks.
+    pub(crate) fn reclaiming(&self, now: Second) -> Reclaim<'_> {
+        Reclaim {
+            arena: &self.store.arena,
+            tenants: &self.store.tenants,
+            engines: self.store.engines(),
+            thread: self,
+            now,
         }
-        false
     }
 
     /// Runs `look`, in which a caller looks at items or pages.
@@ -442,22 +454,16 @@ impl Worker {
     /// lets others come to an end. Not while a caller looks at items: then nothing is waited for.
     pub(crate) fn unpinned(&self, wait: impl FnOnce()) {
         if !self.keeps_its_pin() {
-            let epochs = self.store.arena.epochs();
-            epochs.unpin(&self.slot);
-            wait();
-            std::thread::yield_now();
-            epochs.pin(&self.slot);
+            self.unpin_for(wait);
         }
     }
 
-    /// Lets go of what was seen, so that blocks that were given up are free, and holds on anew: waits for nobody.
-    pub(crate) fn renew_pin(&self) {
-        let arena = &self.store.arena;
-        if !self.keeps_its_pin() {
-            arena.epochs().unpin(&self.slot);
-            arena.settle();
-            arena.epochs().pin(&self.slot);
-        }
+    fn unpin_for(&self, wait: impl FnOnce()) {
+        let epochs = self.store.arena.epochs();
+        epochs.unpin(&self.slot);
+        wait();
+        std::thread::yield_now();
+        epochs.pin(&self.slot);
     }
 
     /// Hides everything the tenant stored so far. Takes the place of a flush that was put off.
@@ -531,6 +537,36 @@ impl Worker {
         let tenant = self.store.tenants.get(tenant)?;
         let _pin = Pin::new(self);
         self.items().reclaim(tenant, cursor, now, reclaimed)
+    }
+}
+
+impl Thread for Worker {
+    fn slot(&self) -> &PinSlot {
+        &self.slot
+    }
+
+    fn luck(&self) -> u64 {
+        let luck = self.luck.get().wrapping_mul(0x5851_f42d_4c95_7f2d);
+        let luck = luck.wrapping_add(1);
+        self.luck.set(luck);
+        luck >> 33
+    }
+
+    fn unpinned(&self, wait: &mut dyn FnMut()) -> bool {
+        let lets_go = !self.keeps_its_pin();
+        if lets_go {
+            self.unpin_for(wait);
+        }
+        lets_go
+    }
+
+    fn renew(&self) {
+        let arena = &self.store.arena;
+        if !self.keeps_its_pin() {
+            arena.epochs().unpin(&self.slot);
+            arena.settle();
+            arena.epochs().pin(&self.slot);
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use super::table::{Cell, Held, Table};
 use super::{Items, Moment};
 use crate::api::{Absence, Item, NewCas, NewItem, Reading, Refused};
 use crate::arena::{BlockId, Claim, Claimant, Lives};
+use crate::reclaim::has_room;
 use crate::tenants::Tenant;
 
 /// Attempts of an update to find room, each after making some.
@@ -325,7 +326,7 @@ impl<'a> Entry<'a> {
         let names = self.items.new_names(total);
         let blocks = names.chunks.div_ceil(CHUNKS_PER_BLOCK) + 1;
         // The chunks are written under the item's stripe: others of that stripe wait for the copy.
-        if !self.items.has_room(self.tenant, blocks) {
+        if !has_room(&self.items.arena, self.tenant, blocks) {
             return Err(Hindrance::NoRoom(blocks));
         }
         fields.role = Role::Large;

@@ -6,6 +6,7 @@
 //! sees that the block's generation holds, and copies under its pin.
 
 mod audience;
+mod blocks;
 mod chunk_names;
 mod deferred;
 mod entry;
@@ -27,7 +28,7 @@ mod sweep;
 mod table;
 mod tally;
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use sublet_types::{Second, TenantId};
@@ -41,8 +42,6 @@ pub use entry::Entry;
 pub use followed::ItemUse;
 pub(crate) use part::Part;
 use record::{HEAD_BYTES, Head, Record, Role};
-pub(crate) use room::Room;
-pub(crate) use shrink::{Loss, Shrink};
 use slot::{Place, Slot};
 use stale::Sweeper;
 use table::{Cell, Judge, Table};
@@ -68,8 +67,6 @@ pub(crate) struct Items {
     sweeper: Sweeper,
     /// The bucket of the index that the crawl comes to next.
     crawled: AtomicU64,
-    /// The last second whose chores were done.
-    last_chores: AtomicU32,
 }
 
 /// When, and with what luck, something happens.
@@ -100,7 +97,6 @@ impl Items {
             chunk_names: AtomicU64::new(1),
             sweeper: Sweeper::default(),
             crawled: AtomicU64::new(0),
-            last_chores: AtomicU32::new(0),
         }
     }
 
@@ -434,7 +430,7 @@ impl Items {
 
     /// Goes a little way through the index for items that were dead at `then` in segments that live on. Only tenants
     /// too small for segments by time to live have such.
-    pub(crate) fn crawl(&self, then: Second) {
+    fn crawl(&self, then: Second) {
         let buckets = self.table.buckets();
         let from = self.crawled.load(Ordering::Relaxed) % buckets;
         let to = (from + CRAWLED_AT_ONCE).min(buckets);
@@ -446,21 +442,6 @@ impl Items {
             }
         }
         self.crawled.store(to, Ordering::Relaxed);
-    }
-
-    /// Whether this second's chores are still to be done; from now on they are somebody's.
-    pub(crate) fn is_new_second(&self, now: Second) -> bool {
-        self.last_chores.fetch_max(now.0, Ordering::Relaxed) < now.0
-    }
-
-    /// A tenant's blocks, in the order of their numbers.
-    pub(crate) fn blocks_of(&self, tenant: &Tenant) -> Vec<BlockId> {
-        self.part(tenant).segments.all().blocks(&self.arena)
-    }
-
-    /// The heat of a tenant's coldest block, if it has one.
-    pub(crate) fn coldest(&self, tenant: &Tenant) -> Option<u32> {
-        self.part(tenant).segments.all().coldest(&self.arena)
     }
 
     /// Where the next record after `at` begins, and the record at `at`. For walks through full segments.

@@ -10,9 +10,11 @@ use super::merge::Evictor;
 use super::segments::Ring;
 use super::source::Bar;
 use super::space_time::{Cut, Spread, Stamp};
-use crate::arena::{BlockId, PinSlot};
+use crate::arena::BlockId;
+use crate::loss::Loss;
 use crate::release_order::{Candidate, release_order};
 use crate::tenants::Tenant;
+use crate::thread::Thread;
 
 /// Segments looked into to learn how space-time is spread, for each so many that are to go.
 const SAMPLE_ONE_IN: usize = 4;
@@ -28,37 +30,46 @@ const CHOICE: usize = 3;
 /// But among so many at the least: heat is a segment's, and a few hot items may sit in a cold one.
 const CHOICE_MIN: usize = 8;
 
-/// What a release must know of its surroundings.
-pub(crate) struct Shrink<'a> {
-    pub(crate) items: &'a Items,
-    pub(crate) me: &'a PinSlot,
-    /// Lets go of what was seen, so that blocks given up can be reused for survivors.
-    pub(crate) renew_pin: &'a dyn Fn(),
-    pub(crate) now: Second,
-    pub(crate) luck: u64,
+/// A thread that gets blocks out of tenants' items.
+struct Shrink<'a> {
+    items: &'a Items,
+    thread: &'a dyn Thread,
+    now: Second,
+    luck: u64,
 }
 
-/// What shrinking a tenant cost.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Loss {
-    pub(crate) blocks: u32,
-    pub(crate) items: u64,
-    pub(crate) bytes: u64,
-    pub(crate) bytes_kept: u64,
-}
-
-impl Loss {
-    pub(crate) fn add(&mut self, other: Loss) {
-        self.blocks += other.blocks;
-        self.items += other.items;
-        self.bytes += other.bytes;
-        self.bytes_kept += other.bytes_kept;
+impl Items {
+    /// Has a tenant's items give up so many blocks, or all they have. The thread is pinned.
+    pub(super) fn shrink(
+        &self,
+        tenant: &Tenant,
+        blocks: u32,
+        mode: ReleaseMode,
+        now: Second,
+        thread: &dyn Thread,
+    ) -> Loss {
+        let shrink = Shrink {
+            items: self,
+            thread,
+            now,
+            luck: thread.luck(),
+        };
+        let segments = &self.part(tenant).segments;
+        loop {
+            if let Some(ring) = segments.try_ring() {
+                return shrink.tenant(tenant, ring, blocks, mode);
+            }
+            // Who looks at items has to hold blocks still, and waits for nobody.
+            if !thread.unpinned(&mut || segments.await_ring()) {
+                return Loss::default();
+            }
+        }
     }
 }
 
 impl Shrink<'_> {
     /// Makes a tenant, whose ring is held, give up `blocks` blocks, or all it has. They go to the free list.
-    pub(crate) fn tenant(
+    fn tenant(
         &self,
         tenant: &Tenant,
         mut ring: MutexGuard<'_, Ring>,
@@ -85,7 +96,7 @@ impl Shrink<'_> {
     }
 
     fn evictor<'a>(&'a self, tenant: &'a Tenant, ring: &'a mut Ring) -> Evictor<'a> {
-        Evictor::new(self.items, tenant, ring, self.me, self.now)
+        Evictor::new(self.items, tenant, ring, self.thread.slot(), self.now)
     }
 
     fn drop_dead(&self, tenant: &Tenant, ring: &mut Ring) {
@@ -140,7 +151,7 @@ impl Shrink<'_> {
                     break;
                 }
                 self.empty(tenant, ring, block, by, loss);
-                (self.renew_pin)();
+                self.thread.renew();
                 MutexGuard::bump(ring);
             }
             ring.settle_target(&self.items.arena);
@@ -170,7 +181,7 @@ impl Shrink<'_> {
 
     /// Works one segment out, if it is still there and complete.
     fn empty(&self, tenant: &Tenant, ring: &mut Ring, block: BlockId, cut: Cut, loss: &mut Loss) {
-        let complete = self.items.arena.is_complete(block, self.me);
+        let complete = self.items.arena.is_complete(block, self.thread.slot());
         if !complete || !ring.blocks.contains(&block) {
             return;
         }
@@ -188,7 +199,7 @@ impl Shrink<'_> {
         let mut spread = Spread::default();
         let now = self.items.part(tenant).segments.clock().now();
         let mut looked = 0;
-        let complete = |block: &&BlockId| self.items.arena.is_complete(**block, self.me);
+        let complete = |block: &&BlockId| self.items.arena.is_complete(**block, self.thread.slot());
         for block in coldest.iter().step_by(stride).filter(complete) {
             self.count_levels(tenant, *block, now, &mut spread);
             looked += 1;

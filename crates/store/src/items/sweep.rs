@@ -14,7 +14,7 @@ const STEP_BUCKETS: u64 = 2048;
 
 impl Items {
     /// One step of whatever the index needs. Says whether there is more to do. The caller is pinned.
-    pub(crate) fn tidy_index(&self, now: Second) -> bool {
+    pub(super) fn tidy_index(&self, now: Second) -> bool {
         self.sweep_step()
             || self
                 .tables()

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use sublet_types::{ObjectId, PageIndex, PoolId, Second};
 
+use super::Pages;
 use super::arrivals::{Arrivals, TOGETHER_MAX};
 use super::directory::Whereabouts;
 use super::evict::Patience;
@@ -11,11 +12,11 @@ use super::frame_source::{Displacing, Lack, NO_POOL, Terms, Tried};
 use super::opened::Opened;
 use super::rich::Stock;
 use super::to_remove::Removal;
-use super::{Aside, Pages};
 use crate::api::{Get, PageKey, Put, PutRefused};
 use crate::arena::{Blank, PageKind, claim};
 use crate::frames::{EXTENT_PAGES, Key};
 use crate::tenants::Tenant;
+use crate::thread::Thread;
 
 /// Pages of a run that are copied while their shard stays locked, at the most: some microseconds for who waits.
 const LOCKED_RUN: u32 = TOGETHER_MAX as u32;
@@ -27,7 +28,7 @@ pub(crate) struct Desk<'a> {
     pub(crate) now: Second,
     /// A number that differs from call to call.
     pub(crate) luck: u64,
-    pub(crate) worker: &'a dyn Aside,
+    pub(crate) worker: &'a dyn Thread,
 }
 
 /// Room for the pages of an object, for one call after the other.

@@ -177,7 +177,7 @@ impl Holdings {
     }
 
     /// Blocks of both kinds.
-    pub(crate) fn all_blocks(&self) -> u32 {
+    fn all_blocks(&self) -> u32 {
         PageKind::ALL.map(|kind| self.blocks(kind)).iter().sum()
     }
 

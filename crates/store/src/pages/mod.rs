@@ -7,6 +7,7 @@
 
 mod ahead;
 mod arrivals;
+mod blocks;
 mod desk;
 mod directory;
 mod disk;
@@ -56,7 +57,6 @@ pub(crate) use save::{Head, Loader, Renumbered, check as check_save};
 use shard::Shard;
 pub use shared::SHARERS_MAX;
 use shared_pools::SharedPools;
-pub(crate) use shrink::{Aside, Clearing, PageLoss, Spilling};
 pub use to_remove::Removal;
 
 /// Stamps come round when the arena was written so many times over.
@@ -132,11 +132,6 @@ impl Pages {
     /// What all tenants have of the page store.
     fn all_known(&self) -> impl Iterator<Item = &Holdings> {
         self.holdings.iter().filter_map(OnceLock::get)
-    }
-
-    /// Blocks that a tenant's pages have.
-    pub(crate) fn held_by(&self, tenant: &Tenant) -> u32 {
-        self.known(tenant).map_or(0, Holdings::all_blocks)
     }
 
     /// The bytes of a frame, for whoever holds its shard's lock and is pinned.
@@ -266,7 +261,7 @@ impl Pages {
     }
 
     /// A tenant's blocks of a kind, in the order of their numbers.
-    pub(crate) fn blocks_of(&self, tenant: &Tenant, kind: PageKind) -> Vec<BlockId> {
+    fn blocks_of_kind(&self, tenant: &Tenant, kind: PageKind) -> Vec<BlockId> {
         let holdings = self.known(tenant);
         holdings.map_or_else(Vec::new, |holdings| holdings.list(kind).blocks(&self.arena))
     }
@@ -274,7 +269,7 @@ impl Pages {
     /// A tenant's blocks of both kinds.
     fn all_blocks_of(&self, tenant: &Tenant) -> impl Iterator<Item = BlockId> {
         let kinds = PageKind::ALL.into_iter();
-        kinds.flat_map(|kind| self.blocks_of(tenant, kind))
+        kinds.flat_map(|kind| self.blocks_of_kind(tenant, kind))
     }
 
     /// Pages of a tenant that are in frames. Looks at every block of the tenant's pages.

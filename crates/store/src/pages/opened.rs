@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use parking_lot::MutexGuard;
 use sublet_types::{PageIndex, PoolId, Second};
 
+use super::Pages;
 use super::arrivals::Arrivals;
 use super::directory::{Standing, Whereabouts, has_room};
 use super::evict::{Patience, evict};
@@ -16,13 +17,13 @@ use super::pools::{Pool, Space};
 use super::rich::Stock;
 use super::shard::Shard;
 use super::to_remove::PIECE;
-use super::{Aside, Pages};
 use crate::api::{Get, Put, PutRefused, SampledUse};
 use crate::arena::{Blank, Block, PageKind};
 use crate::eviction::{Page, Turn};
 use crate::frames::{EXTENT_PAGES, Key};
 use crate::frames::{FrameId, QueueId};
 use crate::tenants::Tenant;
+use crate::thread::Thread;
 
 /// Pages of another shard that go with one whose turn it is there, at the most; and one in so many that a shard has, so that hardly a page is
 /// missed for it.
@@ -79,7 +80,7 @@ pub(super) struct Opened<'a> {
     pub(super) shard: MutexGuard<'a, Shard>,
     pub(super) now: Second,
     pub(super) luck: u64,
-    pub(super) worker: &'a dyn Aside,
+    pub(super) worker: &'a dyn Thread,
 }
 
 impl Opened<'_> {

@@ -8,13 +8,14 @@ use std::io::{self, Read, Write};
 
 use sublet_types::{FileVersion, ObjectId, PageIndex, PoolFlags, PoolId, SharedName};
 
+use super::Pages;
 use super::directory::Whereabouts;
 use super::pools::Pool;
-use super::{Aside, Pages};
 use crate::api::{PoolEnded, RestoreError, SaveFacts, SavedGrants, SavedLimits, SavedPool};
 use crate::frames::Key;
 use crate::save::{Exporter, Fields, Importer};
 use crate::tenants::Tenant;
+use crate::thread::Thread;
 
 /// What a pool takes in a head.
 const POOL_BYTES: usize = 21;
@@ -186,7 +187,7 @@ struct Patient<'a, W, A> {
     aside: &'a A,
 }
 
-impl<W: Write, A: Aside> Write for Patient<'_, W, A> {
+impl<W: Write, A: Thread> Write for Patient<'_, W, A> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut written = Ok(0);
         self.aside.aside(&mut || written = self.out.write(bytes));
@@ -207,7 +208,7 @@ impl Pages {
     pub(crate) fn export(
         &self,
         tenant: &Tenant,
-        aside: &impl Aside,
+        aside: &impl Thread,
         out: impl Write,
     ) -> io::Result<u64> {
         let pools = self.pools.of_tenant(tenant.id);
@@ -299,7 +300,7 @@ impl Pages {
     fn copy_of(
         &self,
         tenant: &Tenant,
-        aside: &impl Aside,
+        aside: &impl Thread,
         shard: usize,
         pool: PoolId,
         key: Key,

@@ -15,39 +15,16 @@ use super::holdings::Holdings;
 use super::rich::Stock;
 use super::shard::Shard;
 use crate::arena::{BlockId, Claimant, PageKind};
+use crate::engine::Cause;
 use crate::eviction::Page;
 use crate::frames::{FrameId, QueueId};
+use crate::loss::Loss;
 use crate::release_order::{Candidate, release_order};
 use crate::tenants::Tenant;
+use crate::thread::Thread;
 
 /// Free frames beyond one in so many are worth an evacuation.
 const FREE_ONE_IN: u32 = 10;
-
-/// What shrinking a tenant's pages cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct PageLoss {
-    pub(crate) blocks: u32,
-    pub(crate) pages: u64,
-    /// Pages that were copied together, or to disk, to survive.
-    pub(crate) kept: u64,
-}
-
-impl PageLoss {
-    pub(crate) fn add(&mut self, other: PageLoss) {
-        self.blocks += other.blocks;
-        self.pages += other.pages;
-        self.kept += other.kept;
-    }
-}
-
-/// Whether persistent pages go to disk for it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Spilling {
-    /// They do: the host, or a lowered target, asks for it.
-    Allowed,
-    /// They stay: a put does not wait for a disk (R-P5).
-    Never,
-}
 
 /// What emptying a block came to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,47 +43,38 @@ enum Emptying {
     Moving,
 }
 
-/// A thread that can let go of what it sees: while it waits for a disk, no block is held back for it.
-pub(crate) trait Aside {
-    /// Runs `wait` with nothing held still. Where a caller looks at memory meanwhile, it is held still all the same.
-    fn aside(&self, wait: &mut dyn FnMut());
-}
-
 /// Getting pages out of a tenant's blocks. The thread is pinned and holds no lock.
-pub(crate) struct Clearing<'a> {
-    pub(crate) pages: &'a Pages,
-    pub(crate) tenant: &'a Tenant,
-    pub(crate) now: Second,
-    pub(crate) worker: &'a dyn Aside,
-    pub(crate) loss: PageLoss,
+pub(super) struct Clearing<'a> {
+    pub(super) pages: &'a Pages,
+    pub(super) tenant: &'a Tenant,
+    pub(super) now: Second,
+    pub(super) thread: &'a dyn Thread,
+    pub(super) loss: Loss,
 }
 
 impl Clearing<'_> {
     /// Makes the tenant give up `blocks` blocks of pages, or all it has.
-    pub(crate) fn shrink(&mut self, blocks: u32, mode: ReleaseMode, spilling: Spilling, luck: u64) {
-        match mode {
-            ReleaseMode::Ordered => self.empty_coldest(PageKind::Ephemeral, blocks),
-            ReleaseMode::Fast | ReleaseMode::Scra | ReleaseMode::Random => {
-                self.drop_whole(blocks, mode, luck);
+    pub(super) fn shrink(&mut self, blocks: u32, cause: Cause) {
+        match cause {
+            Cause::Put | Cause::Release(ReleaseMode::Ordered) => {
+                self.empty_coldest(PageKind::Ephemeral, blocks);
             }
+            Cause::Release(mode) => self.drop_whole(blocks, mode),
+            Cause::Floors => {}
         }
-        if self.loss.blocks < blocks && spilling == Spilling::Allowed {
+        // A put does not wait for a disk (R-P5).
+        if self.loss.blocks < blocks && cause != Cause::Put {
             self.empty_coldest(PageKind::Persistent, blocks);
         }
     }
 
-    /// Has persistent pages go to disk until `blocks` blocks of them are given up.
-    pub(crate) fn spill(&mut self, blocks: u32) {
-        self.empty_coldest(PageKind::Persistent, blocks);
-    }
-
-    fn drop_whole(&mut self, blocks: u32, mode: ReleaseMode, luck: u64) {
+    fn drop_whole(&mut self, blocks: u32, mode: ReleaseMode) {
         let (pages, tenant) = (self.pages, self.tenant);
         let candidates = pages.candidates(tenant, PageKind::Ephemeral);
-        let order = release_order(candidates, mode, luck).into_iter();
+        let order = release_order(candidates, mode, self.thread.luck()).into_iter();
         let own = order.filter(|block| pages.begins_to_leave(tenant, *block, PageKind::Ephemeral));
         let leaving: Vec<BlockId> = own.take(blocks as usize).collect();
-        self.loss.pages += pages.drop_blocks(tenant, &leaving);
+        self.note_lost(pages.drop_blocks(tenant, &leaving));
         self.loss.blocks += leaving.len() as u32;
     }
 
@@ -121,13 +89,13 @@ impl Clearing<'_> {
             }
             let emptied = self.empty(block, kind, Emptying::Evicting);
             self.loss.blocks += u32::from(emptied == Emptied::Yes);
-            self.worker.aside(&mut || pages.arena.settle());
+            self.thread.aside(&mut || pages.arena.settle());
         }
     }
 
     /// Moves the pages of nearly empty blocks together where the tenant has more free frames than a tenth and a block.
     /// One block of each kind a call; says whether there may be more to do.
-    pub(crate) fn evacuate(&mut self) -> bool {
+    pub(super) fn evacuate(&mut self) -> bool {
         let mut more = false;
         for kind in PageKind::ALL {
             if let Some(block) = self.pages.sparsest(self.tenant, kind) {
@@ -159,6 +127,15 @@ impl Clearing<'_> {
         pages.give_up(tenant, block, kind)
     }
 
+    fn note_lost(&mut self, pages: u64) {
+        self.loss.pages += pages;
+        self.loss.bytes += pages * self.pages.page_bytes() as u64;
+    }
+
+    fn note_kept(&mut self) {
+        self.loss.bytes_kept += self.pages.page_bytes() as u64;
+    }
+
     /// Gets the page out of a frame, to another frame or out of the store.
     fn empty_frame(&mut self, frame: FrameId, how: Emptying) -> Emptied {
         let pages = self.pages;
@@ -177,12 +154,12 @@ impl Clearing<'_> {
                     evicted.inspect(|frame| pages.lose(*frame))
                 }
             };
-            self.loss.pages += shard.tally.evictions - before;
+            self.note_lost(shard.tally.evictions - before);
             match to {
                 // What was evicted for it may have been the very page.
                 Some(to) if pages.frames.get(frame).is_live() => {
                     pages.move_page(&mut shard, frame, to, self.now);
-                    self.loss.kept += 1;
+                    self.note_kept();
                 }
                 Some(to) => shard.push_free(&pages.frames, to, PageKind::Ephemeral),
                 None if pages.frames.get(frame).is_live() => return Emptied::No,
@@ -215,12 +192,12 @@ impl Clearing<'_> {
             };
             if let Some(to) = self.free_frame(&mut shard, PageKind::Persistent) {
                 pages.move_kept(&mut shard, frame, to);
-                self.loss.kept += 1;
+                self.note_kept();
             } else if how == Emptying::Moving {
                 return Emptied::No;
             } else {
                 match self.write(shard, frame) {
-                    Spilled::Yes => self.loss.kept += 1,
+                    Spilled::Yes => self.note_kept(),
                     Spilled::Again => {}
                     Spilled::Refused => return Emptied::No,
                 }
@@ -242,14 +219,14 @@ impl Clearing<'_> {
         if before.writing {
             // Somebody else is writing it; look again when that has ended.
             drop(shard);
-            self.worker.aside(&mut std::thread::yield_now);
+            self.thread.aside(&mut std::thread::yield_now);
             return Spilled::Again;
         }
         shard.disk.get_mut(number).writing = true;
         let page = pages.bytes(frame).to_vec();
         let mut wrote = Ok(());
         MutexGuard::unlocked(&mut shard, || {
-            self.worker
+            self.thread
                 .aside(&mut || wrote = space.spill.write(before.slot, &page));
         });
         match shard.disk.written(number, before.sequence) {
@@ -291,16 +268,10 @@ impl Pages {
         self.arena.block(block).live_items.load(Ordering::Relaxed)
     }
 
-    /// The heat of the tenant's coldest block of ephemeral pages, if it has one.
-    pub(crate) fn coldest(&self, tenant: &Tenant) -> Option<u32> {
-        let holdings = self.known(tenant)?;
-        holdings.list(PageKind::Ephemeral).coldest(&self.arena)
-    }
-
     /// A tenant's blocks of a kind, as a release sees them.
     fn candidates(&self, tenant: &Tenant, kind: PageKind) -> Vec<Candidate> {
         let candidate = |block| Candidate::new(&self.arena, block, self.live(block));
-        let blocks = self.blocks_of(tenant, kind).into_iter();
+        let blocks = self.blocks_of_kind(tenant, kind).into_iter();
         blocks.map(candidate).collect()
     }
 
@@ -312,7 +283,7 @@ impl Pages {
             return None;
         }
         let live = |block: &BlockId| self.live(*block);
-        let blocks = self.blocks_of(tenant, kind);
+        let blocks = self.blocks_of_kind(tenant, kind);
         let sum: u32 = blocks.iter().map(live).sum();
         let too_many = held.saturating_sub(sum) > held / FREE_ONE_IN + per_block;
         let sparsest = blocks.into_iter().min_by_key(live);

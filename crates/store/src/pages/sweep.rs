@@ -49,7 +49,7 @@ impl Pages {
     }
 
     /// Sweeps some of the dropped blocks. Says whether there are more.
-    pub(crate) fn sweep_some(&self) -> bool {
+    pub(super) fn sweep_some(&self) -> bool {
         for _ in 0..SWEPT_AT_ONCE {
             let Some(block) = self.unswept.lock().pop() else {
                 return false;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use sublet_types::{PoolId, ReleaseMode, Second, TenantId};
 
 use crate::api::*;
+use crate::engine::{Cause, Engine};
 use crate::pages::{Head, Loader, Renumbered, check_save};
 use crate::store::{Pin, Worker};
 
@@ -122,7 +123,9 @@ impl Worker {
             if !matches!(why, PutRefused::NoMemory | PutRefused::AtTarget) {
                 break;
             }
-            self.shrink_pages(tenant, 1, ReleaseMode::Ordered, now);
+            let cause = Cause::Release(ReleaseMode::Ordered);
+            let _pin = Pin::new(self);
+            self.store().pages.give(tenant, 1, cause, now, self);
         }
         Err(RestoreError::NoPlace(why))
     }

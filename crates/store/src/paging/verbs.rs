@@ -3,9 +3,11 @@
 use sublet_types::{ObjectId, PageIndex, PoolId, Second, TenantId};
 
 use crate::api::*;
-use crate::arena::Blank;
+use crate::arena::{Blank, PageKind};
 use crate::pages::{Desk, Displacing, Lack, PageVerb, Places, Removal, Siblings, Terms, Tried};
-use crate::store::{Pin, Worker};
+use crate::reclaim::{Need, Reclaim};
+use crate::store::{PAGES, Pin, Worker};
+use crate::tenants::Tenant;
 
 /// Attempts at a block before a put is refused: others may take what was freed for it.
 const ATTEMPTS_MAX: u32 = 1000;
@@ -137,6 +139,31 @@ impl Worker {
                     .get(&mut left, &mut visit, &mut told);
             }
         }
+    }
+
+    /// Finds a block for a tenant's pages, or says that the put may displace one.
+    fn page_block(&self, tenant: &Tenant, kind: PageKind, now: Second) -> Displacing {
+        let need = Need {
+            tenant,
+            engine: PAGES,
+            pins: kind == PageKind::Persistent,
+        };
+        let reclaiming = self.reclaiming(now);
+        match reclaiming.block(need, || self.open_block(&reclaiming, need, kind)) {
+            true => Displacing::IfBound,
+            false => Displacing::Always,
+        }
+    }
+
+    /// Opens a free block for a tenant's pages, if it may have one. Says whether there was one.
+    fn open_block(&self, reclaiming: &Reclaim<'_>, need: Need<'_>, kind: PageKind) -> bool {
+        let pages = &self.store().pages;
+        let open = || pages.open_block(need.tenant, kind, reclaiming.now);
+        if !need.pins {
+            return open();
+        }
+        let _pinning = self.store().tenants.pinning.lock();
+        reclaiming.may_have(need) && open()
     }
 
     /// Whether a get would find a page. No use of it: nothing is counted, and its eviction hears nothing.
