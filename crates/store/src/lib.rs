@@ -18,7 +18,6 @@ mod items;
 mod loss;
 mod notes;
 mod pages;
-mod paging;
 mod reclaim;
 mod release;
 mod release_order;
@@ -29,6 +28,7 @@ mod tenants;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod worker;
 
 pub use api::*;
 #[cfg(any(test, feature = "fake"))]
@@ -37,5 +37,6 @@ pub use arena::{Blank, Exhausted, Mapped, Memory};
 pub use floors::FloorFigures;
 pub use items::{AUDIENCE_WAITING_MAX, Ear, Entry, Evicted, ItemUse};
 pub use pages::{Removal, SHARERS_MAX};
-pub use store::{Pin, Store, Worker};
+pub use store::Store;
 pub use tenants::TENANTS_MAX;
+pub use worker::{Pin, Worker};

@@ -7,8 +7,8 @@ use sublet_types::{Bytes, Pages as PageCount, ReleaseMode, Second, Shrinking, Te
 use crate::api::*;
 use crate::engine::{Cause, ENGINES, Engine, Engines};
 use crate::loss::Loss;
-use crate::store::Worker;
 use crate::tenants::Tenant;
+use crate::worker::Worker;
 
 /// Seconds after which heat counts half.
 const HEAT_HALF_LIFE_SECS: u32 = 60;

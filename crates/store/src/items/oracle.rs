@@ -7,8 +7,9 @@ use sublet_types::{Expiry, Second, TenantId};
 
 use super::merge::{Aim, Evictor};
 use crate::api::{Lookup, Marks, NewCas, NewItem, Reading};
-use crate::store::Worker;
 use crate::tests::{BLOCK, store, tenant};
+use crate::thread::Thread;
+use crate::worker::Worker;
 
 const NOW: Second = Second(2);
 const BLOCK_BYTES: u64 = BLOCK as u64;

@@ -14,8 +14,9 @@ use sublet_types::{Bytes, Expiry, Nanos, Second, Shrinking, TenantId, TenantSett
 
 use crate::api::*;
 use crate::arena::fake::{Heap, Levers};
-use crate::store::{Store, Worker};
+use crate::store::Store;
 use crate::tenants::TENANTS_MAX;
+use crate::worker::Worker;
 
 /// Blocks of tests: small, so that much happens in little memory.
 pub(crate) const BLOCK: usize = 64 << 10;

@@ -26,7 +26,8 @@ use sublet_types::{
 use crate::Blank;
 use crate::api::*;
 use crate::arena::fake::{Heap, Levers};
-use crate::store::{Store, Worker};
+use crate::store::Store;
+use crate::worker::Worker;
 
 pub(super) const PAGE: usize = 4096;
 pub(super) const BLOCK: usize = 16 * PAGE;

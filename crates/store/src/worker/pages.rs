@@ -1,12 +1,13 @@
-//! Puts, gets and flushes.
+//! What a thread does with pages: puts, gets and flushes.
 
 use sublet_types::{ObjectId, PageIndex, PoolId, Second, TenantId};
 
+use super::{Pin, Worker};
 use crate::api::*;
 use crate::arena::{Blank, PageKind};
 use crate::pages::{Desk, Displacing, Lack, PageVerb, Places, Removal, Siblings, Terms, Tried};
 use crate::reclaim::{Need, Reclaim};
-use crate::store::{PAGES, Pin, Worker};
+use crate::store::PAGES;
 use crate::tenants::Tenant;
 
 /// Attempts at a block before a put is refused: others may take what was freed for it.
@@ -164,6 +165,27 @@ impl Worker {
         }
         let _pinning = self.store().tenants.pinning.lock();
         reclaiming.may_have(need) && open()
+    }
+
+    fn desk<'a>(&'a self, tenant: &'a Tenant, now: Second) -> Desk<'a> {
+        Desk {
+            pages: &self.store().pages,
+            tenant,
+            now,
+            luck: self.moment(now).luck,
+            worker: self,
+        }
+    }
+
+    fn at_desk<R>(
+        &self,
+        tenant: TenantId,
+        now: Second,
+        work: impl FnOnce(Desk<'_>) -> R,
+    ) -> Option<R> {
+        let tenant = self.store().tenants.get(tenant)?;
+        let _pin = Pin::new(self);
+        Some(work(self.desk(tenant, now)))
     }
 
     /// Whether a get would find a page. No use of it: nothing is counted, and its eviction hears nothing.

@@ -7,11 +7,11 @@ use sublet_types::{
     Bytes, EvictionKind, Giving, Pages, PoolFlags, PoolId, Second, SharedName, TenantId, Windows,
 };
 
+use super::Store;
 use crate::api::*;
 use crate::items::ItemUse;
 use crate::notes::in_order;
 use crate::pages::Space;
-use crate::store::Store;
 
 impl Store {
     /// Makes a pool for a tenant. A persistent one needs a spill file.

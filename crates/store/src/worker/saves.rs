@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use sublet_types::{PoolId, ReleaseMode, Second, TenantId};
 
+use super::{Pin, Worker};
 use crate::api::*;
 use crate::engine::{Cause, Engine};
 use crate::pages::{Head, Loader, Renumbered, check_save};
-use crate::store::{Pin, Worker};
 
 /// Attempts at a page of a save file, with a block of the tenant's pages given up after each.
 const LOAD_ATTEMPTS_MAX: u32 = 8;
