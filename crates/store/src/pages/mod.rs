@@ -10,7 +10,6 @@ mod arrivals;
 mod blocks;
 mod desk;
 mod directory;
-mod disk;
 mod dues;
 mod evict;
 mod expected;
@@ -23,6 +22,7 @@ mod opened;
 mod pools;
 mod removal;
 mod rich;
+mod rows;
 mod save;
 mod shard;
 mod shared;
@@ -335,7 +335,7 @@ impl Pages {
             overhead.ghosts += holdings.order_bytes();
             for shard in holdings.shards() {
                 let shard = shard.lock();
-                overhead.directory += shard.directory.bytes() + shard.disk.bytes();
+                overhead.directory += shard.directory.bytes() + shard.rows.bytes();
                 overhead.ghosts += shard.eviction.ghost_bytes();
             }
         }

@@ -212,7 +212,7 @@ impl Opened<'_> {
             }
             PageKind::Persistent => {
                 let number = self.pages.frames.get(frame).note();
-                let facts = self.shard.disk.get_mut(number);
+                let facts = self.shard.rows.get_mut(number);
                 facts.sequence = facts.sequence.wrapping_add(1);
                 self.shard.kept.requeue(&self.pages.frames, frame);
             }
@@ -258,7 +258,7 @@ impl Opened<'_> {
         let frames = &self.pages.frames;
         let number = match standing {
             Standing::OnDisk(number) => {
-                let facts = self.shard.disk.get_mut(number);
+                let facts = self.shard.rows.get_mut(number);
                 facts.sequence = facts.sequence.wrapping_add(1);
                 number
             }
@@ -268,7 +268,7 @@ impl Opened<'_> {
                     self.shard.push_free(frames, frame, PageKind::Persistent);
                     return Err(PutRefused::SpillFull);
                 };
-                self.shard.disk.add(self.key, slot)
+                self.shard.rows.add(self.key, slot)
             }
         };
         frames.get(frame).set_key(self.key);
@@ -505,7 +505,7 @@ impl Opened<'_> {
         };
         let mut page = vec![0; self.pages.page_bytes()];
         loop {
-            let facts = self.shard.disk.get(number);
+            let facts = self.shard.rows.get(number);
             let (worker, mut read) = (self.worker, Ok(()));
             MutexGuard::unlocked(&mut self.shard, || {
                 worker.aside(&mut || read = space.spill.read(facts.slot, &mut page));
@@ -516,7 +516,7 @@ impl Opened<'_> {
             match self.shard.find(&self.pages.frames, self.object, self.key) {
                 // Nobody changed it meanwhile, so this is the page.
                 Some(Whereabouts::OnDisk(again))
-                    if again == number && self.shard.disk.get(again).sequence == facts.sequence =>
+                    if again == number && self.shard.rows.get(again).sequence == facts.sequence =>
                 {
                     if read.is_err() {
                         return Get::Failed;
@@ -579,7 +579,7 @@ impl Opened<'_> {
     }
 
     fn forget_slot(&mut self, number: u32) {
-        if let Some(slot) = self.shard.disk.forget(number)
+        if let Some(slot) = self.shard.rows.forget(number)
             && let Some(space) = self.space()
         {
             space.give_back(slot);

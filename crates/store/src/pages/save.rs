@@ -318,7 +318,7 @@ impl Pages {
                 match shard.find(&self.frames, object, key) {
                     None => return Ok(None),
                     Some(Whereabouts::Here(frame)) => return Ok(Some(self.bytes(frame).to_vec())),
-                    Some(Whereabouts::OnDisk(number)) => (number, shard.disk.get(number)),
+                    Some(Whereabouts::OnDisk(number)) => (number, shard.rows.get(number)),
                 }
             };
             match read {

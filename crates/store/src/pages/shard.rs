@@ -5,11 +5,11 @@ use std::sync::Arc;
 use sublet_types::Second;
 
 use super::directory::{Directory, Keys, Standing, Whereabouts};
-use super::disk::DiskPages;
 use super::dues::Dues;
 use super::frame_source::Spare;
 use super::freed_ahead::Ahead;
 use super::rich::{Rich, Stock};
+use super::rows::Rows;
 use crate::api::{PageTally, SAMPLE_ONE_IN, SampledUse};
 use crate::arena::{Line, PageKind};
 use crate::eviction::{Eviction, Page};
@@ -58,7 +58,7 @@ pub(crate) struct Shard {
     /// Persistent pages here, the longest unused last.
     pub(super) kept: Queue,
     /// Persistent pages that have a place on disk.
-    pub(super) disk: DiskPages,
+    pub(super) rows: Rows,
     pub(super) tally: PageTally,
     samples: Vec<Note<SampledUse>>,
     /// Of all of the tenant's shards' notes.
@@ -92,7 +92,7 @@ impl Shard {
             told: [Told::default(); 2],
             dues: Dues::default(),
             kept: Queue::new(QueueId::KEPT),
-            disk: DiskPages::default(),
+            rows: Rows::default(),
             tally: PageTally::default(),
             samples: Vec::new(),
             order,
@@ -262,7 +262,7 @@ impl Shard {
 
     /// Persistent pages that are on disk only.
     pub(super) fn on_disk(&self) -> u32 {
-        self.disk.len() - self.kept.len()
+        self.rows.len() - self.kept.len()
     }
 
     /// Where a page is.
@@ -278,7 +278,7 @@ impl Shard {
     pub(super) fn keys<'a>(&'a self, frames: &'a Frames) -> ShardKeys<'a> {
         ShardKeys {
             frames,
-            disk: &self.disk,
+            rows: &self.rows,
             are_read: true,
         }
     }
@@ -326,7 +326,7 @@ impl Shard {
     fn parts<'a>(&'a mut self, frames: &'a Frames) -> (&'a mut Directory, ShardKeys<'a>) {
         let keys = ShardKeys {
             frames,
-            disk: &self.disk,
+            rows: &self.rows,
             are_read: false,
         };
         (&mut self.directory, keys)
@@ -354,7 +354,7 @@ impl Shard {
 /// Which page is where, in one shard.
 pub(super) struct ShardKeys<'a> {
     frames: &'a Frames,
-    disk: &'a DiskPages,
+    rows: &'a Rows,
     /// Whether pages that are found are read then. To fetch one that goes would be in the way of what is written over it.
     are_read: bool,
 }
@@ -373,7 +373,7 @@ impl Keys for ShardKeys<'_> {
     fn key_at(&self, whereabouts: Whereabouts) -> Key {
         match whereabouts {
             Whereabouts::Here(frame) => self.frames.get(frame).key(),
-            Whereabouts::OnDisk(page) => self.disk.key(page),
+            Whereabouts::OnDisk(page) => self.rows.key(page),
         }
     }
 }

@@ -8,11 +8,11 @@ use sublet_types::{ReleaseMode, Second};
 
 use super::Pages;
 use super::directory::Whereabouts;
-use super::disk::Written;
 use super::evict::{Patience, evict};
 use super::frame_source::Asked;
 use super::holdings::Holdings;
 use super::rich::Stock;
+use super::rows::Written;
 use super::shard::Shard;
 use crate::arena::{BlockId, Claimant, PageKind};
 use crate::engine::Cause;
@@ -212,7 +212,7 @@ impl Clearing<'_> {
         let pages = self.pages;
         let facts = pages.frames.get(frame);
         let (key, number) = (facts.key(), facts.note());
-        let before = shard.disk.get(number);
+        let before = shard.rows.get(number);
         let Some(space) = pages.pools.space(key.pool) else {
             return Spilled::Refused;
         };
@@ -222,14 +222,14 @@ impl Clearing<'_> {
             self.thread.aside(&mut std::thread::yield_now);
             return Spilled::Again;
         }
-        shard.disk.get_mut(number).writing = true;
+        shard.rows.get_mut(number).writing = true;
         let page = pages.bytes(frame).to_vec();
         let mut wrote = Ok(());
         MutexGuard::unlocked(&mut shard, || {
             self.thread
                 .aside(&mut || wrote = space.spill.write(before.slot, &page));
         });
-        match shard.disk.written(number, before.sequence) {
+        match shard.rows.written(number, before.sequence) {
             Written::Doomed(slot) => space.give_back(slot),
             Written::Current if wrote.is_ok() => {
                 pages.leave_on_disk(self.tenant, &mut shard, number);
@@ -390,7 +390,7 @@ impl Pages {
 
     /// Lets go of the frame of a persistent page that is on disk now.
     fn leave_on_disk(&self, tenant: &Tenant, shard: &mut Shard, number: u32) {
-        let key = shard.disk.get(number).key;
+        let key = shard.rows.get(number).key;
         let object = self.seed.object(key.pool, key.object);
         // It may have been moved to another frame meanwhile.
         let Some(Whereabouts::Here(frame)) = shard.find(&self.frames, object, key) else {

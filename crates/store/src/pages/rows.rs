@@ -8,7 +8,7 @@ use crate::frames::Key;
 
 /// One persistent page.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct DiskPage {
+pub(super) struct Row {
     pub(super) key: Key,
     /// Its place in the spill file, in pages.
     pub(super) slot: u32,
@@ -22,14 +22,14 @@ pub(super) struct DiskPage {
 
 /// The persistent pages of a shard.
 #[derive(Default)]
-pub(super) struct DiskPages {
-    pages: Vec<DiskPage>,
+pub(super) struct Rows {
+    pages: Vec<Row>,
     vacant: Vec<u32>,
     /// Flushed pages whose slots are still being written.
     doomed: u32,
 }
 
-impl DiskPages {
+impl Rows {
     /// Pages that were not flushed.
     pub(super) fn len(&self) -> u32 {
         self.pages.len() as u32 - self.vacant.len() as u32 - self.doomed
@@ -37,7 +37,7 @@ impl DiskPages {
 
     /// A place for a new page.
     pub(super) fn add(&mut self, key: Key, slot: u32) -> u32 {
-        let mut page = DiskPage {
+        let mut page = Row {
             key,
             slot,
             sequence: 0,
@@ -65,11 +65,11 @@ impl DiskPages {
         self.pages[number as usize].key
     }
 
-    pub(super) fn get(&self, number: u32) -> DiskPage {
+    pub(super) fn get(&self, number: u32) -> Row {
         self.pages[number as usize]
     }
 
-    pub(super) fn get_mut(&mut self, number: u32) -> &mut DiskPage {
+    pub(super) fn get_mut(&mut self, number: u32) -> &mut Row {
         &mut self.pages[number as usize]
     }
 
@@ -103,7 +103,7 @@ impl DiskPages {
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        let page = size_of::<DiskPage>();
+        let page = size_of::<Row>();
         (self.pages.capacity() * page + self.vacant.capacity() * size_of::<u32>()) as u64
     }
 }
