@@ -9,7 +9,7 @@ use super::arrivals::{Arrivals, TOGETHER_MAX};
 use super::directory::Whereabouts;
 use super::evict::Patience;
 use super::frame_source::{Displacing, Lack, NO_POOL, Terms, Tried};
-use super::opened::Opened;
+use super::locked_shard::LockedShard;
 use super::rich::Stock;
 use super::to_remove::Removal;
 use crate::api::{Get, PageKey, Put, PutRefused};
@@ -51,7 +51,7 @@ impl<'a> Desk<'a> {
         id: PoolId,
         object: ObjectId,
         index: PageIndex,
-    ) -> Option<Opened<'a>> {
+    ) -> Option<LockedShard<'a>> {
         let pages = self.pages;
         let pool = pages.pools.check(id, self.tenant.id)?;
         let owner = match pool.owner == self.tenant.id {
@@ -64,7 +64,7 @@ impl<'a> Desk<'a> {
         // All of it is needed: let it not come line by line from who had it last.
         claim(shard);
         let shard = shard.lock();
-        pages.pools.is_alive(id).then_some(Opened {
+        pages.pools.is_alive(id).then_some(LockedShard {
             pages,
             owner,
             holdings,

@@ -34,7 +34,7 @@ use super::directory::{Led, Whereabouts};
 use super::expected::want_ghost;
 use super::frame_source::{Displacing, Siblings, Terms, Tried};
 use super::holdings::Holdings;
-use super::opened::Opened;
+use super::locked_shard::LockedShard;
 use super::pools::Pool;
 use super::rich::SHARDS_MAX;
 use super::shard::Shard;
@@ -370,7 +370,7 @@ impl<'a> Group<'a> {
     fn each(
         mut self,
         left: &mut Left,
-        mut open_one: impl FnMut(usize, &mut Opened<'a>, &mut Arrivals<'a>) -> Went,
+        mut open_one: impl FnMut(usize, &mut LockedShard<'a>, &mut Arrivals<'a>) -> Went,
     ) {
         let desk = self.desk;
         if self.members[0].is_none() {
@@ -391,7 +391,7 @@ impl<'a> Group<'a> {
             let Some(held) = seen.take() else {
                 continue;
             };
-            let mut open = Opened {
+            let mut open = LockedShard {
                 pages: desk.pages,
                 owner: desk.tenant,
                 holdings,

@@ -18,7 +18,7 @@ mod freed_ahead;
 mod group;
 mod holdings;
 mod leaf;
-mod opened;
+mod locked_shard;
 mod pools;
 mod removal;
 mod rich;

@@ -4,7 +4,7 @@ use sublet_types::{ObjectId, PageIndex, PoolId};
 
 use super::Pages;
 use super::desk::{Desk, FoundPages};
-use super::opened::Opened;
+use super::locked_shard::LockedShard;
 use super::pools::Pool;
 use super::to_remove::{PIECE, Removal, What};
 use crate::frames::Key;
@@ -83,7 +83,7 @@ impl Desk<'_> {
             return;
         };
         let object_of = |key: Key| self.pages.seed.object(key.pool, key.object);
-        let mut open = Opened {
+        let mut open = LockedShard {
             pages: self.pages,
             owner: self.tenant,
             holdings,

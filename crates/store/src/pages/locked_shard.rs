@@ -68,7 +68,7 @@ impl From<Spare> for Found {
 }
 
 /// A page of a pool whose shard is locked.
-pub(super) struct Opened<'a> {
+pub(super) struct LockedShard<'a> {
     pub(super) pages: &'a Pages,
     pub(super) owner: &'a Tenant,
     pub(super) holdings: &'a Holdings,
@@ -83,7 +83,7 @@ pub(super) struct Opened<'a> {
     pub(super) worker: &'a dyn Thread,
 }
 
-impl Opened<'_> {
+impl LockedShard<'_> {
     fn block(&self, frame: FrameId) -> &Block {
         self.pages.arena.block(self.pages.frames.block(frame))
     }
@@ -610,7 +610,7 @@ impl Opened<'_> {
     }
 }
 
-impl Opened<'_> {
+impl LockedShard<'_> {
     /// The frame of a page of another shard that owes one, or of none, as far as can be seen without a wait.
     pub(super) fn owed_frame(&mut self, patience: &mut Patience) -> Option<Spare> {
         let (pages, holdings, own) = (self.pages, self.holdings, self.shard.number());
