@@ -71,7 +71,7 @@ pub(super) fn evict(
         }
         match left {
             Remains::Frame => {
-                evicting.shard.dues.give();
+                evicting.shard.debt.give();
                 evicting.tell();
                 return Some(frame);
             }

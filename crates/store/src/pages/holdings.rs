@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use parking_lot::{Mutex, MutexGuard};
 use sublet_types::{EvictionKind, Second};
 
-use super::dues::Part;
 use super::rich::{Rich, SHARDS_MAX};
 use super::shard::Shard;
+use super::shard_debt::Part;
 use crate::arena::{Arena, BlockId, BlockList, PageKind};
 use crate::eviction::Family;
 use crate::frames::Seed;
@@ -188,12 +188,12 @@ impl Holdings {
 
     /// Whether a shard gave more of its pages for others than it owes.
     pub(super) fn is_overdrawn(&self, shard: &mut Shard, per_block: u32) -> bool {
-        if shard.dues.are_due() {
+        if shard.debt.are_due() {
             let own = shard.frames();
             let all = self.blocks(PageKind::Ephemeral) * per_block;
-            shard.dues.settle(&self.displaced, Part { own, all });
+            shard.debt.settle(&self.displaced, Part { own, all });
         }
-        shard.dues.is_overdrawn()
+        shard.debt.is_overdrawn()
     }
 
     /// Hears that a block is the tenant's no longer.

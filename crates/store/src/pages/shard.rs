@@ -5,11 +5,11 @@ use std::sync::Arc;
 use sublet_types::Second;
 
 use super::directory::{Directory, Keys, Standing, Whereabouts};
-use super::dues::Dues;
 use super::frame_source::Spare;
 use super::freed_ahead::Ahead;
 use super::rich::{Rich, Stock};
 use super::rows::Rows;
+use super::shard_debt::ShardDebt;
 use crate::api::{PageTally, SAMPLE_ONE_IN, SampledUse};
 use crate::arena::{Line, PageKind};
 use crate::eviction::{Eviction, Page};
@@ -54,7 +54,7 @@ pub(crate) struct Shard {
     rich: Arc<Rich>,
     told: [Told; 2],
     /// What it owes the others where pages have to go.
-    pub(super) dues: Dues,
+    pub(super) debt: ShardDebt,
     /// Persistent pages here, the longest unused last.
     pub(super) kept: Queue,
     /// Persistent pages that have a place on disk.
@@ -90,7 +90,7 @@ impl Shard {
             ahead: Ahead::default(),
             rich,
             told: [Told::default(); 2],
-            dues: Dues::default(),
+            debt: ShardDebt::default(),
             kept: Queue::new(QueueId::KEPT),
             rows: Rows::default(),
             tally: PageTally::default(),
@@ -149,7 +149,7 @@ impl Shard {
     /// Counts from nothing on, for another tenant.
     pub(super) fn begin_anew(&mut self) {
         self.tally = PageTally::default();
-        self.dues = Dues::default();
+        self.debt = ShardDebt::default();
         (self.told_at, self.wanting, self.asked_in_vain) = (0, 0, false);
     }
 

@@ -19,7 +19,7 @@ const CHANCE_ONE_IN: u32 = 8;
 
 /// What a shard owes the others of its tenant.
 #[derive(Debug, Default)]
-pub(super) struct Dues {
+pub(super) struct ShardDebt {
     /// Pages that it gave since it was settled.
     given: u32,
     /// It is settled when it has given so many.
@@ -38,7 +38,7 @@ pub(super) struct Part {
     pub(super) all: u32,
 }
 
-impl Dues {
+impl ShardDebt {
     /// Hears that a page went for a new one, here or elsewhere.
     pub(super) fn give(&mut self) {
         self.given += 1;
@@ -80,7 +80,7 @@ mod tests {
     /// Shards of a tenant as they would be, if each put went by these rules.
     struct Shards {
         given: AtomicU64,
-        dues: Vec<Dues>,
+        debt: Vec<ShardDebt>,
         frames: Vec<u32>,
     }
 
@@ -88,7 +88,7 @@ mod tests {
         fn of(frames: &[u32]) -> Shards {
             Shards {
                 given: AtomicU64::new(0),
-                dues: frames.iter().map(|_| Dues::default()).collect(),
+                debt: frames.iter().map(|_| ShardDebt::default()).collect(),
                 frames: frames.to_vec(),
             }
         }
@@ -96,11 +96,11 @@ mod tests {
         fn is_overdrawn(&mut self, shard: usize) -> bool {
             let all = self.frames.iter().sum();
             let own = self.frames[shard];
-            let dues = &mut self.dues[shard];
-            if dues.are_due() {
-                dues.settle(&self.given, Part { own, all });
+            let debt = &mut self.debt[shard];
+            if debt.are_due() {
+                debt.settle(&self.given, Part { own, all });
             }
-            dues.is_overdrawn()
+            debt.is_overdrawn()
         }
 
         /// A page comes to a shard, and displaces one. Says whether that was of another.
@@ -112,7 +112,7 @@ mod tests {
                 let owing = has_some.into_iter().find(|n| !self.is_overdrawn(*n));
                 giver = owing.unwrap_or(to);
             }
-            self.dues[giver].give();
+            self.debt[giver].give();
             self.frames[giver] -= 1;
             self.frames[to] += 1;
             giver != to
