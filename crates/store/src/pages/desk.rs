@@ -10,7 +10,7 @@ use super::directory::Whereabouts;
 use super::evict::Patience;
 use super::frame_source::{Displacing, Lack, NO_POOL, Terms, Tried};
 use super::locked_shard::LockedShard;
-use super::rich::Stock;
+use super::shards_with_spare::Stock;
 use super::to_remove::Removal;
 use crate::api::{Get, PageKey, Put, PutRefused};
 use crate::arena::{Blank, PageKind, claim};

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use parking_lot::{Mutex, MutexGuard};
 use sublet_types::{EvictionKind, Second};
 
-use super::rich::{Rich, SHARDS_MAX};
 use super::shard::Shard;
 use super::shard_debt::Part;
+use super::shards_with_spare::{SHARDS_MAX, ShardsWithSpare};
 use crate::arena::{Arena, BlockId, BlockList, PageKind};
 use crate::eviction::Family;
 use crate::frames::Seed;
@@ -91,15 +91,15 @@ struct Open {
 
 impl Holdings {
     pub(super) fn new(shards: usize, seed: Seed) -> Holdings {
-        let rich = Arc::<Rich>::default();
+        let with_spare = Arc::<ShardsWithSpare>::default();
         let order = Arc::<Order>::default();
         let shards = shards.min(SHARDS_MAX);
         let kind = EvictionKind::default();
         let family = Family::new(kind.ruling(false), shards);
         let shard = |n| {
-            let (rich, order) = (Arc::clone(&rich), Arc::clone(&order));
+            let (with_spare, order) = (Arc::clone(&with_spare), Arc::clone(&order));
             let eviction = family.eviction(n);
-            Mutex::new(Shard::new(n as u8, seed, eviction, rich, order))
+            Mutex::new(Shard::new(n as u8, seed, eviction, with_spare, order))
         };
         Holdings {
             shards: (0..shards).map(shard).collect(),

@@ -7,9 +7,9 @@ use sublet_types::Second;
 use super::directory::{Directory, Keys, Standing, Whereabouts};
 use super::frame_source::Spare;
 use super::freed_ahead::Ahead;
-use super::rich::{Rich, Stock};
 use super::rows::Rows;
 use super::shard_debt::ShardDebt;
+use super::shards_with_spare::{ShardsWithSpare, Stock};
 use crate::api::{PageTally, SAMPLE_ONE_IN, SampledUse};
 use crate::arena::{Line, PageKind};
 use crate::eviction::{Eviction, Page};
@@ -51,7 +51,7 @@ pub(crate) struct Shard {
     /// Those of the ephemeral ones that were evicted ahead of puts.
     pub(super) ahead: Ahead,
     /// Which shards of the tenant have free frames; what this one is told of as, by kind.
-    rich: Arc<Rich>,
+    with_spare: Arc<ShardsWithSpare>,
     told: [Told; 2],
     /// What it owes the others where pages have to go.
     pub(super) debt: ShardDebt,
@@ -79,7 +79,7 @@ impl Shard {
         number: u8,
         seed: Seed,
         eviction: Box<dyn Eviction>,
-        rich: Arc<Rich>,
+        with_spare: Arc<ShardsWithSpare>,
         order: Arc<Order>,
     ) -> Shard {
         Shard {
@@ -88,7 +88,7 @@ impl Shard {
             eviction,
             free: [Queue::new(QueueId::FREE), Queue::new(QueueId::FREE)],
             ahead: Ahead::default(),
-            rich,
+            with_spare,
             told: [Told::default(); 2],
             debt: ShardDebt::default(),
             kept: Queue::new(QueueId::KEPT),
@@ -172,11 +172,11 @@ impl Shard {
         let (len, told) = (free.len(), self.told[kind as usize]);
         if !told.has_some {
             self.told[kind as usize].has_some = true;
-            self.rich.set(Stock::Some, kind, self.number);
+            self.with_spare.set(Stock::Some, kind, self.number);
         }
         if told.spare_from == 0 && (len >= RICH || len * RICH_ONE_IN >= self.frames_of(kind)) {
             self.told[kind as usize].spare_from = len;
-            self.rich.set(Stock::Spare, kind, self.number);
+            self.with_spare.set(Stock::Spare, kind, self.number);
         }
     }
 
@@ -204,12 +204,12 @@ impl Shard {
         let (len, told) = (free.len(), &mut self.told[kind as usize]);
         if told.spare_from > 0 && len * POOR_ONE_IN < told.spare_from {
             told.spare_from = 0;
-            self.rich.clear(Stock::Spare, kind, self.number);
+            self.with_spare.clear(Stock::Spare, kind, self.number);
         }
         // Told when somebody looks in vain: most that are empty have one again soon.
         if popped.is_none() && told.has_some {
             told.has_some = false;
-            self.rich.clear(Stock::Some, kind, self.number);
+            self.with_spare.clear(Stock::Some, kind, self.number);
         }
         popped
     }
@@ -223,7 +223,7 @@ impl Shard {
 
     /// The next shard of the tenant, from number `from` on, that has such a stock of frames of a kind; but not this one.
     pub(super) fn sibling_with(&self, stock: Stock, kind: PageKind, from: usize) -> Option<usize> {
-        self.rich.find(stock, kind, from, self.number)
+        self.with_spare.find(stock, kind, from, self.number)
     }
 
     /// Frames for ephemeral pages that it has.

@@ -21,9 +21,9 @@ pub(super) enum Stock {
 
 /// The bits, by stock and kind. A shard changes its own under its lock; whoever looks may see what was.
 #[derive(Debug, Default)]
-pub(super) struct Rich([[[AtomicU64; SHARDS_MAX / BITS]; 2]; 2]);
+pub(super) struct ShardsWithSpare([[[AtomicU64; SHARDS_MAX / BITS]; 2]; 2]);
 
-impl Rich {
+impl ShardsWithSpare {
     pub(super) fn set(&self, stock: Stock, kind: PageKind, shard: u8) {
         let (word, bit) = self.bit(stock, kind, shard);
         word.fetch_or(bit, Ordering::Relaxed);
@@ -63,30 +63,33 @@ mod tests {
 
     #[test]
     fn another_shard_with_frames_is_found_until_it_has_none() {
-        let (rich, kind) = (Rich::default(), PageKind::Ephemeral);
+        let (with_spare, kind) = (ShardsWithSpare::default(), PageKind::Ephemeral);
         for (stock, other) in [(Stock::Some, Stock::Spare), (Stock::Spare, Stock::Some)] {
             for shard in [0, 63, 64, 255] {
-                rich.set(stock, kind, shard);
-                assert_eq!(rich.find(stock, kind, 0, shard), None);
-                assert_eq!(rich.find(stock, kind, 0, 7), Some(usize::from(shard)));
-                assert_eq!(rich.find(stock, kind, usize::from(shard) + 1, 7), None);
-                assert_eq!(rich.find(stock, PageKind::Persistent, 0, 7), None);
-                assert_eq!(rich.find(other, kind, 0, 7), None);
-                rich.clear(stock, kind, shard);
-                assert_eq!(rich.find(stock, kind, 0, 7), None);
+                with_spare.set(stock, kind, shard);
+                assert_eq!(with_spare.find(stock, kind, 0, shard), None);
+                assert_eq!(with_spare.find(stock, kind, 0, 7), Some(usize::from(shard)));
+                assert_eq!(
+                    with_spare.find(stock, kind, usize::from(shard) + 1, 7),
+                    None
+                );
+                assert_eq!(with_spare.find(stock, PageKind::Persistent, 0, 7), None);
+                assert_eq!(with_spare.find(other, kind, 0, 7), None);
+                with_spare.clear(stock, kind, shard);
+                assert_eq!(with_spare.find(stock, kind, 0, 7), None);
             }
         }
     }
 
     #[test]
     fn each_of_several_is_found_in_turn() {
-        let (rich, kind) = (Rich::default(), PageKind::Ephemeral);
+        let (with_spare, kind) = (ShardsWithSpare::default(), PageKind::Ephemeral);
         for shard in [3, 7, 70, 200] {
-            rich.set(Stock::Some, kind, shard);
+            with_spare.set(Stock::Some, kind, shard);
         }
-        let next = |from: &usize| rich.find(Stock::Some, kind, from + 1, 7);
+        let next = |from: &usize| with_spare.find(Stock::Some, kind, from + 1, 7);
         let found: Vec<usize> =
-            std::iter::successors(rich.find(Stock::Some, kind, 0, 7), next).collect();
+            std::iter::successors(with_spare.find(Stock::Some, kind, 0, 7), next).collect();
         assert_eq!(found, [3, 70, 200]);
     }
 }
