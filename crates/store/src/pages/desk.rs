@@ -8,7 +8,7 @@ use super::Pages;
 use super::arrivals::{Arrivals, TOGETHER_MAX};
 use super::directory::Whereabouts;
 use super::evict::Patience;
-use super::frame_source::{Displacing, Lack, NO_POOL, Terms, Tried};
+use super::frame_source::{Displacing, NO_POOL, Shortage, Terms, Tried};
 use super::locked_shard::LockedShard;
 use super::shards_with_spare::Stock;
 use super::to_remove::Removal;
@@ -127,14 +127,14 @@ impl<'a> Desk<'a> {
         part: Range<u32>,
         fill: &mut impl FnMut(u32, &mut Blank<'_>),
         told: &mut impl FnMut(u32, Put),
-    ) -> (u32, Option<Lack<'a>>) {
+    ) -> (u32, Option<Shortage<'a>>) {
         let part = part.start..part.end.min(part.start + LOCKED_RUN);
         self.follow(key);
         let Some(mut open) = self.open(key.pool, key.object, key.index) else {
             part.clone().for_each(|n| told(n, NO_POOL));
             return (part.end, None);
         };
-        let (mut stored, mut lack) = (false, None);
+        let (mut stored, mut shortage) = (false, None);
         let mut arrivals = Arrivals::new(self.pages, open.holdings);
         let stopped = part.clone().find(|n| {
             open.turn_to(key.index.0 + n);
@@ -147,17 +147,17 @@ impl<'a> Desk<'a> {
                     stored |= put.is_stored();
                     told(*n, put);
                 }
-                Tried::NeedsBlock(owner, kind, _) => lack = Some(Lack::Block(owner, kind)),
-                Tried::Elsewhere(_) => lack = Some(Lack::Frame),
+                Tried::NeedsBlock(owner, kind, _) => shortage = Some(Shortage::Block(owner, kind)),
+                Tried::Elsewhere(_) => shortage = Some(Shortage::Frame),
             }
-            lack.is_some()
+            shortage.is_some()
         });
         arrivals.settle();
         drop(open);
         if stored {
             self.note_toucher(key);
         }
-        (stopped.unwrap_or(part.end), lack)
+        (stopped.unwrap_or(part.end), shortage)
     }
 
     /// Gets a page.

@@ -18,7 +18,7 @@ pub(crate) enum Tried<'a, F> {
 }
 
 /// What keeps a page from going on with others of its run.
-pub(crate) enum Lack<'a> {
+pub(crate) enum Shortage<'a> {
     /// Whoever is charged needs a block.
     Block(&'a Tenant, PageKind),
     /// It has to ask other shards.

@@ -5,7 +5,7 @@ use sublet_types::{ObjectId, PageIndex, PoolId, Second, TenantId};
 use super::{Pin, Worker};
 use crate::api::*;
 use crate::arena::{Blank, PageKind};
-use crate::pages::{Desk, Displacing, Lack, PageVerb, Places, Removal, Siblings, Terms, Tried};
+use crate::pages::{Desk, Displacing, PageVerb, Places, Removal, Shortage, Siblings, Terms, Tried};
 use crate::reclaim::{Need, Reclaim};
 use crate::store::PAGES;
 use crate::tenants::Tenant;
@@ -213,12 +213,12 @@ impl Worker {
         let mut next = 0;
         while next < within {
             let desk = self.desk(charged, now);
-            let (came_to, lack) = desk.put_part(key, next..within, &mut fill, &mut told);
+            let (came_to, shortage) = desk.put_part(key, next..within, &mut fill, &mut told);
             next = came_to;
-            if let Some(lack) = lack {
-                let displacing = match lack {
-                    Lack::Block(owner, kind) => self.page_block(owner, kind, now),
-                    Lack::Frame => Displacing::IfBound,
+            if let Some(shortage) = shortage {
+                let displacing = match shortage {
+                    Shortage::Block(owner, kind) => self.page_block(owner, kind, now),
+                    Shortage::Frame => Displacing::IfBound,
                 };
                 let put = self.put_at(&desk, at(key, next), displacing, |page| fill(next, page));
                 told(next, put);
