@@ -8,7 +8,7 @@ use super::Pages;
 use super::arrivals::{Arrivals, TOGETHER_MAX};
 use super::directory::Whereabouts;
 use super::evict::Patience;
-use super::frame_source::{Displacing, NO_POOL, Shortage, Terms, Tried};
+use super::frame_source::{Displacing, NO_POOL, PutAttempt, Shortage, Terms};
 use super::locked_shard::LockedShard;
 use super::shards_with_spare::Stock;
 use super::to_remove::Removal;
@@ -89,23 +89,23 @@ impl<'a> Desk<'a> {
         key: PageKey,
         terms: Terms,
         fill: F,
-    ) -> Tried<'a, F> {
+    ) -> PutAttempt<'a, F> {
         self.follow(key);
         let Some(mut open) = self.open(key.pool, key.object, key.index) else {
-            return Tried::Done(NO_POOL);
+            return PutAttempt::Done(NO_POOL);
         };
         open.expect_put();
         let mut arrivals = Arrivals::new(self.pages, open.holdings);
-        let tried = open.put(terms, &mut arrivals, fill);
+        let attempt = open.put(terms, &mut arrivals, fill);
         arrivals.settle();
-        if let Tried::Done(put) = tried {
+        if let PutAttempt::Done(put) = attempt {
             open.count_put(put);
             drop(open);
             if put.is_stored() {
                 self.note_toucher(key);
             }
         }
-        tried
+        attempt
     }
 
     /// Refuses a put for want of a frame. The old page must not outlive it (R-P3).
@@ -142,13 +142,15 @@ impl<'a> Desk<'a> {
             match open.put(Displacing::IfBound.into(), &mut arrivals, |page| {
                 fill(*n, page)
             }) {
-                Tried::Done(put) => {
+                PutAttempt::Done(put) => {
                     open.count_put(put);
                     stored |= put.is_stored();
                     told(*n, put);
                 }
-                Tried::NeedsBlock(owner, kind, _) => shortage = Some(Shortage::Block(owner, kind)),
-                Tried::Elsewhere(_) => shortage = Some(Shortage::Frame),
+                PutAttempt::NeedsBlock(owner, kind, _) => {
+                    shortage = Some(Shortage::Block(owner, kind))
+                }
+                PutAttempt::Elsewhere(_) => shortage = Some(Shortage::Frame),
             }
             shortage.is_some()
         });

@@ -8,7 +8,7 @@ use crate::tenants::Tenant;
 pub(super) const NO_POOL: Put = Put::Refused(PutRefused::NoPool);
 
 /// What became of an attempt to put.
-pub(crate) enum Tried<'a, F> {
+pub(crate) enum PutAttempt<'a, F> {
     /// It is decided.
     Done(Put),
     /// No frame is free and none may be displaced yet: whoever is charged needs a block.

@@ -32,7 +32,7 @@ use super::arrivals::{Arrivals, TOGETHER_MAX};
 use super::desk::Desk;
 use super::directory::{Led, Whereabouts};
 use super::expected::want_ghost;
-use super::frame_source::{Displacing, Siblings, Terms, Tried};
+use super::frame_source::{Displacing, PutAttempt, Siblings, Terms};
 use super::holdings::Holdings;
 use super::locked_shard::LockedShard;
 use super::pools::Pool;
@@ -334,13 +334,13 @@ impl<'a> Group<'a> {
         let mut needs = None;
         self.each(left, |n, open, arrivals| {
             match open.put(TERMS, arrivals, |page| fill(n, page)) {
-                Tried::Done(put) => {
+                PutAttempt::Done(put) => {
                     open.count_put(put);
                     told(n, put);
                     Went::Done
                 }
-                Tried::Elsewhere(_) => Went::Alone,
-                Tried::NeedsBlock(owner, kind, _) => {
+                PutAttempt::Elsewhere(_) => Went::Alone,
+                PutAttempt::NeedsBlock(owner, kind, _) => {
                     needs = Some((n, owner, kind));
                     Went::First
                 }

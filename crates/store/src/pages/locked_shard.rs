@@ -11,7 +11,7 @@ use super::arrivals::Arrivals;
 use super::directory::{Standing, Whereabouts, has_room};
 use super::evict::{Patience, evict};
 use super::expected::{expect_next_to_go, expect_several_to_go};
-use super::frame_source::{Asked, Displacing, NO_POOL, Siblings, Spare, Terms, Tried};
+use super::frame_source::{Asked, Displacing, NO_POOL, PutAttempt, Siblings, Spare, Terms};
 use super::holdings::Holdings;
 use super::pools::{Pool, Space};
 use super::shard::Shard;
@@ -141,21 +141,21 @@ impl LockedShard<'_> {
         terms: Terms,
         arrivals: &mut Arrivals<'_>,
         fill: F,
-    ) -> Tried<'b, F>
+    ) -> PutAttempt<'b, F>
     where
         Self: 'b,
     {
         let mut standing = self.look();
         if let Standing::Here(frame) = standing {
             if self.is_valid(frame) {
-                return Tried::Done(self.replace(frame, arrivals, fill));
+                return PutAttempt::Done(self.replace(frame, arrivals, fill));
             }
             self.flush_quietly();
             standing = self.look();
         }
         let is_known = matches!(standing, Standing::OnDisk(_));
         if !is_known && self.holdings.is_frozen() {
-            return Tried::Done(Put::Refused(PutRefused::Frozen));
+            return PutAttempt::Done(Put::Refused(PutRefused::Frozen));
         }
         let age = self.shard.directory.age();
         let found = self.frame(terms, arrivals);
@@ -166,27 +166,27 @@ impl LockedShard<'_> {
             Found::NeedsBlock => {
                 let owner = self.pages.tenants.get(self.owner.id);
                 return match owner {
-                    Some(owner) => Tried::NeedsBlock(owner, self.pool.kind(), fill),
-                    None => Tried::Done(NO_POOL),
+                    Some(owner) => PutAttempt::NeedsBlock(owner, self.pool.kind(), fill),
+                    None => PutAttempt::Done(NO_POOL),
                 };
             }
-            Found::Elsewhere => return Tried::Elsewhere(fill),
+            Found::Elsewhere => return PutAttempt::Elsewhere(fill),
             Found::Nowhere => {
                 // R-P3: the old page must not outlive a put that failed.
                 self.flush();
-                return Tried::Done(Put::Refused(self.why_nowhere()));
+                return PutAttempt::Done(Put::Refused(self.why_nowhere()));
             }
         };
         if self.shard.directory.age() != age {
             standing = self.look();
         }
         if let Err(refused) = self.store(frame, standing, arrivals, fill) {
-            return Tried::Done(Put::Refused(refused));
+            return PutAttempt::Done(Put::Refused(refused));
         }
         if !is_counted {
             arrivals.note(frame);
         }
-        Tried::Done(if is_known { Put::Replaced } else { done })
+        PutAttempt::Done(if is_known { Put::Replaced } else { done })
     }
 
     fn why_nowhere(&self) -> PutRefused {

@@ -47,7 +47,7 @@ use crate::tenants::{TENANTS_MAX, Tenant, Tenants};
 pub(crate) use desk::{Desk, FoundPages};
 #[cfg(test)]
 pub(crate) use evict::WINDOW_PAGES;
-pub(crate) use frame_source::{Displacing, Shortage, Siblings, Terms, Tried};
+pub(crate) use frame_source::{Displacing, PutAttempt, Shortage, Siblings, Terms};
 pub(crate) use group::{PageVerb, Places};
 use holdings::Fitting;
 pub(crate) use holdings::Holdings;

@@ -5,7 +5,9 @@ use sublet_types::{ObjectId, PageIndex, PoolId, Second, TenantId};
 use super::{Pin, Worker};
 use crate::api::*;
 use crate::arena::{Blank, PageKind};
-use crate::pages::{Desk, Displacing, PageVerb, Places, Removal, Shortage, Siblings, Terms, Tried};
+use crate::pages::{
+    Desk, Displacing, PageVerb, Places, PutAttempt, Removal, Shortage, Siblings, Terms,
+};
 use crate::reclaim::{Need, Reclaim};
 use crate::store::PAGES;
 use crate::tenants::Tenant;
@@ -41,12 +43,12 @@ impl Worker {
         let mut terms = Terms::from(displacing);
         for _ in 0..ATTEMPTS_MAX {
             match desk.try_put(key, terms, fill) {
-                Tried::Done(put) => return put,
-                Tried::NeedsBlock(owner, kind, again) => {
+                PutAttempt::Done(put) => return put,
+                PutAttempt::NeedsBlock(owner, kind, again) => {
                     terms = self.page_block(owner, kind, desk.now).into();
                     fill = again;
                 }
-                Tried::Elsewhere(again) => {
+                PutAttempt::Elsewhere(again) => {
                     terms.siblings = match desk.bring_frame(key) {
                         true => Siblings::Asked,
                         false => Siblings::Exhausted,
@@ -60,8 +62,8 @@ impl Worker {
             siblings: Siblings::Exhausted,
         };
         match desk.try_put(key, terms, fill) {
-            Tried::Done(put) => put,
-            Tried::NeedsBlock(..) | Tried::Elsewhere(_) => desk.refuse(key),
+            PutAttempt::Done(put) => put,
+            PutAttempt::NeedsBlock(..) | PutAttempt::Elsewhere(_) => desk.refuse(key),
         }
     }
 
