@@ -122,7 +122,7 @@ impl Left {
 }
 
 /// How it went with a page in a group.
-enum Went {
+enum PutOutcome {
     /// It is done.
     Done,
     /// It has to go by itself.
@@ -337,12 +337,12 @@ impl<'a> Group<'a> {
                 PutAttempt::Done(put) => {
                     open.count_put(put);
                     told(n, put);
-                    Went::Done
+                    PutOutcome::Done
                 }
-                PutAttempt::Elsewhere(_) => Went::Alone,
+                PutAttempt::Elsewhere(_) => PutOutcome::Alone,
                 PutAttempt::NeedsBlock(owner, kind, _) => {
                     needs = Some((n, owner, kind));
-                    Went::First
+                    PutOutcome::First
                 }
             }
         });
@@ -358,10 +358,10 @@ impl<'a> Group<'a> {
     ) {
         self.each(left, |n, open, _| {
             if open.is_on_disk() {
-                return Went::Alone;
+                return PutOutcome::Alone;
             }
             told(n, open.get(|page| visit(n, page)));
-            Went::Done
+            PutOutcome::Done
         });
     }
 
@@ -370,7 +370,7 @@ impl<'a> Group<'a> {
     fn each(
         mut self,
         left: &mut Left,
-        mut open_one: impl FnMut(usize, &mut LockedShard<'a>, &mut Arrivals<'a>) -> Went,
+        mut open_one: impl FnMut(usize, &mut LockedShard<'a>, &mut Arrivals<'a>) -> PutOutcome,
     ) {
         let desk = self.desk;
         if self.members[0].is_none() {
@@ -404,16 +404,16 @@ impl<'a> Group<'a> {
                 luck: desk.luck.wrapping_add(n as u64),
                 worker: desk.worker,
             };
-            let went = open_one(n, &mut open, &mut arrivals);
+            let outcome = open_one(n, &mut open, &mut arrivals);
             left.together.strike(n);
-            match went {
-                Went::Done => {}
-                Went::Alone => {
+            match outcome {
+                PutOutcome::Done => {}
+                PutOutcome::Alone => {
                     alone.add(n);
                     arrivals.settle();
                     continue;
                 }
-                Went::First => {
+                PutOutcome::First => {
                     arrivals.settle();
                     break;
                 }
