@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::chance::Chance;
+use sublet_sim::chance::Chance;
 
 /// Different values begin at different places of one block of noise.
 const NOISE_SHIFTS: usize = 4096;

@@ -3,7 +3,6 @@
 mod baseline;
 mod block;
 mod both;
-mod chance;
 mod chart;
 mod child;
 mod chores;
@@ -30,6 +29,7 @@ mod release;
 mod replay;
 mod report;
 mod rig;
+mod shuffle;
 mod sizes;
 mod store;
 mod stream;

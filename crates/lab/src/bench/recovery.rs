@@ -2,14 +2,15 @@
 
 use std::collections::VecDeque;
 
+use sublet_sim::chance::{Chance, Zipf};
 use sublet_types::{Bytes, ReleaseMode};
 
-use super::chance::{Chance, Zipf, shuffled};
 use super::chart::{Chart, Curve};
 use super::error::BenchError;
 use super::progress::Progress;
 use super::report::{Goal, Measured, Report, Row};
 use super::rig::Rig;
+use super::shuffle::shuffled;
 
 /// Skew of the paper's clients.
 pub(super) const ALPHA: f64 = 0.8;
@@ -121,9 +122,9 @@ fn recover(
     let keys = rig.keys_in(memory * ITEMS_TO_MEMORY) as usize;
     let mut chance = Chance::seeded(2);
     let places = shuffled(keys, &mut chance);
-    let zipf = Zipf::new(keys, ALPHA);
+    let zipf = Zipf::of(keys as u64, ALPHA);
     let mut ask = |rig: &mut Rig| -> Result<bool, BenchError> {
-        let key = places[zipf.rank(&mut chance)];
+        let key = places[zipf.draw(&mut chance) as usize];
         let hit = rig.get(key);
         if !hit {
             rig.set(key)?;

@@ -3,15 +3,16 @@
 use std::time::Instant;
 
 use memmap2::{Advice, MmapMut};
+use sublet_sim::chance::{Chance, Zipf};
 use sublet_types::{Bytes, PAGE_BYTES, ReleaseMode};
 
-use super::chance::{Chance, Zipf, shuffled};
 use super::error::BenchError;
 use super::pair::micros;
 use super::progress::Progress;
 use super::recovery;
 use super::report::{Goal, Measured, Report, Row};
 use super::rig::Rig;
+use super::shuffle::shuffled;
 
 /// What is released.
 #[derive(Clone, Debug, clap::Args)]
@@ -102,14 +103,14 @@ fn timed(args: &Args, mode: ReleaseMode, progress: &Progress) -> Result<Timed, B
     let keys = rig.keys_in(args.memory);
     let mut chance = Chance::seeded(1);
     let places = shuffled(keys as usize, &mut chance);
-    let zipf = Zipf::new(keys as usize, recovery::ALPHA);
+    let zipf = Zipf::of(u64::from(keys), recovery::ALPHA);
     for _ in 0..args.rounds.max(1) {
         progress.say(format!("filling {}", args.memory));
         for &key in &places {
             rig.set(key)?;
         }
         for _ in 0..2 * keys {
-            rig.get(places[zipf.rank(&mut chance)]);
+            rig.get(places[zipf.draw(&mut chance) as usize]);
         }
         progress.say(format!("releasing {}, {mode:?}", args.size));
         rig.calm();

@@ -4,7 +4,8 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use super::chance::Chance;
+use sublet_sim::chance::Chance;
+
 use super::load::LoadError;
 use super::stream::shown;
 

@@ -2,9 +2,9 @@
 
 use std::io;
 
-use serde::Deserialize;
+use sublet_sim::chance::Chance;
 
-use super::chance::Chance;
+use serde::Deserialize;
 
 /// Upper bounds of ranges of sizes, and how often each range was seen.
 pub(super) struct Sizes {
@@ -40,7 +40,7 @@ impl Sizes {
     pub(super) fn of(&self, id: u64) -> u32 {
         let mut chance = Chance::seeded(id);
         let sum = self.cumulated.last().copied().unwrap_or(0.0);
-        let drawn = chance.unit() * sum;
+        let drawn = chance.share() * sum;
         let range = self.cumulated.partition_point(|upto| *upto <= drawn);
         let range = range.min(self.upto.len() - 1);
         let above = range.checked_sub(1).map_or(0, |below| self.upto[below]);

@@ -5,18 +5,19 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use memmap2::MmapMut;
+use sublet_sim::chance::Chance;
 use sublet_store::{Blank, Get, PageKey, PageSettings, Put, Store, StoreSettings, Worker};
 use sublet_types::{
     Bytes, EvictionKind, ObjectId, PAGE_BYTES, PageIndex, ParseBytesError, PoolFlags, PoolId,
     Second, TenantId, TenantSettings, Weight,
 };
 
-use super::chance::{Chance, shuffle, shuffled};
 use super::error::BenchError;
 use super::progress::Progress;
 use super::release::touched;
 use super::report::{Goal, Measured, Report, Row};
 use super::rig::RigError;
+use super::shuffle::{shuffle, shuffled};
 
 /// How much is put and got.
 #[derive(Clone, Debug, clap::Args)]

@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
-use super::chance::{Chance, Zipf, shuffled};
+use sublet_sim::chance::{Chance, Zipf};
+
 use super::keyspace::Keyspace;
+use super::shuffle::shuffled;
 
 const STORED: &[u8] = b"STORED\r\n";
 
@@ -128,11 +130,11 @@ impl<'k> Stream<'k> {
         pipeline: usize,
     ) -> Stream<'k> {
         let mut chance = Chance::seeded(0x5eed);
-        let zipf = Zipf::new(keys as usize, alpha);
+        let zipf = Zipf::of(u64::from(keys), alpha);
         let places = shuffled(keys as usize, &mut chance);
         let mut stream = Stream::empty(keyspace);
         while stream.has_room() || !stream.requests.len().is_multiple_of(pipeline) {
-            let key = places[zipf.rank(&mut chance)];
+            let key = places[zipf.draw(&mut chance) as usize];
             let is_get = chance.below(100) < u64::from(mix.gets_percent);
             stream.push(if is_get { Kind::Get } else { Kind::Set }, key);
         }

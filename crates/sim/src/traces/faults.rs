@@ -2,9 +2,6 @@
 
 use std::fmt;
 
-/// The most bytes that an xz file may unpack to: unlike the others it is unpacked as a whole.
-pub const UNPACKED_MAX: usize = 2 << 30;
-
 /// A trace by its name, for errors.
 #[derive(Clone, Debug)]
 pub(super) struct Source(pub(super) String);
@@ -66,9 +63,6 @@ pub enum Fault {
         "cannot be read ({0}); fetch the file again or check its packing with xz -t, zstd -t or gzip -t"
     )]
     Unreadable(std::io::Error),
-    /// More than [`UNPACKED_MAX`] bytes in an xz file.
-    #[error("unpacks to more than {UNPACKED_MAX} bytes; unpack it first and give the plain file")]
-    TooLarge,
     /// The file ends before its last record does.
     #[error(
         "ends in mid-record, {got} of its {wanted} bytes are there; fetch the file again, or cut it to a multiple of {wanted} bytes"

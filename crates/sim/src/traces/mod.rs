@@ -22,7 +22,7 @@ use std::io::Read;
 
 pub use access::{Access, EXTENT_PAGES, Op, SECTOR_BYTES, Space, TracePage};
 pub use csv::Columns;
-pub use faults::{Fault, Place, TraceError, UNPACKED_MAX};
+pub use faults::{Fault, Place, TraceError};
 pub use format::{Format, FormatError};
 pub use host_memory::{HostFormat, HostSample, HostSeries};
 pub use lis::Unit;

@@ -2,9 +2,11 @@ use std::fs::File;
 use std::io::{Cursor, Write};
 use std::path::PathBuf;
 
+use lzma_rust2::{XzOptions, XzWriter};
+use sublet_types::Bytes;
+
 use super::*;
 use crate::virtual_time::Moment;
-use sublet_types::Bytes;
 
 fn read(name: &str, bytes: &[u8]) -> (Vec<Access>, Option<TraceError>) {
     let trace = match Trace::open(name, None, Cursor::new(bytes.to_vec())) {
@@ -189,8 +191,9 @@ fn packed_files_read_as_plain_ones_and_damage_is_an_error() {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(plain).expect("memory");
     let gzip = gzip.finish().expect("memory");
-    let mut xz = Vec::new();
-    lzma_rs::xz_compress(&mut Cursor::new(plain), &mut xz).expect("memory");
+    let mut xz = XzWriter::new(Vec::new(), XzOptions::default()).expect("memory");
+    xz.write_all(plain).expect("memory");
+    let xz = xz.finish().expect("memory");
     let zstd = ruzstd::encoding::compress_to_vec(
         Cursor::new(plain),
         ruzstd::encoding::CompressionLevel::Fastest,

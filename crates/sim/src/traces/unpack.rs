@@ -1,8 +1,13 @@
 //! Looking through a file's packing.
 
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, Read};
 
-use super::faults::{Fault, Place, Source, TraceError, UNPACKED_MAX};
+use lzma_rust2::XzReader;
+
+use super::faults::{Fault, Place, Source, TraceError};
+
+/// The most memory that unpacking an xz file may take: what `xz -9` makes needs 65 MiB.
+const XZ_MEMORY_KIB_MAX: u32 = 256 << 10;
 
 /// How a file is packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,48 +54,11 @@ pub(super) fn reader(
         Packing::Zstd => ruzstd::decoding::StreamingDecoder::new(BufReader::new(bytes))
             .map(|plain| Box::new(plain) as Box<dyn Read>)
             .map_err(|cause| unreadable(io::Error::other(cause))),
-        Packing::Xz => unxz(source, bytes),
-    }
-}
-
-/// What could be unpacked, then the error that ended it, if one did.
-fn unxz(source: &Source, bytes: impl Read) -> Result<Box<dyn Read>, TraceError> {
-    let mut plain = Bounded::default();
-    let unpacked = lzma_rs::xz_decompress(&mut BufReader::new(bytes), &mut plain);
-    if plain.is_full {
-        return Err(source.wrong(Place::Byte(UNPACKED_MAX as u64), Fault::TooLarge));
-    }
-    let rest = Ending(unpacked.err().map(io::Error::other));
-    Ok(Box::new(io::Cursor::new(plain.bytes).chain(rest)))
-}
-
-/// Memory that takes no more than [`UNPACKED_MAX`] bytes.
-#[derive(Default)]
-struct Bounded {
-    bytes: Vec<u8>,
-    is_full: bool,
-}
-
-impl Write for Bounded {
-    fn write(&mut self, more: &[u8]) -> io::Result<usize> {
-        if self.bytes.len() + more.len() > UNPACKED_MAX {
-            self.is_full = true;
-            return Err(io::ErrorKind::OutOfMemory.into());
+        Packing::Xz => {
+            let bytes = BufReader::new(bytes);
+            // Files that were packed one by one and put together are one file, as to `xz`.
+            let plain = XzReader::new_mem_limit(bytes, true, XZ_MEMORY_KIB_MAX);
+            Ok(Box::new(plain))
         }
-        self.bytes.extend_from_slice(more);
-        Ok(more.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// The end of a file: an error once, where unpacking it failed.
-struct Ending(Option<io::Error>);
-
-impl Read for Ending {
-    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
-        self.0.take().map_or(Ok(0), Err)
     }
 }

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use sublet_sim::chance::Chance;
 use sublet_types::{Bytes, PAGE_BYTES};
 use sublet_vhost_driver::{Ask, DriveError, Driver, Layout};
 
-use super::super::chance::Chance;
 use super::error::BlockError;
 use super::served::Served;
 

@@ -11,9 +11,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, set_parent_process_death_signal};
+use sublet_sim::chance::Chance;
 use sublet_types::{Bytes, PAGE_BYTES};
 
-use super::super::chance::Chance;
 use super::vitals;
 use crate::exit::Exit;
 

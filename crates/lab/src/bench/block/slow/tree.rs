@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use sublet_sim::chance::{Chance, Zipf};
 use sublet_types::Bytes;
 
-use super::super::super::chance::{Chance, Zipf, shuffled};
+use super::super::super::shuffle::shuffled;
 
 /// Half of the files are smaller than this.
 const MEDIAN_BYTES: f64 = 5000.0;
@@ -73,7 +74,7 @@ impl Tree {
         let order = shuffled(headers.len(), &mut chance);
         let headers: Vec<usize> = order.iter().map(|at| headers[*at as usize]).collect();
         Tree {
-            popularity: Zipf::new(headers.len(), HEADERS_ALPHA),
+            popularity: Zipf::of(headers.len() as u64, HEADERS_ALPHA),
             files,
             headers,
             sources,
@@ -115,7 +116,7 @@ impl Tree {
     fn headers_of(&self, source: usize) -> impl Iterator<Item = usize> + use<'_> {
         let mut chance = Chance::seeded(source as u64);
         let headers = HEADERS_READ.min(self.headers.len());
-        (0..headers).map(move |_| self.headers[self.popularity.rank(&mut chance)])
+        (0..headers).map(move |_| self.headers[self.popularity.draw(&mut chance) as usize])
     }
 
     fn look_at(&self, top: &Path, place: usize) -> Result<(), TreeError> {
@@ -157,11 +158,9 @@ fn path(place: usize) -> PathBuf {
     PathBuf::from(format!("part{upper}/part{lower}/file{place}.{kind}"))
 }
 
-/// A size by luck: the normal deviate is Box and Muller's.
+/// A size by luck.
 fn size(chance: &mut Chance) -> usize {
-    let radius = (-2.0 * (1.0 - chance.unit()).ln()).sqrt();
-    let deviate = radius * (std::f64::consts::TAU * chance.unit()).cos();
-    let bytes = MEDIAN_BYTES * (SIGMA * deviate).exp();
+    let bytes = MEDIAN_BYTES * (SIGMA * chance.normal()).exp();
     bytes.clamp(1.0, BYTES_MAX) as usize
 }
 
