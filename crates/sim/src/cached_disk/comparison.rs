@@ -9,8 +9,7 @@ use super::setup::Setup;
 use crate::compare::Shares;
 use crate::misses::{MissRow, Misses};
 use crate::outcome::VERSION;
-use crate::plot::{Panel, PlotError, draw_panels};
-use crate::report::Row;
+use crate::plot::{Bars, Group, Panel, Plot, PlotError};
 
 /// All setups on all traces.
 #[derive(Clone, Debug)]
@@ -112,14 +111,20 @@ impl Comparison {
     ///
     /// None that we know of: text in memory takes everything.
     pub fn draw(&self) -> Result<String, PlotError> {
-        let panel = |question: &Question| Panel {
-            title: question.title.to_owned(),
-            unit: "relative to the first",
-            rows: self.answer(question).rows.iter().map(bars).collect(),
-            labels: Setup::labels(&question.setups),
+        let panel = |question: &Question| {
+            Panel::Bars(Bars {
+                title: question.title.to_owned(),
+                unit: "relative to the first",
+                groups: self.answer(question).rows.iter().map(bars).collect(),
+                labels: Setup::labels(&question.setups),
+            })
         };
-        let panels: Vec<Panel> = self.questions.iter().map(panel).collect();
-        draw_panels("sublet-lab sim disk", &panels)
+        let plot = Plot {
+            title: "sublet-lab sim disk".to_owned(),
+            about: String::new(),
+            panels: self.questions.iter().map(panel).collect(),
+        };
+        plot.draw()
     }
 
     /// One question's figures.
@@ -149,11 +154,10 @@ fn answer_row(row: &ComparisonRow, figure: Figure, counts: &[&DiskCounts]) -> Mi
     }
 }
 
-fn bars(row: &MissRow) -> Row {
-    Row {
-        vm: row.trace.split('.').next().unwrap_or("").to_owned(),
-        figure: format!("{}%", row.client * 100.0),
-        unit: "",
+fn bars(row: &MissRow) -> Group {
+    let trace = row.trace.split('.').next().unwrap_or("");
+    Group {
+        name: format!("{trace} {}%", row.client * 100.0),
         values: row.ratios().into_iter().map(Some).collect(),
     }
 }

@@ -6,8 +6,7 @@ use serde_json::Value;
 
 use super::Asked;
 use crate::outcome::VERSION;
-use crate::plot::{Panel, PlotError, draw_panels};
-use crate::report::Row;
+use crate::plot::{Bars, Group, Panel, Plot, PlotError};
 
 /// Misses of several policies on several sets; the first policy is the yard-stick.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -78,19 +77,22 @@ impl Sharing {
     ///
     /// None that we know of: text in memory takes everything.
     pub fn draw(&self) -> Result<String, PlotError> {
-        let bars = |row: &SharingRow| Row {
-            vm: row.set.clone(),
-            figure: row.of.to_owned(),
-            unit: "",
+        let bars = |row: &SharingRow| Group {
+            name: format!("{} {}", row.set, row.of),
             values: row.ratios().into_iter().map(Some).collect(),
         };
-        let panel = Panel {
+        let bars = Bars {
             title: "misses of all tenants".to_owned(),
             unit: "relative to the first",
-            rows: self.rows.iter().map(bars).collect(),
+            groups: self.rows.iter().map(bars).collect(),
             labels: self.policies.clone(),
         };
-        draw_panels("sublet-lab sim sharing", &[panel])
+        let plot = Plot {
+            title: "sublet-lab sim sharing".to_owned(),
+            about: String::new(),
+            panels: vec![Panel::Bars(bars)],
+        };
+        plot.draw()
     }
 
     /// The form for people.
