@@ -126,7 +126,7 @@ impl Misses {
         let mut table = Table::new();
         let fixed = ["trace", "client", "tier", asked].map(str::to_owned);
         table
-            .load_preset(presets::ASCII_MARKDOWN)
+            .load_style(presets::ASCII_MARKDOWN)
             .set_content_arrangement(ContentArrangement::Disabled)
             .set_header(fixed.into_iter().chain(self.labels.iter().cloned()));
         for column in table.column_iter_mut().skip(1) {

@@ -203,7 +203,7 @@ impl Report {
         let labels = self.runs.iter().map(|run| run.label.clone());
         let fixed = ["vm", "figure", "unit"].map(str::to_owned);
         table
-            .load_preset(presets::ASCII_MARKDOWN)
+            .load_style(presets::ASCII_MARKDOWN)
             .set_content_arrangement(ContentArrangement::Disabled)
             .set_header(fixed.into_iter().chain(labels));
         for column in table.column_iter_mut().skip(3) {
@@ -232,7 +232,7 @@ impl Report {
         let mut table = Table::new();
         let labels = shown.iter().map(|run| self.runs[*run].label.clone());
         table
-            .load_preset(presets::ASCII_MARKDOWN)
+            .load_style(presets::ASCII_MARKDOWN)
             .set_content_arrangement(ContentArrangement::Disabled)
             .set_header(
                 ["vm", "figure"]

@@ -12,7 +12,7 @@ const LEGEND: &str = "evicted   of late: time since they were put, gets that fou
 /// The table, a row for each tenant and kind of which anybody was evicted of late; nothing where nobody was.
 pub(crate) fn table(tenants: &[TenantStatus]) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header([
+    table.load_style(presets::NOTHING).set_header([
         "evicted of",
         "kind",
         "age p50",

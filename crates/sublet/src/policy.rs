@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::str::FromStr;
 
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, Zoned, civil};
+use jiff::{Timestamp, ZonedDateTime, civil};
 use sublet_client::messages::{
     ChangePolicy, Explained, Lasts, Policies, PolicyDecision, PolicyKnob, PolicyStatus,
 };
@@ -213,7 +213,7 @@ fn explain(tenant: &TenantName, told: &Explained) -> String {
 
 fn shown(unix: u64) -> String {
     let at = Timestamp::from_second(unix as i64).unwrap_or_default();
-    at.to_zoned(TimeZone::system())
+    at.to_zoned_datetime(TimeZone::system())
         .strftime("%Y-%m-%d %H:%M:%S")
         .to_string()
 }
@@ -245,7 +245,7 @@ impl FromStr for At {
 
 fn before_now(ago: &str) -> Option<u64> {
     let span: jiff::Span = ago.parse().ok()?;
-    let then = Zoned::now().checked_sub(span).ok()?;
+    let then = ZonedDateTime::now().checked_sub(span).ok()?;
     u64::try_from(then.timestamp().as_second()).ok()
 }
 
@@ -254,7 +254,7 @@ fn on_the_clock(text: &str) -> Option<u64> {
     if !text.contains(':') {
         return None; // an hour alone, or a day, is no moment
     }
-    let now = Zoned::now().datetime();
+    let now = ZonedDateTime::now().datetime();
     let when = match text.parse::<civil::DateTime>() {
         Ok(when) => when,
         Err(_) => {
@@ -267,7 +267,7 @@ fn on_the_clock(text: &str) -> Option<u64> {
     };
     let to_the_minute = text.matches(':').count() < 2;
     let rest = if to_the_minute { 59 } else { 0 };
-    let zoned = when.to_zoned(TimeZone::system()).ok()?;
+    let zoned = when.to_zoned_datetime(TimeZone::system()).ok()?;
     u64::try_from(zoned.timestamp().as_second() + rest).ok()
 }
 

@@ -208,7 +208,7 @@ fn rule(rule: &RuleStatus) -> (&'static str, String) {
 /// The table of tenants.
 pub(crate) fn tenants(status: &Status, since: Option<(Duration, &Status)>) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header([
+    table.load_style(presets::NOTHING).set_header([
         "tenant",
         "weight",
         "held",
@@ -255,7 +255,7 @@ fn has_pages(tenant: &TenantStatus) -> bool {
 /// The table of pages, a row for each tenant that has or had any.
 fn pages(tenants: &[TenantStatus]) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header([
+    table.load_style(presets::NOTHING).set_header([
         "pages of",
         "pools",
         "in memory",
@@ -302,7 +302,7 @@ fn displacing(pages: &PagesStatus) -> u64 {
 /// The table of rings, a row for each tenant that has any.
 fn rings(tenants: &[TenantStatus]) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header([
+    table.load_style(presets::NOTHING).set_header([
         "rings of", "conns", "refused", "puts", "refused", "gets", "hits", "flushes", "stored",
         "fetched", "nonsense",
     ]);
@@ -336,7 +336,7 @@ fn nonsense(ring: &RingStatus) -> u64 {
 /// The table of disks, and what can be done about pages that were left behind.
 pub(crate) fn disks(disks: &[DiskStatus], left: &[LeftBehind]) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header([
+    table.load_style(presets::NOTHING).set_header([
         "disk",
         "kind",
         "tenant",

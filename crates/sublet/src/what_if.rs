@@ -187,7 +187,7 @@ fn of_policy(told: &WhatIf) -> String {
         false => (now.to_owned(), then.to_owned()),
     };
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header([
+    table.load_style(presets::NOTHING).set_header([
         "tenant",
         "counted",
         &column,

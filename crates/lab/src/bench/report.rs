@@ -46,7 +46,7 @@ impl Report {
     fn table(&self) -> Table {
         let mut table = Table::new();
         table
-            .load_preset(presets::ASCII_MARKDOWN)
+            .load_style(presets::ASCII_MARKDOWN)
             .set_content_arrangement(ContentArrangement::Disabled)
             .set_header(["figure", "unit", "ours", "peer", "ratio", "goal", "holds"]);
         for column in 2..=4 {

@@ -100,7 +100,7 @@ impl Sharing {
         let mut table = Table::new();
         let fixed = ["set", "of", "memory"].map(str::to_owned);
         table
-            .load_preset(presets::ASCII_MARKDOWN)
+            .load_style(presets::ASCII_MARKDOWN)
             .set_content_arrangement(ContentArrangement::Disabled)
             .set_header(fixed.into_iter().chain(self.policies.iter().cloned()));
         for column in table.column_iter_mut().skip(2) {
