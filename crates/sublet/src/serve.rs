@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use sublet_host::config::{self, DAEMON_KNOBS, Flag, Knob, TENANT_KNOBS};
+use sublet_host::config::{self, DAEMON_KNOBS, Flag, Knob, TENANT_KNOBS, Takes};
 use sublet_host::serve;
 
 use crate::exit::Exit;
@@ -48,13 +48,14 @@ fn option<W>(knob: &Knob<W>) -> Option<Arg> {
     let default = knob.default.map_or(String::new(), |default| {
         format!(" [default: {}]", default.trim_matches('"'))
     });
-    // What is a list in the config is said once for each.
-    let (unit, action) = match knob.unit.strip_prefix("a list of ") {
-        Some(unit) => (
-            format!("{unit}; may be given several times"),
-            ArgAction::Append,
-        ),
-        None => (knob.unit.to_owned(), ArgAction::Set),
+    let (unit, action) = match knob.takes {
+        // What is a list in the config is said once for each.
+        Takes::Values => {
+            let unit = knob.unit.trim_start_matches("a list of ");
+            let unit = format!("{unit}; may be given several times");
+            (unit, ArgAction::Append)
+        }
+        _ => (knob.unit.to_owned(), ArgAction::Set),
     };
     Some(
         Arg::new(flag)

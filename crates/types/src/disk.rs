@@ -388,6 +388,27 @@ pub struct DiskSettings {
 }
 
 impl DiskSettings {
+    /// A disk of which nothing more is said: served nowhere, with nothing behind it.
+    pub fn of(name: DiskName, tenant: TenantName) -> DiskSettings {
+        DiskSettings {
+            name,
+            kind: DiskKind::default(),
+            tenant,
+            backing: None,
+            size: None,
+            listen: Vec::new(),
+            mode: 0o600,
+            queues: 1,
+            read_only: false,
+            durability: None,
+            fill: None,
+            windows: None,
+            sequential_max: None,
+            slow: None,
+            tls: None,
+        }
+    }
+
     /// When a write is safe, said or not.
     pub fn durability(&self) -> Durability {
         self.durability

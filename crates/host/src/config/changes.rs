@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-use sublet_types::{Bytes, DiskListen, DiskName, DiskSettings, EvictionKind, TenantName, Weight};
+use sublet_types::{Bytes, DiskName, DiskSettings, EvictionKind, TenantName, Weight};
 
+use super::knobs::disk_lines;
 use super::listen::Listen;
 
 /// What was changed of one tenant; `None` where the config's word holds.
@@ -109,39 +110,4 @@ impl DiskChange {
             let _ = writeln!(text, "{key} = {value}");
         }
     }
-}
-
-/// A disk's settings, key by key, as a file says them.
-pub(super) fn disk_lines(disk: &DiskSettings) -> Vec<(&'static str, toml::Value)> {
-    let text = |text: &dyn std::fmt::Display| toml::Value::from(text.to_string());
-    let amount = |amount: Bytes| toml::Value::from(amount.0 as i64);
-    let places: Vec<String> = disk.listen.iter().map(DiskListen::to_string).collect();
-    let tls = disk.tls.as_ref();
-    let lines = [
-        ("tenant", Some(text(&disk.tenant))),
-        ("kind", Some(text(&disk.kind))),
-        ("backing", disk.backing.as_ref().map(|path| text(path))),
-        ("size", disk.size.map(amount)),
-        ("listen", Some(toml::Value::from(places))),
-        ("mode", Some(text(&format_args!("{:04o}", disk.mode)))),
-        ("read_only", Some(toml::Value::from(disk.read_only))),
-        ("durability", disk.durability.map(|d| text(&d))),
-        ("fill", disk.fill.map(|fill| text(&fill))),
-        ("windows", disk.windows.map(|windows| text(&windows))),
-        (
-            "sequential_max",
-            disk.sequential_max.map(|n| toml::Value::from(i64::from(n))),
-        ),
-        ("queues", Some(toml::Value::from(i64::from(disk.queues)))),
-        ("slow", disk.slow.map(|slow| text(&slow))),
-        ("tls_cert", tls.map(|tls| text(&tls.cert))),
-        ("tls_key", tls.map(|tls| text(&tls.key))),
-        (
-            "tls_client_ca",
-            tls.and_then(|tls| Some(text(tls.client_ca.as_ref()?))),
-        ),
-    ];
-    let said = lines.into_iter();
-    said.filter_map(|(key, value)| Some((key, value?)))
-        .collect()
 }

@@ -2,17 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sublet_types::{
-    Bytes, DiskKind, DiskListen, DiskName, DiskSettings, DiskTls, Durability, TenantName,
-};
+use sublet_types::{Bytes, DiskKind, DiskListen, DiskName, DiskSettings, Durability, TenantName};
 
 use super::changes::DiskChange;
 use super::faults::{Fault, Faults, Place, Wrong};
-use super::knobs::DISK_KNOBS;
+use super::knobs::{DISK_KNOBS, WrittenDisk};
 use super::listen::Listen;
 use super::reading::unknown_key;
 use super::said::Said;
-use super::written::{Written, WrittenDisk};
+use super::written::Written;
 
 /// The disk that a request asks for: keys and values as in `[disks.NAME]`.
 pub fn disk_asked(
@@ -56,28 +54,10 @@ impl WrittenDisk {
 
     fn meaning(&self, name: &DiskName) -> Result<DiskSettings, Wrong> {
         let tenant = self.tenant.clone();
-        let tls = self.tls_cert.clone().zip(self.tls_key.clone());
-        Ok(DiskSettings {
-            name: name.clone(),
-            kind: self.kind,
-            tenant: tenant.ok_or_else(|| Wrong::NoTenant(name.clone()))?,
-            backing: self.backing.clone(),
-            size: self.size,
-            listen: self.listen.clone(),
-            mode: self.mode,
-            queues: self.queues,
-            read_only: self.read_only,
-            durability: self.durability,
-            fill: self.fill,
-            windows: self.windows,
-            sequential_max: self.sequential_max,
-            slow: self.slow,
-            tls: tls.map(|(cert, key)| DiskTls {
-                cert,
-                key,
-                client_ca: self.tls_client_ca.clone(),
-            }),
-        })
+        let tenant = tenant.ok_or_else(|| Wrong::NoTenant(name.clone()))?;
+        let mut disk = DiskSettings::of(name.clone(), tenant);
+        self.give(&mut disk);
+        Ok(disk)
     }
 
     /// What is wrong with it, and with which key; no key where it is something that was not said.

@@ -29,7 +29,9 @@ pub use disks::{check_disk_size, disk_asked};
 pub use faults::{Fault, Faults, Place, Wrong};
 pub use file::LoadError;
 pub use keep_error::KeepError;
-pub use knobs::{DAEMON_KNOBS, DISK_KNOBS, Knob, RETIRED_KNOBS, Retired, TENANT_KNOBS};
+pub use knobs::{
+    DAEMON_KNOBS, DISK_KNOBS, Knob, RETIRED_KNOBS, Retired, TENANT_KNOBS, Takes, WrittenDisk,
+};
 pub use listen::{Listen, ListenError};
 pub use live::Live;
 pub use load::{Flag, Loaded, check, load};
@@ -41,4 +43,4 @@ pub use nearest::nearest;
 pub use page::{default_file, reference};
 pub use said::{Said, Unfit};
 pub(crate) use shown::shown_disk;
-pub use written::{Written, WrittenDisk, WrittenTenant};
+pub use written::{Written, WrittenTenant};

@@ -10,11 +10,13 @@ use toml::de::{DeTable, DeValue};
 use super::bounds::DISKS_MAX;
 use super::changes::{PolicyChange, TenantChange};
 use super::faults::{Fault, Faults, Place, Wrong};
-use super::knobs::{DAEMON_KNOBS, DISK_KNOBS, Knob, RETIRED_KNOBS, Retired, TENANT_KNOBS};
+use super::knobs::{
+    DAEMON_KNOBS, DISK_KNOBS, Knob, RETIRED_KNOBS, Retired, TENANT_KNOBS, WrittenDisk,
+};
 use super::listen::Listen;
 use super::nearest::nearest;
 use super::said::{Said, Unfit};
-use super::written::{Written, WrittenDisk, WrittenTenant};
+use super::written::{Written, WrittenTenant};
 
 impl Written {
     /// Nothing said: every knob at its default.

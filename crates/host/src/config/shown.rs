@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sublet_types::{DiskSettings, Shrinking};
 
-use super::changes::disk_lines;
+use super::knobs::disk_lines;
 use super::meant::{Config, DiskConfig, LogFormat, TenantConfig};
 
 impl Config {

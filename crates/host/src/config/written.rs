@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sublet_types::{
-    Bytes, DiskKind, DiskListen, DiskName, Durability, EvictionKind, Fill, SharedName, Slow,
-    TenantName, Weight, Windows,
-};
+use sublet_types::{Bytes, DiskName, EvictionKind, SharedName, TenantName, Weight};
 
 use super::faults::Place;
+use super::knobs::WrittenDisk;
 use super::listen::Listen;
 
 /// Everything that was said, over the defaults of the table.
@@ -69,26 +67,4 @@ pub struct WrittenTenant {
     pub(super) tls_cert: Option<PathBuf>,
     pub(super) tls_key: Option<PathBuf>,
     pub(super) tls_ca: Option<PathBuf>,
-}
-
-/// Everything that was said of one disk, over the defaults of the table.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct WrittenDisk {
-    pub(super) tenant: Option<TenantName>,
-    pub(super) kind: DiskKind,
-    pub(super) backing: Option<String>,
-    pub(super) size: Option<Bytes>,
-    pub(super) listen: Vec<DiskListen>,
-    pub(super) mode: u32,
-    pub(super) queues: u16,
-    pub(super) read_only: bool,
-    pub(super) durability: Option<Durability>,
-    pub(super) fill: Option<Fill>,
-    pub(super) windows: Option<Windows>,
-    pub(super) sequential_max: Option<u32>,
-    pub(super) slow: Option<Slow>,
-    pub(super) tls_cert: Option<String>,
-    pub(super) tls_key: Option<String>,
-    pub(super) tls_client_ca: Option<String>,
-    pub(super) removed: bool,
 }

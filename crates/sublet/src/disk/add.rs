@@ -6,7 +6,7 @@ use std::path::absolute;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use serde_json::Value;
 use sublet_client::messages::{AddDisk, Lasts};
-use sublet_host::config::{DISK_KNOBS, Knob, RETIRED_KNOBS, Retired, Said, WrittenDisk};
+use sublet_host::config::{DISK_KNOBS, Knob, RETIRED_KNOBS, Retired, Said, Takes, WrittenDisk};
 use sublet_types::{DiskListen, DiskName};
 
 use crate::exit::Exit;
@@ -52,9 +52,6 @@ Without --backing it is NAME.img in the first folder where backings may lie, /va
 /// Options without which there is no disk.
 const REQUIRED: [&str; 2] = ["tenant", "listen"];
 
-/// The knob that is a list.
-const LISTED: &str = "listen";
-
 /// Knobs with an option, each with it.
 fn knobs() -> impl Iterator<Item = (&'static Knob<WrittenDisk>, &'static str)> {
     DISK_KNOBS
@@ -62,21 +59,16 @@ fn knobs() -> impl Iterator<Item = (&'static Knob<WrittenDisk>, &'static str)> {
         .filter_map(|knob| Some((knob, knob.flag?)))
 }
 
-/// Its option says all by being there.
-fn is_switch(knob: &Knob<WrittenDisk>) -> bool {
-    knob.unit == "true or false"
-}
-
 fn option((knob, flag): (&'static Knob<WrittenDisk>, &'static str)) -> Arg {
     let arg = Arg::new(knob.name).long(flag);
-    if is_switch(knob) {
+    if knob.takes == Takes::Truth {
         return arg.action(ArgAction::SetTrue).help(knob.help);
     }
     let default = knob.default.map_or(String::new(), |default| {
         format!(" [default: {}]", default.trim_matches('"'))
     });
-    let action = match knob.name {
-        LISTED => ArgAction::Append,
+    let action = match knob.takes {
+        Takes::Values => ArgAction::Append,
         _ => ArgAction::Set,
     };
     let unit = knob.unit.trim_start_matches("a list of ");
@@ -181,25 +173,27 @@ impl FromArgMatches for Create {
 }
 
 fn words(knob: &Knob<WrittenDisk>, matches: &ArgMatches) -> Option<Words> {
-    if is_switch(knob) {
+    if knob.takes == Takes::Truth {
         return matches.get_flag(knob.name).then_some(Words::Yes);
     }
     let given = matches.get_many::<String>(knob.name)?;
-    let mut given: Vec<String> = given.map(|word| from_here(knob.name, word)).collect();
-    match knob.name {
-        LISTED => Some(Words::Many(given)),
+    let mut given: Vec<String> = given.map(|word| from_here(knob.takes, word)).collect();
+    match knob.takes {
+        Takes::Values => Some(Words::Many(given)),
         _ => given.pop().map(Words::One),
     }
 }
 
 /// Paths mean files as seen from here; the daemon stands elsewhere.
-fn from_here(knob: &str, word: &str) -> String {
+fn from_here(takes: Takes, word: &str) -> String {
     let path =
         |path: &str| absolute(path).map_or(path.to_owned(), |path| path.display().to_string());
-    match (knob, word.parse()) {
-        ("backing" | "tls_cert" | "tls_key" | "tls_client_ca", _) => path(word),
-        (LISTED, Ok(DiskListen::Unix(at))) => DiskListen::Unix(path(&at)).to_string(),
-        (LISTED, Ok(DiskListen::VhostUser(at))) => DiskListen::VhostUser(path(&at)).to_string(),
+    match (takes, word.parse()) {
+        (Takes::Path, _) => path(word),
+        (Takes::Values, Ok(DiskListen::Unix(at))) => DiskListen::Unix(path(&at)).to_string(),
+        (Takes::Values, Ok(DiskListen::VhostUser(at))) => {
+            DiskListen::VhostUser(path(&at)).to_string()
+        }
         _ => word.to_owned(),
     }
 }

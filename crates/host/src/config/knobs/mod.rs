@@ -2,38 +2,18 @@
 //! `docs/config.md` are made from it.
 
 mod disks;
+mod knob;
 mod retired;
 
 use sublet_types::{Bytes, Weight};
 
 use super::bounds::WEIGHT_MAX;
-use super::said::{Said, Unfit};
 use super::written::{Written, WrittenTenant};
 
-pub use self::disks::DISK_KNOBS;
+pub(super) use self::disks::disk_lines;
+pub use self::disks::{DISK_KNOBS, WrittenDisk};
+pub use self::knob::{Knob, Takes};
 pub use self::retired::{RETIRED_KNOBS, Retired};
-
-/// One thing that the owner may set, in a `W`.
-pub struct Knob<W: 'static> {
-    /// The table of the file that it stands in.
-    pub room: &'static str,
-    /// Its key there.
-    pub name: &'static str,
-    /// What a value looks like.
-    pub unit: &'static str,
-    /// The value when nothing is said, as TOML; `None` where nothing is then what it means.
-    pub default: Option<&'static str>,
-    /// A value to show where there is no default, as TOML.
-    pub sample: &'static str,
-    /// Why that default.
-    pub why: &'static str,
-    /// What it does.
-    pub help: &'static str,
-    /// The option of `sublet serve` that overrides it; for a disk's knob, that of `sublet disk add`.
-    pub flag: Option<&'static str>,
-    /// Takes a value.
-    pub set: fn(&mut W, &Said) -> Result<(), Unfit>,
-}
 
 /// The most worker threads: what is left of the store's workers after chores and release.
 const THREADS_MAX: u64 = 64;
@@ -68,6 +48,7 @@ pub const DAEMON_KNOBS: &[Knob<Written>] = &[
         why: "auto is one a core, at most 4: as memcached, and a loop is seldom the limit",
         help: "Threads that serve clients",
         flag: Some("threads"),
+        takes: Takes::Value,
         set: |w, said| said.count_or("auto", 1, THREADS_MAX).map(|n| w.threads = n),
     },
     Knob {
@@ -79,6 +60,7 @@ pub const DAEMON_KNOBS: &[Knob<Written>] = &[
         why: "info writes some lines at the start and one when the arena gives way; nothing a request",
         help: "What is logged, to stderr",
         flag: Some("log"),
+        takes: Takes::Value,
         set: |w, said| said.log_filter().map(|filter| w.log = filter),
     },
     Knob {
@@ -90,6 +72,7 @@ pub const DAEMON_KNOBS: &[Knob<Written>] = &[
         why: "people read it first",
         help: "How log lines look",
         flag: Some("log-format"),
+        takes: Takes::Value,
         set: |w, said| said.choice(LOG_FORMATS).map(|format| w.log_format = format),
     },
     Knob {
@@ -101,6 +84,7 @@ pub const DAEMON_KNOBS: &[Knob<Written>] = &[
         why: "/var/lib/sublet for root, else $XDG_STATE_HOME/sublet: where such things belong",
         help: "Where live changes are kept (live.toml)",
         flag: Some("state"),
+        takes: Takes::Path,
         set: |w, said| said.path().map(|path| w.state = Some(path)),
     },
     Knob {
@@ -112,6 +96,7 @@ pub const DAEMON_KNOBS: &[Knob<Written>] = &[
         why: "the host's idle memory decides; a second daemon on a host must be given one",
         help: "The most that the arena ever holds, index included",
         flag: Some("ceiling"),
+        takes: Takes::Value,
         set: |w, said| said.amount_or("none").map(|amount| w.ceiling = amount),
     },
     Knob {
@@ -123,6 +108,7 @@ pub const DAEMON_KNOBS: &[Knob<Written>] = &[
         why: "with the least that evicts, clients go on storing; whoever owns the memory may have all the rest back",
         help: "What the arena keeps however short the host is",
         flag: Some("floor"),
+        takes: Takes::Value,
         set: |w, said| said.amount().map(|amount| w.floor = amount),
     },
     Knob {
@@ -134,6 +120,7 @@ pub const DAEMON_KNOBS: &[Knob<Written>] = &[
         why: "auto is what a program can take while the daemon reacts",
         help: "Idle memory that is left to the host at all times",
         flag: Some("reserve"),
+        takes: Takes::Value,
         set: |w, said| said.amount_or("auto").map(|amount| w.reserve = amount),
     },
     Knob {
@@ -145,6 +132,7 @@ pub const DAEMON_KNOBS: &[Knob<Written>] = &[
         why: "Mortar's (§5.1): up to there picking the coldest is worth its time",
         help: "A release of more than this is fast, one of less is ordered, where nobody says which",
         flag: None,
+        takes: Takes::Value,
         set: |w, said| said.amount().map(|amount| w.release_threshold = amount),
     },
     Knob {
@@ -156,6 +144,7 @@ pub const DAEMON_KNOBS: &[Knob<Written>] = &[
         why: "/run/sublet/admin.sock for root, else $XDG_RUNTIME_DIR/sublet/admin.sock or ~/.sublet/admin.sock: for the owner's eyes only",
         help: "The admin socket, $SUBLET_ADMIN unless set; its owner and root may use it",
         flag: Some("admin"),
+        takes: Takes::Path,
         set: |w, said| said.socket().map(|path| w.admin_socket = Some(path)),
     },
     Knob {
@@ -167,6 +156,7 @@ pub const DAEMON_KNOBS: &[Knob<Written>] = &[
         why: "the admin interface is worth root; nobody needs it from afar by default",
         help: "The admin interface over TCP; needs tls_cert, tls_key and token_file",
         flag: None,
+        takes: Takes::Value,
         set: |w, said| said.listen().map(|place| w.admin_tcp = Some(place)),
     },
     Knob {
@@ -178,6 +168,7 @@ pub const DAEMON_KNOBS: &[Knob<Written>] = &[
         why: "yours",
         help: "Certificate chain of the admin interface over TCP",
         flag: None,
+        takes: Takes::Path,
         set: |w, said| said.path().map(|path| w.admin_tls_cert = Some(path)),
     },
     Knob {
@@ -189,6 +180,7 @@ pub const DAEMON_KNOBS: &[Knob<Written>] = &[
         why: "yours",
         help: "Its private key",
         flag: None,
+        takes: Takes::Path,
         set: |w, said| said.path().map(|path| w.admin_tls_key = Some(path)),
     },
     Knob {
@@ -200,6 +192,7 @@ pub const DAEMON_KNOBS: &[Knob<Written>] = &[
         why: "yours; 16 characters at least",
         help: "File whose first line is the token that callers over TCP must show",
         flag: None,
+        takes: Takes::Path,
         set: |w, said| said.path().map(|path| w.admin_token_file = Some(path)),
     },
     Knob {
@@ -211,6 +204,7 @@ pub const DAEMON_KNOBS: &[Knob<Written>] = &[
         why: "nobody is held back while memory is free, and weights decide when it is not",
         help: "Who may hold how much: the Memory Manager's policy",
         flag: Some("policy"),
+        takes: Takes::Value,
         set: |w, said| said.text().map(|name| w.policy = name),
     },
     Knob {
@@ -222,6 +216,7 @@ pub const DAEMON_KNOBS: &[Knob<Written>] = &[
         why: "each policy has its own; `sublet policy show NAME` tells them and their defaults",
         help: "What is set of the policy's knobs",
         flag: None,
+        takes: Takes::Values,
         set: |w, said| said.names().map(|knobs| w.policy_knobs = knobs),
     },
     Knob {
@@ -233,6 +228,7 @@ pub const DAEMON_KNOBS: &[Knob<Written>] = &[
         why: "SmarTmem's and vMCA's (§III): memory demands change in seconds",
         help: "Time from one decision to the next",
         flag: None,
+        takes: Takes::Value,
         set: |w, said| said.count(1, 3600).map(|secs| w.policy_interval = secs),
     },
     Knob {
@@ -244,6 +240,7 @@ pub const DAEMON_KNOBS: &[Knob<Written>] = &[
         why: "a target that is not enforced is a wish; never is what the papers did, for comparison",
         help: "Whether who holds more than its target is brought down to it",
         flag: None,
+        takes: Takes::Value,
         set: |w, said| said.choice(SHRINKING).map(|word| w.policy_shrink = word),
     },
     Knob {
@@ -255,6 +252,7 @@ pub const DAEMON_KNOBS: &[Knob<Written>] = &[
         why: "a day of decisions is kept in memory; more is yours to keep",
         help: "Every decision is written down here besides, one JSON object a line",
         flag: None,
+        takes: Takes::Path,
         set: |w, said| said.path().map(|path| w.policy_log = Some(path)),
     },
     Knob {
@@ -266,6 +264,7 @@ pub const DAEMON_KNOBS: &[Knob<Written>] = &[
         why: "where hosts keep the disks of their machines; what a config file names may lie anywhere",
         help: "Folders under which the backing of a disk must lie that is added while the daemon runs; `sublet disk allow` adds one live",
         flag: None,
+        takes: Takes::Values,
         set: |w, said| said.folders().map(|folders| w.disk_allow = folders),
     },
     Knob {
@@ -277,6 +276,7 @@ pub const DAEMON_KNOBS: &[Knob<Written>] = &[
         why: "a backing that writes 100 MiB a second has them in three seconds",
         help: "The most bytes of swapped pages, of all disks together, that no backing has yet; counted as held",
         flag: None,
+        takes: Takes::Value,
         set: |w, said| {
             said.amount_in(DIRTY_MIN, DIRTY_MAX)
                 .map(|amount| w.disk_dirty_max = amount)
@@ -291,6 +291,7 @@ pub const DAEMON_KNOBS: &[Knob<Written>] = &[
         why: "off, for names of tenants are nobody's business; the admin socket has them at /metrics too",
         help: "Read-only listener for Prometheus at /metrics",
         flag: Some("metrics"),
+        takes: Takes::Value,
         set: |w, said| said.listen().map(|place| w.metrics = Some(place)),
     },
 ];
@@ -306,6 +307,7 @@ pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
         why: "a daemon without any tenant in its file serves one called default on 127.0.0.1:11211",
         help: "Where memcached clients (tcp, unix) and programs with a page ring (ring) reach this tenant",
         flag: Some("listen"),
+        takes: Takes::Values,
         set: |w, said| said.listeners().map(|places| w.listen = places),
     },
     Knob {
@@ -317,6 +319,7 @@ pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
         why: "a tenant that nobody reaches is a mistake more often than not",
         help: "It is there for disks to come, though nobody reaches it: how live.toml keeps that a tenant was added",
         flag: None,
+        takes: Takes::Truth,
         set: |w, said| said.truth().map(|added| w.added = added),
     },
     Knob {
@@ -328,6 +331,7 @@ pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
         why: "equal shares, with room to say less",
         help: "Its share of the arena relative to the others'; idle shares may be used by all",
         flag: None,
+        takes: Takes::Value,
         set: |w, said| {
             said.count(1, WEIGHT_MAX.into())
                 .map(|n| w.weight = Weight(n as u32))
@@ -342,6 +346,7 @@ pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
         why: "weights alone decide",
         help: "What the other tenants never take from it",
         flag: None,
+        takes: Takes::Value,
         set: |w, said| said.amount_or("none").map(|amount| w.floor = amount),
     },
     Knob {
@@ -353,6 +358,7 @@ pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
         why: "what others leave idle is there to be used",
         help: "What it never holds more than",
         flag: None,
+        takes: Takes::Value,
         set: |w, said| said.amount_or("none").map(|amount| w.ceiling = amount),
     },
     Knob {
@@ -364,6 +370,7 @@ pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
         why: "a Unix socket is for its owner unless said otherwise",
         help: "Mode of its Unix sockets; that of page rings is 0666 where `allow_uids` says who may come",
         flag: None,
+        takes: Takes::Value,
         set: |w, said| said.mode().map(|mode| w.mode = mode),
     },
     Knob {
@@ -375,6 +382,7 @@ pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
         why: "the daemon's own user alone: a ring is memory that both sides write",
         help: "Users whose programs may open its page rings; nobody else may, not even root",
         flag: None,
+        takes: Takes::Values,
         set: |w, said| said.uids().map(|uids| w.allow_uids = uids),
     },
     Knob {
@@ -386,6 +394,7 @@ pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
         why: "without one its rings make no persistent pools: what must come back needs a disk to go to",
         help: "Where persistent pages go that memory has no place for; on a disk, not on tmpfs",
         flag: None,
+        takes: Takes::Path,
         set: |w, said| said.path().map(|path| w.spill = Some(path)),
     },
     Knob {
@@ -397,6 +406,7 @@ pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
         why: "a page that is accepted must always find its place: the file is preallocated",
         help: "The most that one persistent pool holds: bytes of its spill file",
         flag: None,
+        takes: Takes::Value,
         set: |w, said| {
             said.amount_in(SPILL_MIN, SPILL_MAX)
                 .map(|amount| w.spill_size = amount)
@@ -411,6 +421,7 @@ pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
         why: "auto is room for sixteen pools: one program cannot fill the disk; a hundredth of it, and 64 MiB, stay free in any case",
         help: "The most that all spill files of the tenant take together",
         flag: None,
+        takes: Takes::Value,
         set: |w, said| said.amount_or("auto").map(|amount| w.spill_total = amount),
     },
     Knob {
@@ -422,6 +433,7 @@ pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
         why: "nobody shares pages whom the owner of the host has not allowed to",
         help: "The name of a pool that other tenants share through their rings; this tenant is charged for its pages",
         flag: None,
+        takes: Takes::Value,
         set: |w, said| said.shared_name().map(|name| w.shared = Some(name)),
     },
     Knob {
@@ -433,6 +445,7 @@ pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
         why: "each of them is named: a pool is shared with nobody by default",
         help: "Which tenants may share the pool that `shared` names",
         flag: None,
+        takes: Takes::Values,
         set: |w, said| said.names().map(|names| w.sharers = names),
     },
     Knob {
@@ -444,6 +457,7 @@ pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
         why: "fewest misses on public block traces (docs/simulator.md): adaptive-mq, or x-s3h where a pool keeps pages that are read, as disks' do; x-s3h, lru and file suit readers of whole files",
         help: "Which of its pages goes when another needs the frame",
         flag: None,
+        takes: Takes::Value,
         set: |w, said| said.eviction().map(|kind| w.eviction = kind),
     },
     Knob {
@@ -455,6 +469,7 @@ pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
         why: "memcached's (-I)",
         help: "Its largest item",
         flag: None,
+        takes: Takes::Value,
         set: |w, said| {
             said.amount_in(ITEM_MIN, ITEM_MAX)
                 .map(|amount| w.item_max = amount)
@@ -469,6 +484,7 @@ pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
         why: "memcached's (-c)",
         help: "The most connections at once",
         flag: None,
+        takes: Takes::Value,
         set: |w, said| {
             said.count(1, CONNECTIONS_MAX)
                 .map(|n| w.connections = n as usize)
@@ -483,6 +499,7 @@ pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
         why: "memcached's; clients keep pools of idle connections",
         help: "Idle connections are closed after this",
         flag: None,
+        takes: Takes::Value,
         set: |w, said| said.seconds().map(|time| w.idle_timeout = time),
     },
     Knob {
@@ -494,6 +511,7 @@ pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
         why: "whoever reaches a loopback address or a 0600 socket is trusted",
         help: "Clients must log in as one of these users (memcached's -Y)",
         flag: None,
+        takes: Takes::Path,
         set: |w, said| said.path().map(|path| w.auth_file = Some(path)),
     },
     Knob {
@@ -505,6 +523,7 @@ pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
         why: "memcached's; logging in by text needs no library",
         help: "Its auth_file's users log in by SASL PLAIN over the binary protocol (memcached's -S), not by text",
         flag: None,
+        takes: Takes::Truth,
         set: |w, said| said.truth().map(|sasl| w.sasl = sasl),
     },
     Knob {
@@ -516,6 +535,7 @@ pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
         why: "who logs in is served as the listener's tenant",
         help: "Who logs in under one of these names, at any tenant's listener, is served as this tenant",
         flag: None,
+        takes: Takes::Values,
         set: |w, said| said.names().map(|names| w.users = names),
     },
     Knob {
@@ -527,6 +547,7 @@ pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
         why: "yours",
         help: "Certificate chain; its TCP listeners then speak TLS only",
         flag: None,
+        takes: Takes::Path,
         set: |w, said| said.path().map(|path| w.tls_cert = Some(path)),
     },
     Knob {
@@ -538,6 +559,7 @@ pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
         why: "yours",
         help: "Its private key",
         flag: None,
+        takes: Takes::Path,
         set: |w, said| said.path().map(|path| w.tls_key = Some(path)),
     },
     Knob {
@@ -549,6 +571,7 @@ pub const TENANT_KNOBS: &[Knob<WrittenTenant>] = &[
         why: "yours",
         help: "Clients must show a certificate signed by one of these",
         flag: None,
+        takes: Takes::Path,
         set: |w, said| said.path().map(|path| w.tls_ca = Some(path)),
     },
 ];
