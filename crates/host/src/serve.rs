@@ -20,7 +20,8 @@ use crate::alone::{Alone, NotAlone};
 use crate::bounds::Bounds;
 use crate::chores::{Chores, ChoresError};
 use crate::config::{Config, Loaded};
-use crate::daemon::{Daemon, DisksError, Shelf};
+use crate::daemon::Daemon;
+use crate::disk::{Disks, DisksError};
 use crate::finale::{self, Finale};
 use crate::greeting::{self, Granted};
 use crate::headroom::{Headroom, ProcHost, ReadError, ReadHost, StartError};
@@ -100,7 +101,7 @@ pub fn run(loaded: Loaded) -> Result<(), ServeError> {
     let mut services = services(&loaded.config, &places, &backend)?;
     let doors_of_rings = doors_of(&loaded.config, &mut services, rings)?;
     let headroom = follow(&loaded.config, &backend)?;
-    let shelf = Shelf::open(&loaded, &backend)?;
+    let disks = Disks::open(&loaded, &backend)?;
     let config = loaded.config.clone();
     warn_of_orphans(&loaded);
     warn_of_floors(&loaded.config);
@@ -117,7 +118,7 @@ pub fn run(loaded: Loaded) -> Result<(), ServeError> {
         metrics: doors.metrics_place(),
         descriptors: Bounds::of(&config).claim_descriptors(),
     };
-    let daemon = Daemon::new(backend, services, headroom, manager, shelf, loaded);
+    let daemon = Daemon::new(backend, services, headroom, manager, disks, loaded);
     let daemon = Arc::new(daemon);
     let admin = Admin::start(doors, Arc::clone(&daemon))?;
     greeting::print(&daemon.status(), &config, &granted);

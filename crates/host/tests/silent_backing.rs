@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use sublet_frontends::backend::Backend;
 use sublet_frontends::tenancy::{Clock, Ledger};
 use sublet_host::config::Claim;
-use sublet_host::disk::{DiskError, DiskGround, Disks, History, Unwritten};
+use sublet_host::disk::{DiskError, DiskGround, History, OpenDisks, Unwritten};
 use sublet_store::{PageSettings, Store, StoreSettings};
 use sublet_types::{Bytes, DiskKind, DiskListen, DiskName, DiskSettings, Slow, TenantSettings};
 use sublet_vhost_driver::{Ask, Driver, Layout};
@@ -40,7 +40,7 @@ fn backend() -> Backend {
     backend
 }
 
-fn open_disks(folder: &Path) -> Disks {
+fn open_disks(folder: &Path) -> OpenDisks {
     let ground = DiskGround {
         state: Claim::default(),
         dirty_max: Bytes::mib(1),
@@ -48,7 +48,7 @@ fn open_disks(folder: &Path) -> Disks {
         threads: 1,
         silence_max: SECOND,
     };
-    Disks::open(&backend(), ground)
+    OpenDisks::open(&backend(), ground)
 }
 
 /// A disk whose backing takes so long to answer.

@@ -18,7 +18,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use sublet_frontends::backend::Backend;
 use sublet_frontends::tenancy::{Clock, Ledger};
 use sublet_host::config::Claim;
-use sublet_host::disk::{DiskGround, Disks, History, keep};
+use sublet_host::disk::{DiskGround, History, OpenDisks, keep};
 use sublet_store::{PageSettings, Store, StoreSettings};
 use sublet_types::{
     Bytes, DiskKind, DiskListen, DiskName, DiskSettings, TenantName, TenantSettings,
@@ -55,7 +55,7 @@ fn a_swapping_guest_allocates_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("swap.sock");
     let backend = backend();
-    let disks = Disks::open(
+    let disks = OpenDisks::open(
         &backend,
         DiskGround {
             state: Claim::to(Some(folder.path().to_owned())),

@@ -12,15 +12,15 @@ impl Daemon {
     /// Ends a disk when its backing has everything, or what it does not take is given up, and writes that down where
     /// it lasts.
     pub fn remove_disk(&self, name: &DiskName, how: RemoveDisk) -> Result<RemovedDisk, Declined> {
-        let _turn = self.shelf.turn(name)?;
-        let behind = self.shelf.behind(name)?;
+        let _turn = self.disks.turn(name)?;
+        let behind = self.disks.behind(name)?;
         if how.delete {
             behind.check_deletable(name, how.lasts)?;
         }
         let given_up = match how.force {
             true => self.remove_and_keep(name, Unwritten::GivenUp, how.lasts)?,
             false => {
-                self.shelf.clear(name)?;
+                self.disks.clear(name)?;
                 self.remove_and_keep(name, Unwritten::Kept, how.lasts)?
             }
         };
@@ -28,7 +28,7 @@ impl Daemon {
         Ok(RemovedDisk {
             version: messages::VERSION,
             given_up: given_up.0,
-            left_behind: self.shelf.disks.left_of(name).0,
+            left_behind: self.disks.open.left_of(name).0,
             deleted: how.delete && behind.delete(),
             made: behind.is_ours,
             backing: behind
@@ -46,13 +46,13 @@ impl Daemon {
         lasts: Lasts,
     ) -> Result<Pages, Declined> {
         if lasts == Lasts::UntilRestart {
-            return Ok(self.shelf.remove(name, unwritten)?);
+            return Ok(self.disks.remove(name, unwritten)?);
         }
         let before = self.live.now().disk(name).cloned();
         let change = self.written_disk(name).map(|_| DiskChange::Removed);
         self.live
             .keep(|live| live.with_disk(name.clone(), change))?;
-        let removed = self.shelf.remove(name, unwritten);
+        let removed = self.disks.remove(name, unwritten);
         if removed.is_err() {
             self.live
                 .keep(|live| live.with_disk(name.clone(), before))?;

@@ -10,10 +10,8 @@ use sublet_types::{Bytes, DiskKind, DiskName, DiskSettings, TenantId, TenantName
 
 use super::Daemon;
 use super::declined::Declined;
-use super::images::{self, Image};
-use super::look::{ANSWER_MAX, Look};
 use crate::config::{DISKS_MAX, DiskChange, Live, Said, check_disk_size, disk_asked, shown_disk};
-use crate::disk::DiskError;
+use crate::disk::{ANSWER_MAX, DiskError, Image, Look, place_for};
 
 impl Daemon {
     /// All disks.
@@ -21,7 +19,7 @@ impl Daemon {
         messages::Disks {
             version: messages::VERSION,
             disks: self.disk_statuses(),
-            left_behind: self.shelf.left_behind(),
+            left_behind: self.disks.left_behind(),
         }
     }
 
@@ -41,14 +39,14 @@ impl Daemon {
         let mut said: BTreeMap<String, Said> = said.collect();
         let allowed = self.allowed_folders();
         if asked.create && !said.contains_key("backing") {
-            let place = images::place_for(&asked.name, &allowed)?;
+            let place = place_for(&asked.name, &allowed)?;
             said.insert("backing".into(), Said::Text(place.display().to_string()));
         }
         let mut disk = disk_asked(&asked.name, said)?;
-        let _turn = self.shelf.turn(&disk.name)?;
+        let _turn = self.disks.turn(&disk.name)?;
         Look::at(&disk, Some(&allowed)).wait(Instant::now() + ANSWER_MAX)?;
-        let _adding = self.shelf.begin_adding()?;
-        if self.shelf.named.lock().len() >= DISKS_MAX {
+        let _adding = self.begin_adding()?;
+        if self.disks.named.lock().len() >= DISKS_MAX {
             return Err(Declined::TooManyDisks);
         }
         let image = asked.create.then(|| image_of(&mut disk)).transpose()?;
@@ -68,7 +66,7 @@ impl Daemon {
     }
 
     fn open_and_keep(&self, disk: DiskSettings, lasts: Lasts) -> Result<(), Declined> {
-        self.shelf.add(&disk)?;
+        self.disks.add(&disk)?;
         if lasts == Lasts::UntilRestart {
             return Ok(());
         }
@@ -77,7 +75,7 @@ impl Daemon {
         let next = |live: &Live| live.with_disk(name.clone(), Some(added));
         let kept = self.live.keep(next);
         if kept.is_err()
-            && let Err(error) = self.shelf.retract(&name)
+            && let Err(error) = self.disks.retract(&name)
         {
             tracing::error!(disk = %name, %error, "a disk that could not be written down is served until it is removed or the daemon ends");
         }
@@ -86,13 +84,13 @@ impl Daemon {
 
     /// Opens a disk that could not be opened at the start.
     pub fn open_disk(&self, name: &DiskName, how: OpenDisk) -> Result<DiskStatus, Declined> {
-        let _turn = self.shelf.turn(name)?;
-        let said = self.shelf.closed(name)?;
+        let _turn = self.disks.turn(name)?;
+        let said = self.disks.closed(name)?;
         let was_added = self.live.now().disk(name).is_some_and(DiskChange::is_added);
         let allowed = self.allowed_folders();
         let allow = was_added.then_some(&allowed);
         Look::at(&said, allow).wait(Instant::now() + ANSWER_MAX)?;
-        self.shelf.reopen(said, how.force)?;
+        self.disks.reopen(said, how.force)?;
         tracing::info!(disk = %name, "disk opened by its owner");
         self.disk(name)
     }
@@ -100,21 +98,21 @@ impl Daemon {
     /// Gives a disk another size, and writes it down where it lasts.
     pub fn resize_disk(&self, name: &DiskName, asked: &ResizeDisk) -> Result<DiskStatus, Declined> {
         check_disk_size(name, asked.size)?;
-        let _turn = self.shelf.turn(name)?;
-        self.shelf.check_open(name)?;
+        let _turn = self.disks.turn(name)?;
+        self.disks.check_open(name)?;
         if asked.lasts == Lasts::UntilRestart && self.says_size(name) {
             return Err(DiskError::Outgrows(name.clone()).into());
         }
-        if self.shelf.disks.show(name).is_none() {
+        if self.disks.open.show(name).is_none() {
             return Err(DiskError::NoDisk(name.clone()).into());
         }
-        self.shelf
-            .disks
+        self.disks
+            .open
             .resize(name, asked.size, || match asked.lasts {
                 Lasts::Always => self.keep_size(name, asked.size),
                 Lasts::UntilRestart => Ok(()),
             })?;
-        if let Some(named) = self.shelf.named.lock().get_mut(name) {
+        if let Some(named) = self.disks.named.lock().get_mut(name) {
             named.said.size = Some(asked.size);
         }
         tracing::info!(disk = %name, size = %asked.size, "disk resized by its owner");
@@ -123,8 +121,8 @@ impl Daemon {
 
     /// Returns when the backing has everything that was written before.
     pub fn flush_disk(&self, name: &DiskName) -> Result<DiskStatus, Declined> {
-        self.shelf.check_open(name)?;
-        self.shelf.disks.flush(name)?;
+        self.disks.check_open(name)?;
+        self.disks.open.flush(name)?;
         self.disk(name)
     }
 
@@ -177,9 +175,9 @@ impl Daemon {
 
     /// All disks, each with where it is not what the config says.
     pub(super) fn disk_statuses(&self) -> Vec<DiskStatus> {
-        let mut all = self.shelf.list();
+        let mut all = self.disks.list();
         let live = self.live.now();
-        let named = self.shelf.named.lock();
+        let named = self.disks.named.lock();
         for disk in &mut all {
             let name = &disk.settings.name;
             if let Some(named) = named.get(name) {
@@ -192,7 +190,7 @@ impl Daemon {
     /// Disks of the config that were removed.
     pub(super) fn removed_disks(&self) -> Vec<Difference> {
         let live = self.live.now();
-        let named = self.shelf.named.lock();
+        let named = self.disks.named.lock();
         let written = self.written.disks.iter();
         let removed = written.filter(|disk| !named.contains_key(&disk.name));
         let difference = |disk: &DiskSettings| Difference {
@@ -206,7 +204,7 @@ impl Daemon {
 
     /// What holds of all disks, by its keys.
     pub(super) fn disk_settings(&self) -> BTreeMap<String, String> {
-        let all = self.shelf.list();
+        let all = self.disks.list();
         all.iter()
             .flat_map(|disk| shown_disk(&disk.settings))
             .collect()

@@ -12,7 +12,7 @@ use crate::disk::DiskError;
 impl Daemon {
     /// Where backings may lie that are named while it runs.
     pub(super) fn allowed_folders(&self) -> Vec<PathBuf> {
-        self.shelf.allowed.lock().clone()
+        self.disks.allowed.lock().clone()
     }
 
     /// The same, for its owner.
@@ -45,7 +45,7 @@ impl Daemon {
         if asked.lasts == Lasts::Always && !self.written.disk.allow.contains(&folder) {
             self.live.keep(|live| live.with_folder(folder.clone()))?;
         }
-        let mut allowed = self.shelf.allowed.lock();
+        let mut allowed = self.disks.allowed.lock();
         if !allowed.contains(&folder) {
             allowed.push(folder.clone());
         }

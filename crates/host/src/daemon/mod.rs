@@ -6,8 +6,6 @@ mod declined;
 mod disk_removal;
 mod disks;
 mod folders;
-mod images;
-mod look;
 mod no_answer;
 mod policy;
 mod release;
@@ -15,7 +13,6 @@ mod reread;
 mod rereading;
 mod save_error;
 mod saves;
-mod shelf;
 mod status;
 mod tenants;
 mod what_if;
@@ -23,12 +20,11 @@ mod what_if;
 pub use self::declined::Declined;
 pub use self::no_answer::NoAnswer;
 pub use self::save_error::SaveError;
-pub use self::shelf::DisksError;
-pub(crate) use self::shelf::Shelf;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use parking_lot::Mutex;
 use sublet_frontends::backend::Backend;
 use sublet_store::TenantFigures;
 use sublet_types::{Bytes, TenantId, TenantName};
@@ -37,6 +33,7 @@ use self::changes::Changes;
 use self::copy_desk::CopyDesk;
 use self::rereading::Rereading;
 use crate::config::{Config, Loaded};
+use crate::disk::Disks;
 use crate::headroom::Headroom;
 use crate::heap;
 use crate::manager::Manager;
@@ -50,7 +47,9 @@ pub struct Daemon {
     rereading: Rereading,
     headroom: Headroom,
     manager: Manager,
-    shelf: Shelf,
+    disks: Disks,
+    /// Held while a disk or a tenant is added, so that who made a disk's tenant may undo that.
+    adding: Mutex<()>,
     /// Memory of the process beside the arena, the stage and the heap.
     fixed: Bytes,
     config: Config,
@@ -68,25 +67,26 @@ impl Daemon {
         services: Vec<Service>,
         headroom: Headroom,
         manager: Manager,
-        shelf: Shelf,
+        disks: Disks,
         loaded: Loaded,
     ) -> Daemon {
         let held = backend.store.held();
         let resident = process::resident().unwrap_or_default();
-        let fixed = resident - held - shelf.stage_resident() - heap::allocated();
+        let fixed = resident - held - disks.stage_resident() - heap::allocated();
         Daemon {
             backend,
             services,
             rereading: Rereading::default(),
             headroom,
             manager,
-            shelf,
+            disks,
             fixed,
             config: loaded.config,
             written: loaded.written,
             file: loaded.file,
             live: Changes::of(loaded.live),
             is_ending: AtomicBool::new(false),
+            adding: Mutex::default(),
             copying: CopyDesk::default(),
         }
     }
@@ -94,12 +94,12 @@ impl Daemon {
     /// From now on it only answers, and changes nothing.
     pub(crate) fn begin_ending(&self) {
         self.is_ending.store(true, Ordering::Relaxed);
-        self.shelf.begin_ending();
+        self.disks.begin_ending();
     }
 
     /// Brings what disks took to their backings.
     pub(crate) fn drain_disks(&self) {
-        self.shelf.drain();
+        self.disks.drain();
     }
 
     /// Writes what holds over a change that was refused.
@@ -109,7 +109,7 @@ impl Daemon {
 
     /// Lets the clients of all disks go, and ends each.
     pub(crate) fn end_disks(&self) {
-        self.shelf.end();
+        self.disks.end();
     }
 
     /// Whether it changes nothing any more.

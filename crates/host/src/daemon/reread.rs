@@ -56,7 +56,7 @@ impl Daemon {
         for (tenant, service) in tenants {
             service.reread(tenant, &users, &mut outcome);
         }
-        for (files, read) in self.shelf.disks.reread_certificates() {
+        for (files, read) in self.disks.open.reread_certificates() {
             let files: Vec<&str> = files.iter().map(String::as_str).collect();
             outcome.note(&files, read);
         }

@@ -51,7 +51,7 @@ impl Daemon {
             rule: Some(self.rule()),
             tenants: self.tenant_statuses(),
             disks: self.disk_statuses(),
-            left_behind: self.shelf.left_behind(),
+            left_behind: self.disks.left_behind(),
             changed: self.differences(),
             copying: self.copying.status(),
         }
@@ -84,9 +84,9 @@ impl Daemon {
 
     fn process(&self) -> DaemonStatus {
         let resident = process::resident().unwrap_or_default();
-        let allocated = heap::allocated() + self.shelf.stage_bytes();
+        let allocated = heap::allocated() + self.disks.stage_bytes();
         // The stage is shared, too: with its keeper.
-        let shared = process::shared().unwrap_or_default() - self.shelf.stage_resident();
+        let shared = process::shared().unwrap_or_default() - self.disks.stage_resident();
         // Who was given memory may not have touched it yet.
         let most = resident - self.backend.store.held() - shared;
         DaemonStatus {
@@ -229,7 +229,7 @@ impl Daemon {
     /// A tenant that the config does not have; nothing of one that only comes and goes with its disk.
     fn added_tenant(&self, live: &Live, name: &TenantName) -> Option<Difference> {
         let kept = live.change(name).added;
-        let stands_alone = kept || self.shelf.disks_of(name).is_empty();
+        let stands_alone = kept || self.disks.disks_of(name).is_empty();
         stands_alone.then(|| tenant_difference(name, "added", kept))
     }
 

@@ -1,5 +1,8 @@
 //! Tenants that their owner adds and removes.
 
+use std::time::Duration;
+
+use parking_lot::MutexGuard;
 use sublet_client::messages::{
     AddTenant, ChangeTenant, Lasts, Limit, TenantStatus, Tenants, VERSION,
 };
@@ -12,7 +15,16 @@ use super::changes::Turn;
 use super::declined::Declined;
 use crate::config::{Live, TenantChange, WEIGHT_MAX};
 
+/// How long who adds something waits for who is adding something.
+const ADDING_MAX: Duration = Duration::from_secs(30);
+
 impl Daemon {
+    /// Takes the turn to add a disk or a tenant, or to remove a tenant.
+    pub(super) fn begin_adding(&self) -> Result<MutexGuard<'_, ()>, Declined> {
+        let turn = self.adding.try_lock_for(ADDING_MAX);
+        turn.ok_or(Declined::AddingHangs)
+    }
+
     /// All tenants.
     pub fn tenants(&self) -> Tenants {
         Tenants {
@@ -157,7 +169,7 @@ impl Daemon {
             floor: asked.floor.and_then(Limit::amount),
             ceiling: asked.ceiling.and_then(Limit::amount),
         };
-        let _adding = self.shelf.begin_adding()?;
+        let _adding = self.begin_adding()?;
         self.check_grants(&granted)?;
         let store = &self.backend.store;
         let refused = |source| Declined::Change {
@@ -189,7 +201,7 @@ impl Daemon {
 
     /// Removes a tenant that nobody uses, and writes that down where it lasts. Says who remains.
     pub fn remove_tenant(&self, name: &TenantName, lasts: Lasts) -> Result<Tenants, Declined> {
-        let _adding = self.shelf.begin_adding()?;
+        let _adding = self.begin_adding()?;
         let id = self.find(name)?.id;
         if let Some(by) = self.use_of(name, id) {
             let name = name.clone();
@@ -225,7 +237,7 @@ impl Daemon {
         if let Some(service) = service {
             return Some(format!("it listens at {}", service.listen.join(" ")));
         }
-        let disks = self.shelf.disks_of(name);
+        let disks = self.disks.disks_of(name);
         if !disks.is_empty() {
             return Some(format!("it has disks: {}", disks.join(", ")));
         }

@@ -1,11 +1,10 @@
 //! How disks end: everything goes to their backings first, or is given up by their owner's word.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use parking_lot::Mutex;
 use sublet_frontends::block::{Buffer, Disk, Outcome, Outcomes, Request, Verb};
@@ -13,7 +12,7 @@ use sublet_types::{DiskName, Pages};
 
 use super::error::DiskError;
 use super::open::undo;
-use super::shelf::{Disks, Shelved};
+use super::open_disks::{OpenDisks, Shelved};
 use super::stage::{Pledges, Stage};
 use super::staging::Staging;
 use super::swap::Swap;
@@ -70,7 +69,7 @@ fn is_mute(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::TimedOut
 }
 
-impl Disks {
+impl OpenDisks {
     /// Waits until everything that was written before lasts on the backing.
     pub fn flush(&self, name: &DiskName) -> Result<(), DiskError> {
         self.find(name)?.flush(Patience::Endless)
@@ -243,7 +242,7 @@ fn within(time: Duration, name: &str, work: impl FnOnce() + Send + 'static) -> b
     all_done.recv_timeout(time) != Err(RecvTimeoutError::Timeout)
 }
 
-impl Drop for Disks {
+impl Drop for OpenDisks {
     fn drop(&mut self) {
         self.end();
     }

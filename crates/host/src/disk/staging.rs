@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use sublet_types::{Bytes, DiskKind, DiskName, DiskSettings};
 
 use super::error::DiskError;
-use super::shelf::Disks;
+use super::open_disks::OpenDisks;
 use super::stage::{KeeperError, Kept, Stage};
 use crate::{headroom, locked};
 
@@ -22,13 +22,13 @@ pub(super) struct Staging {
     pub(super) stage: Arc<Stage>,
     /// Nobody where there is none that takes pages.
     pub(super) kept: Option<Kept>,
-    /// Disks that are being opened: the stage does not know them yet.
+    /// OpenDisks that are being opened: the stage does not know them yet.
     opening: usize,
 }
 
 /// The stage for a disk that is being opened. It stays until this is dropped; then until no disk uses it.
 pub(super) struct StageInUse<'a> {
-    disks: &'a Disks,
+    disks: &'a OpenDisks,
     pub(super) stage: Arc<Stage>,
 }
 
@@ -41,7 +41,7 @@ impl Drop for StageInUse<'_> {
     }
 }
 
-impl Disks {
+impl OpenDisks {
     pub(super) fn stage_for(
         &self,
         settings: &DiskSettings,
@@ -109,7 +109,7 @@ impl Disks {
         at.is_some_and(|at| at.elapsed() < NOT_ASKED_AGAIN)
     }
 
-    /// Disks that were opened without a stage go on without.
+    /// OpenDisks that were opened without a stage go on without.
     fn put_stage(&self, mut made: Staging) {
         let mut staging = self.staging.lock();
         made.opening = staging.as_ref().map_or(0, |before| before.opening);

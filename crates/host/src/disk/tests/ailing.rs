@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use rustix::fs::{SealFlags, fcntl_add_seals};
 
 use super::*;
-use crate::disk::shelf::Shelved;
+use crate::disk::open_disks::Shelved;
 
 /// A backing that can be broken for good: a sealed memfd refuses every write.
 fn frail() -> (File, String) {

@@ -7,14 +7,15 @@ use std::path::{Component, Path, PathBuf};
 
 use sublet_types::{Bytes, DiskName};
 
-use crate::disk::{BackingError, DiskError};
+use super::backing::BackingError;
+use super::error::DiskError;
 
 /// An image that was made for a disk. It goes again with this, unless the disk has it.
-pub(super) struct Image(Option<PathBuf>);
+pub(crate) struct Image(Option<PathBuf>);
 
 impl Image {
     /// Makes a file of that size, without blocks, for the daemon's eyes only.
-    pub(super) fn make(path: &Path, size: Bytes) -> Result<Image, DiskError> {
+    pub(crate) fn make(path: &Path, size: Bytes) -> Result<Image, DiskError> {
         let failed = |source: io::Error| match source.kind() {
             io::ErrorKind::AlreadyExists => DiskError::ImageExists(path.to_owned()),
             _ => BackingError::making(path, source).into(),
@@ -31,7 +32,7 @@ impl Image {
     }
 
     /// It is its disk's from now on.
-    pub(super) fn keep(mut self) {
+    pub(crate) fn keep(mut self) {
         self.0 = None;
     }
 }
@@ -47,7 +48,7 @@ impl Drop for Image {
 }
 
 /// Where an image is made for which nobody named a place: in the first folder that is there or can be made.
-pub(super) fn place_for(name: &DiskName, folders: &[PathBuf]) -> Result<PathBuf, DiskError> {
+pub(crate) fn place_for(name: &DiskName, folders: &[PathBuf]) -> Result<PathBuf, DiskError> {
     let mut failed = None;
     for folder in folders {
         match make_folder(folder) {
@@ -73,7 +74,7 @@ fn make_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// That a backing lies where the owner allows it, links followed.
-pub(super) fn check_allowed(backing: &Path, folders: &[PathBuf]) -> Result<(), DiskError> {
+pub(crate) fn check_allowed(backing: &Path, folders: &[PathBuf]) -> Result<(), DiskError> {
     let not_allowed = || DiskError::NotAllowed {
         path: backing.to_owned(),
         folders: said(folders),

@@ -9,22 +9,22 @@ use std::{fs, thread};
 use rustix::fs::OFlags;
 use sublet_types::{DiskSettings, PAGE_BYTES};
 
+use super::error::DiskError;
 use super::images::check_allowed;
-use crate::disk::DiskError;
 
 /// How long a backing may take to answer when its disk is added.
-pub(super) const ANSWER_MAX: Duration = Duration::from_secs(10);
+pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// A look at whether a backing lies where it may, and whether it answers: a file system that hangs holds up nobody but who
 /// names it.
-pub(super) struct Look {
+pub(crate) struct Look {
     path: PathBuf,
     found: Receiver<Result<(), DiskError>>,
 }
 
 impl Look {
     /// Begins it. Without `allow` it may lie anywhere.
-    pub(super) fn at(disk: &DiskSettings, allow: Option<&Vec<PathBuf>>) -> Look {
+    pub(crate) fn at(disk: &DiskSettings, allow: Option<&Vec<PathBuf>>) -> Look {
         let (tell, found) = mpsc::channel();
         let path = disk.backing.as_ref().map(PathBuf::from);
         let (allow, named) = (allow.cloned(), path.clone());
@@ -47,7 +47,7 @@ impl Look {
     }
 
     /// What was seen by then.
-    pub(super) fn wait(self, until: Instant) -> Result<(), DiskError> {
+    pub(crate) fn wait(self, until: Instant) -> Result<(), DiskError> {
         let left = until.saturating_duration_since(Instant::now());
         let found = self.found.recv_timeout(left);
         found.unwrap_or(Err(DiskError::Mute { path: self.path }))

@@ -5,15 +5,17 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use sublet_client::messages::{DiskState, DiskStatus, Lasts, LeftBehind};
 use sublet_frontends::backend::Backend;
 use sublet_types::{Bytes, DiskKind, DiskName, DiskSettings, Pages, TenantName};
 
-use super::declined::Declined;
+use super::error::DiskError;
+use super::leaving::Unwritten;
 use super::look::{ANSWER_MAX, Look};
+use super::open::History;
+use super::open_disks::{DiskGround, OpenDisks};
 use crate::config::{DiskChange, Loaded};
-use crate::disk::{DiskError, DiskGround, Disks, History, Unwritten};
 use crate::locked;
 
 /// A disk of the config that cannot be served.
@@ -27,15 +29,13 @@ pub struct DisksError {
 }
 
 /// The disks, and what was said of each.
-pub(crate) struct Shelf {
-    pub(crate) disks: Disks,
+pub(crate) struct Disks {
+    pub(crate) open: OpenDisks,
     pub(crate) named: Mutex<BTreeMap<DiskName, Named>>,
     /// Those that are being added, changed or removed.
     turns: Mutex<BTreeSet<DiskName>>,
     /// Folders where backings may lie that are named while the daemon runs.
     pub(crate) allowed: Mutex<Vec<PathBuf>>,
-    /// Held while a disk is added, so that who made its tenant may undo that.
-    adding: Mutex<()>,
 }
 
 /// A disk by its owner's word.
@@ -45,10 +45,10 @@ pub(crate) struct Named {
     pub(crate) closed: Option<String>,
 }
 
-impl Shelf {
+impl Disks {
     /// Opens the disks that a config and live changes name. One that was added live and cannot be opened any more
     /// is told of and left closed, as is one that looks like an image of another format; else one of the config file is a reason not to start.
-    pub(crate) fn open(loaded: &Loaded, backend: &Backend) -> Result<Shelf, DisksError> {
+    pub(crate) fn open(loaded: &Loaded, backend: &Backend) -> Result<Disks, DisksError> {
         let config = &loaded.config;
         if config.disks.iter().any(|said| said.kind == DiskKind::Swap) {
             locked::lock_process();
@@ -60,11 +60,10 @@ impl Shelf {
             threads: config.threads,
             silence_max: SILENCE_MAX,
         };
-        let shelf = Shelf {
-            disks: Disks::open(backend, ground),
+        let disks = Disks {
+            open: OpenDisks::open(backend, ground),
             named: Mutex::default(),
             turns: Mutex::default(),
-            adding: Mutex::default(),
             allowed: Mutex::new(config.disk.allow.clone()),
         };
         let looks = config.disks.iter().map(|said| {
@@ -85,7 +84,7 @@ impl Shelf {
             };
             let was_added = history == History::Served;
             let opened = look.wait(until);
-            let opened = opened.and_then(|()| shelf.disks.add(said, history));
+            let opened = opened.and_then(|()| disks.open.add(said, history));
             let closed = match opened {
                 Ok(()) => None,
                 // A guest that writes another format's mark into its first sector harms itself only, and one whose pages
@@ -97,15 +96,15 @@ impl Shelf {
                 Err(source) => return Err(DisksError { name, source }),
             };
             let said = said.clone();
-            shelf.named.lock().insert(name, Named { said, closed });
+            disks.named.lock().insert(name, Named { said, closed });
         }
-        shelf.look_back();
-        Ok(shelf)
+        disks.look_back();
+        Ok(disks)
     }
 
     /// Finds pages of swap that a daemon before this one left, of whatever disk.
     fn look_back(&self) {
-        if let Err(error) = self.disks.find_stage() {
+        if let Err(error) = self.open.find_stage() {
             tracing::error!(%error, "nobody knows whether pages of swap were left behind");
         }
         for left in self.left_behind() {
@@ -120,7 +119,7 @@ impl Shelf {
             let named = named.get(&left.name);
             named.is_some_and(|named| named.closed.is_some())
         };
-        let mut all = self.disks.left_behind();
+        let mut all = self.open.left_behind();
         all.retain(|left| !is_closed(left));
         all
     }
@@ -130,10 +129,10 @@ impl Shelf {
         let named = self.named.lock();
         let closed = named.values().filter_map(|named| {
             let status = named.closed_status()?;
-            let dirty = self.disks.left_of(&named.said.name).0;
+            let dirty = self.open.left_of(&named.said.name).0;
             Some(DiskStatus { dirty, ..status })
         });
-        let mut all: Vec<DiskStatus> = self.disks.list().into_iter().chain(closed).collect();
+        let mut all: Vec<DiskStatus> = self.open.list().into_iter().chain(closed).collect();
         all.sort_by(|a, b| a.settings.name.cmp(&b.settings.name));
         all
     }
@@ -145,12 +144,6 @@ impl Shelf {
             .iter()
             .filter(|(_, named)| named.said.tenant == *tenant);
         its.map(|(name, _)| name.to_string()).collect()
-    }
-
-    /// Takes the turn to add a disk or a tenant, or to remove a tenant.
-    pub(crate) fn begin_adding(&self) -> Result<MutexGuard<'_, ()>, Declined> {
-        let turn = self.adding.try_lock_for(ADDING_MAX);
-        turn.ok_or(Declined::AddingHangs)
     }
 
     /// Takes the turn to do something with a disk.
@@ -166,7 +159,7 @@ impl Shelf {
         if self.named.lock().contains_key(&said.name) {
             return Err(DiskError::Exists(said.name.clone()));
         }
-        self.disks
+        self.open
             .add(said, History::New)
             .map_err(|error| self.without_loss(error, &said.name))?;
         let (said, closed) = (said.clone(), None);
@@ -177,7 +170,7 @@ impl Shelf {
 
     /// Whoever is told to delete another tenant's file has to know that pages for it are left.
     fn without_loss(&self, error: DiskError, name: &DiskName) -> DiskError {
-        match (error, self.disks.left_of(name)) {
+        match (error, self.open.left_of(name)) {
             (DiskError::OfAnother { .. } | DiskError::OfNobody(_), left) if left > Pages(0) => {
                 let name = name.clone();
                 DiskError::LeftBehind { name, left }
@@ -192,7 +185,7 @@ impl Shelf {
             true => History::GivenUp,
             false => History::Served,
         };
-        let opened = self.disks.add(&said, history);
+        let opened = self.open.add(&said, history);
         let closed = opened.as_ref().err().map(DiskError::to_string);
         let name = said.name.clone();
         self.named.lock().insert(name, Named { said, closed });
@@ -212,7 +205,7 @@ impl Shelf {
 
     /// Ends a disk that was added just now and is not to be.
     pub(crate) fn retract(&self, name: &DiskName) -> Result<(), DiskError> {
-        self.disks.retract(name)?;
+        self.open.retract(name)?;
         self.named.lock().remove(name);
         Ok(())
     }
@@ -225,7 +218,7 @@ impl Shelf {
                 why,
             }),
             None if named.contains_key(name) => Ok(()),
-            None => match self.disks.left_of(name) {
+            None => match self.open.left_of(name) {
                 Pages(0) => Ok(()),
                 left => Err(DiskError::LeftBehind {
                     name: name.clone(),
@@ -237,12 +230,12 @@ impl Shelf {
 
     /// Every disk is shown as one that leaves, and none acknowledges what its backing does not have.
     pub(crate) fn begin_ending(&self) {
-        self.disks.begin_ending();
+        self.open.begin_ending();
     }
 
     /// Brings everything to the backings, with a line now and then on how much is left.
     pub(crate) fn drain(&self) {
-        let all = self.disks.list();
+        let all = self.open.list();
         if all.is_empty() {
             return;
         }
@@ -266,34 +259,34 @@ impl Shelf {
                 }
             }
         });
-        if self.disks.list().iter().all(|disk| disk.dirty == 0) {
+        if self.open.list().iter().all(|disk| disk.dirty == 0) {
             tracing::info!("disks are drained");
         }
     }
 
     /// How much of that is in memory from the start.
     pub(crate) fn stage_resident(&self) -> Bytes {
-        self.disks.stage_resident()
+        self.open.stage_resident()
     }
 
     /// What pages of swap take that no backing has yet.
     pub(crate) fn stage_bytes(&self) -> Bytes {
-        self.disks.stage_bytes()
+        self.open.stage_bytes()
     }
 
     /// Lets all clients go and ends every disk.
     pub(crate) fn end(&self) {
-        self.disks.end();
+        self.open.end();
     }
 
     fn flush_last(&self, name: &DiskName) {
-        if let Err(error) = self.disks.drain(name) {
+        if let Err(error) = self.open.drain(name) {
             tracing::error!(disk = %name, %error, "not everything reached the backing: what only memory has is kept for the next start");
         }
     }
 
     fn tell_of_dirty(&self) {
-        let dirty: Pages = self.disks.list().iter().map(|disk| Pages(disk.dirty)).sum();
+        let dirty: Pages = self.open.list().iter().map(|disk| Pages(disk.dirty)).sum();
         if dirty.0 > 0 {
             tracing::info!(left = %dirty.bytes(), "draining disks to their backings");
         }
@@ -302,9 +295,6 @@ impl Shelf {
 
 /// How long a backing may do nothing at all before its disk, which is to go, stays.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
-
-/// How long who adds something waits for who is adding something.
-const ADDING_MAX: Duration = Duration::from_secs(30);
 
 /// How often a drain is looked at.
 const DRAIN_LOOK: Duration = Duration::from_millis(20);
@@ -325,7 +315,7 @@ impl Named {
 }
 
 /// The right to do something with a disk.
-pub(crate) struct Turn<'a>(&'a Shelf, DiskName);
+pub(crate) struct Turn<'a>(&'a Disks, DiskName);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
@@ -374,14 +364,14 @@ enum Standing {
     Gone,
 }
 
-impl Shelf {
+impl Disks {
     pub(crate) fn behind(&self, name: &DiskName) -> Result<Behind, DiskError> {
         let said = self.named.lock().get(name).map(|named| named.said.clone());
         let Some(said) = said else {
             return self.behind_left(name);
         };
         let ours = match said.kind {
-            DiskKind::Swap => self.disks.own_file(name),
+            DiskKind::Swap => self.open.own_file(name),
             DiskKind::Disk => None,
         };
         Ok(Behind {
@@ -392,10 +382,10 @@ impl Shelf {
 
     /// Of a disk that left pages behind only the file is known that may have been made for it.
     fn behind_left(&self, name: &DiskName) -> Result<Behind, DiskError> {
-        match self.disks.left_of(name) {
-            Pages(0) if !self.disks.is_pledged(name) => Err(DiskError::NoDisk(name.clone())),
+        match self.open.left_of(name) {
+            Pages(0) if !self.open.is_pledged(name) => Err(DiskError::NoDisk(name.clone())),
             _ => Ok(Behind {
-                path: self.disks.own_file(name).filter(|file| file.exists()),
+                path: self.open.own_file(name).filter(|file| file.exists()),
                 is_ours: true,
             }),
         }
@@ -406,11 +396,11 @@ impl Shelf {
         let standing = self.standing(name);
         let kind = self.named.lock().get(name).map(|named| named.said.kind);
         if matches!(standing, Standing::Closed(_)) && kind == Some(DiskKind::Swap) {
-            self.disks.find_stage()?; // where nobody can say what is staged, nobody knows what would be lost
+            self.open.find_stage()?; // where nobody can say what is staged, nobody knows what would be lost
         }
-        let (name, left) = (name.clone(), self.disks.left_of(name));
+        let (name, left) = (name.clone(), self.open.left_of(name));
         match (standing, left) {
-            (Standing::Open, _) => self.disks.clear(&name),
+            (Standing::Open, _) => self.open.clear(&name),
             (_, Pages(0)) => Ok(()),
             (Standing::Closed(why), left) => Err(DiskError::Unwritten {
                 name,
@@ -424,14 +414,14 @@ impl Shelf {
     /// Ends a disk; says how much was given up.
     pub(crate) fn remove(&self, name: &DiskName, unwritten: Unwritten) -> Result<Pages, DiskError> {
         let given_up = match self.standing(name) {
-            Standing::Open => self.disks.remove(name, unwritten)?,
+            Standing::Open => self.open.remove(name, unwritten)?,
             Standing::Closed(_) | Standing::Gone => {
-                self.disks.check_gives_up(name)?;
-                self.disks.forget(name)
+                self.open.check_gives_up(name)?;
+                self.open.forget(name)
             }
         };
         self.named.lock().remove(name);
-        self.disks.fold_stage();
+        self.open.fold_stage();
         Ok(given_up)
     }
 

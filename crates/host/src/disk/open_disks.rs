@@ -1,4 +1,4 @@
-//! All disks of a daemon.
+//! The disks that are open, and what they share.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -46,8 +46,8 @@ pub struct DiskGround {
     pub silence_max: Duration,
 }
 
-/// All disks of a daemon.
-pub struct Disks {
+/// The disks that are open, and what they share.
+pub struct OpenDisks {
     backend: Backend,
     pub(super) ground: DiskGround,
     /// Made with the first disk, as NBD's threads are.
@@ -75,12 +75,12 @@ pub(super) struct Shelved {
     pub(super) is_leaving: AtomicBool,
 }
 
-impl Disks {
+impl OpenDisks {
     /// No disks yet.
-    pub fn open(backend: &Backend, ground: DiskGround) -> Disks {
+    pub fn open(backend: &Backend, ground: DiskGround) -> OpenDisks {
         let pledges = Pledges::of(&ground.state);
         let served = Served::of(&ground.state);
-        Disks {
+        OpenDisks {
             backend: backend.clone(),
             watch: Watch::of(&pledges, &served),
             pledges,
