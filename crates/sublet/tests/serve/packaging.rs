@@ -64,7 +64,7 @@ fn man_page_and_completions_know_every_command() {
             "release",
             "memcached",
             "doctor",
-            "bench",
+            "policy",
         ] {
             assert!(completions.contains(command), "{shell}: {command}");
             assert!(page.contains(command), "man: {command}");
