@@ -35,7 +35,7 @@ pub use api::*;
 pub use arena::fake;
 pub use arena::{Blank, Exhausted, Mapped, Memory};
 pub use floors::FloorFigures;
-pub use items::{AUDIENCE_WAITING_MAX, Ear, Entry, Evicted, ItemUse};
+pub use items::{Entry, Evicted, EvictionListener, ItemUse, LISTENER_WAITING_MAX};
 pub use pages::{Removal, SHARERS_MAX};
 pub use store::Store;
 pub use tenants::TENANTS_MAX;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
-use sublet_store::{Ear, Evicted};
+use sublet_store::{Evicted, EvictionListener};
 
 use super::connections::Peer;
 use super::events::{Event, FetchStatus, StoreStatus};
@@ -64,7 +64,7 @@ impl Kinds {
 pub(super) struct Feed {
     kinds: Kinds,
     /// Where it hears of evictions, if it asked for them.
-    ear: Option<Ear>,
+    listener: Option<EvictionListener>,
     waiting: Mutex<Waiting>,
 }
 
@@ -93,8 +93,8 @@ impl Feed {
     /// Takes the lines that wait.
     pub(super) fn take(&self, watchers: &Watchers, clock: &Clock, out: &mut Vec<u8>) {
         out.append(&mut self.waiting.lock().lines);
-        if let Some(ear) = &self.ear {
-            watchers.tell_evictions(ear, clock, out);
+        if let Some(listener) = &self.listener {
+            watchers.tell_evictions(listener, clock, out);
         }
     }
 }
@@ -147,7 +147,7 @@ impl Watchers {
         let hears = kinds.includes(Kinds::EVICTIONS);
         let feed = Arc::new(Feed {
             kinds,
-            ear: hears.then(listen).flatten(),
+            listener: hears.then(listen).flatten(),
             waiting: Mutex::default(),
         });
         feeds.push(Arc::clone(&feed));
@@ -177,8 +177,8 @@ impl Watchers {
         }
     }
 
-    fn tell_evictions(&self, ear: &Ear, clock: &Clock, out: &mut Vec<u8>) {
-        let (heard, missed) = ear.take();
+    fn tell_evictions(&self, listener: &EvictionListener, clock: &Clock, out: &mut Vec<u8>) {
+        let (heard, missed) = listener.take();
         for evicted in &heard {
             out.extend_from_slice(&self.begin_line());
             write_eviction(out, clock, evicted);

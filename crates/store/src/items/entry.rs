@@ -2,9 +2,9 @@
 
 use sublet_types::{Expiry, Second};
 
-use super::audience::Evicted;
 use super::chunk_names::{CHUNKS_PER_BLOCK, chunk_fields};
 use super::followed::ItemUse;
+use super::listeners::Evicted;
 use super::part::Part;
 use super::record::{Fields, Record, Role};
 use super::slot::{Place, Slot};
@@ -495,9 +495,9 @@ impl Items {
         part.tally.evictions.add(1);
         let unfetched = u64::from(!slot.fetched());
         part.tally.evicted_unfetched.add(unfetched);
-        if part.audience.listens() {
+        if part.listeners.listens() {
             let last_access = self.last_access(slot);
-            part.audience.tell(&Evicted::of(slot, record, last_access));
+            part.listeners.tell(&Evicted::of(slot, record, last_access));
         }
     }
 }

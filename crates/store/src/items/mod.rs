@@ -5,13 +5,13 @@
 //! are ours. A record never changes once it is published, so a reader needs no lock: it finds a slot,
 //! sees that the block's generation holds, and copies under its pin.
 
-mod audience;
 mod blocks;
 mod chunk_names;
 mod deferred;
 mod entry;
 mod followed;
 mod large;
+mod listeners;
 mod merge;
 #[cfg(test)]
 mod oracle;
@@ -37,9 +37,9 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use crate::api::{Absence, EXPECTED_MAX, Item, Lookup, Reading, StoreSettings, Value};
 use crate::arena::{Arena, Block, BlockId, Claimant, RECORDS_BEGIN};
 use crate::tenants::{TENANTS_MAX, Tenant, Tenants};
-pub use audience::{AUDIENCE_WAITING_MAX, Ear, Evicted};
 pub use entry::Entry;
 pub use followed::ItemUse;
+pub use listeners::{Evicted, EvictionListener, LISTENER_WAITING_MAX};
 pub(crate) use part::Part;
 use record::{HEAD_BYTES, Head, Record, Role};
 use slot::{Place, Slot};
@@ -117,9 +117,9 @@ impl Items {
         }
     }
 
-    /// Hears of each item of a tenant that is evicted from now on, for as long as the ear lives.
-    pub(crate) fn listen(&self, tenant: &Tenant) -> Ear {
-        Ear::open(&self.part(tenant).audience)
+    /// Hears of each item of a tenant that is evicted from now on, for as long as the listener lives.
+    pub(crate) fn listen(&self, tenant: &Tenant) -> EvictionListener {
+        EvictionListener::open(&self.part(tenant).listeners)
     }
 
     /// Blocks that the index holds.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::audience::Audience;
 use super::deferred::Deferred;
 use super::followed::Followed;
+use super::listeners::EvictionListeners;
 use super::segments::Segments;
 use super::tally::Tally;
 
@@ -14,7 +14,7 @@ pub(crate) struct Part {
     pub(crate) segments: Segments,
     pub(crate) tally: Tally,
     /// Held by who listens, too.
-    pub(super) audience: Arc<Audience>,
+    pub(super) listeners: Arc<EvictionListeners>,
     pub(crate) deferred: Deferred,
     /// What happened to a sample of its items.
     pub(crate) followed: Followed,

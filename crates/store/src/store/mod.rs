@@ -13,7 +13,7 @@ use crate::api::*;
 use crate::arena::{Arena, Claimant, Mapped, Memory};
 use crate::engine::Engines;
 use crate::floors::FloorFigures;
-use crate::items::{BLOCKS_MAX, Ear, Items};
+use crate::items::{BLOCKS_MAX, EvictionListener, Items};
 use crate::pages::Pages;
 use crate::reclaim::capacity;
 use crate::tenants::{Tenant, Tenants};
@@ -264,9 +264,9 @@ impl Store {
         }
     }
 
-    /// Hears of each item of a tenant that is evicted from now on, for as long as the ear lives. Nothing
+    /// Hears of each item of a tenant that is evicted from now on, for as long as the listener lives. Nothing
     /// is heard of blocks that are released whole. `None` if there is no such tenant.
-    pub fn listen(&self, tenant: TenantId) -> Option<Ear> {
+    pub fn listen(&self, tenant: TenantId) -> Option<EvictionListener> {
         let tenant = self.tenants.get(tenant)?;
         Some(self.items.listen(tenant))
     }

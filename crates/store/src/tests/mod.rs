@@ -486,12 +486,12 @@ fn who_listens_hears_of_every_eviction() {
     let (store, _) = store(32, true);
     let ann = tenant(&store, "ann", 100);
     let worker = store.worker().expect("a worker");
-    let ear = store.listen(ann).expect("a tenant of this store");
+    let listener = store.listen(ann).expect("a tenant of this store");
     let mut gone = std::collections::HashSet::new();
     let mut missed_in_all = 0;
     for key in 0..50_000u32 {
         put(&worker, ann, &key.to_le_bytes(), &[2; 200], NOW).expect("room");
-        let (heard, missed) = ear.take();
+        let (heard, missed) = listener.take();
         missed_in_all += missed;
         for evicted in heard {
             assert_eq!((evicted.value_len, evicted.fetched), (200, false));

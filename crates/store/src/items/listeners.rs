@@ -11,8 +11,8 @@ use super::chunk_names::Names;
 use super::record::{Record, Role};
 use super::slot::Slot;
 
-/// Evicted items that wait for one ear; more are missed, and counted.
-pub const AUDIENCE_WAITING_MAX: usize = 1024;
+/// Evicted items that wait for one listener; more are missed, and counted.
+pub const LISTENER_WAITING_MAX: usize = 1024;
 
 /// An item that was evicted to make room.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,9 +48,9 @@ impl Evicted {
 
 /// Those who listen to one tenant's evictions.
 #[derive(Default)]
-pub(crate) struct Audience {
+pub(crate) struct EvictionListeners {
     count: AtomicUsize,
-    ears: Mutex<Vec<Arc<Mutex<Heard>>>>,
+    listeners: Mutex<Vec<Arc<Mutex<Heard>>>>,
 }
 
 #[derive(Default)]
@@ -59,7 +59,7 @@ struct Heard {
     missed: u64,
 }
 
-impl Audience {
+impl EvictionListeners {
     /// Whether anybody listens.
     pub(super) fn listens(&self) -> bool {
         self.count.load(Ordering::Relaxed) > 0
@@ -67,9 +67,9 @@ impl Audience {
 
     #[cold]
     pub(super) fn tell(&self, evicted: &Evicted) {
-        for ear in self.ears.lock().iter() {
-            let mut heard = ear.lock();
-            if heard.waiting.len() < AUDIENCE_WAITING_MAX {
+        for listener in self.listeners.lock().iter() {
+            let mut heard = listener.lock();
+            if heard.waiting.len() < LISTENER_WAITING_MAX {
                 heard.waiting.push_back(evicted.clone());
             } else {
                 heard.missed += 1;
@@ -78,24 +78,24 @@ impl Audience {
     }
 
     fn change(&self, change: impl FnOnce(&mut Vec<Arc<Mutex<Heard>>>)) {
-        let mut ears = self.ears.lock();
-        change(&mut ears);
-        self.count.store(ears.len(), Ordering::Relaxed);
+        let mut listeners = self.listeners.lock();
+        change(&mut listeners);
+        self.count.store(listeners.len(), Ordering::Relaxed);
     }
 }
 
 /// Hears of a tenant's evictions, for as long as it lives.
-pub struct Ear {
-    audience: Arc<Audience>,
+pub struct EvictionListener {
+    listeners: Arc<EvictionListeners>,
     heard: Arc<Mutex<Heard>>,
 }
 
-impl Ear {
-    pub(super) fn open(audience: &Arc<Audience>) -> Ear {
+impl EvictionListener {
+    pub(super) fn open(listeners: &Arc<EvictionListeners>) -> EvictionListener {
         let heard = Arc::default();
-        audience.change(|ears| ears.push(Arc::clone(&heard)));
-        Ear {
-            audience: Arc::clone(audience),
+        listeners.change(|listeners| listeners.push(Arc::clone(&heard)));
+        EvictionListener {
+            listeners: Arc::clone(listeners),
             heard,
         }
     }
@@ -108,9 +108,9 @@ impl Ear {
     }
 }
 
-impl Drop for Ear {
+impl Drop for EvictionListener {
     fn drop(&mut self) {
-        let others = |ear: &Arc<Mutex<Heard>>| !Arc::ptr_eq(ear, &self.heard);
-        self.audience.change(|ears| ears.retain(others));
+        let others = |listener: &Arc<Mutex<Heard>>| !Arc::ptr_eq(listener, &self.heard);
+        self.listeners.change(|listeners| listeners.retain(others));
     }
 }
