@@ -278,7 +278,7 @@ impl Store {
     }
 
     /// Says how much the arena may hold from now on. Gives nothing back by itself: see
-    /// [`Worker::release`].
+    /// [`Worker::release`](crate::Worker::release).
     pub fn set_limit(&self, limit: Bytes) {
         self.arena.set_limit(limit);
     }
