@@ -1,11 +1,15 @@
 //! `cargo xtask ci`: what must pass before a change lands.
 
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Instant;
 
 use crate::checkout::root;
 use crate::command::Line;
-use crate::step::{Ran, Step};
+use crate::step::{Lane, Ran, Step};
 use crate::{summary, usage};
 
 /// What was asked for.
@@ -26,16 +30,49 @@ pub(crate) fn run(words: &[&str]) -> ExitCode {
         steps.iter().for_each(|step| println!("{}", step.name));
         return ExitCode::SUCCESS;
     }
-    summary::close(&run_all(&steps, &root().join("target/ci")))
+    let started = Instant::now();
+    let ran = run_all(&steps, &root().join("target/ci"));
+    summary::close(&ran, started.elapsed())
 }
 
-/// Runs every step, whatever became of those before it.
+/// Runs every step, whatever became of those before it; what came of them, in the order of `steps`. Those that wait begin when
+/// the program is built, and run beside the rest.
 pub(crate) fn run_all(steps: &[Step], logs: &Path) -> Vec<Ran> {
-    let mut ran = Vec::new();
-    for (n, step) in steps.iter().enumerate() {
-        println!("\n==== {} ({} of {})", step.name, n + 1, steps.len());
-        ran.push(step.run(logs));
-    }
+    let place = |lane: Lane| steps.iter().filter(move |step| step.lane == lane);
+    let builds = place(Lane::Building).any(|step| step.name == BUILD);
+    let (built, is_built) = mpsc::sync_channel(1);
+    let mut ran = thread::scope(|scope| {
+        let waiting = scope.spawn(move || {
+            // The other lane may end without a build.
+            if builds {
+                let _ = is_built.recv();
+            }
+            place(Lane::Waiting)
+                .map(|step| run_beside(step, logs))
+                .collect::<Vec<_>>()
+        });
+        let mut ran = Vec::new();
+        for step in place(Lane::Building) {
+            println!("\n==== {}", step.name);
+            ran.push(step.run(logs));
+            if step.name == BUILD {
+                let _ = built.send(());
+            }
+        }
+        drop(built);
+        ran.extend(waiting.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        ran
+    });
+    ran.sort_by_key(|ran| steps.iter().position(|step| step.name == ran.name));
+    ran
+}
+
+/// The step that builds what clients and guests are served by.
+const BUILD: &str = "build";
+
+fn run_beside(step: &Step, logs: &Path) -> Ran {
+    let ran = step.run(logs);
+    println!("\n==== beside it: {}", summary::row(&ran));
     ran
 }
 
@@ -64,25 +101,48 @@ fn asked_for(words: &[&str]) -> Option<Asked> {
     Some(asked)
 }
 
-/// Every step, cheap ones first.
+/// Every step, cheap ones first in each lane; but the program is built early, for the lane that waits for it.
 fn steps(against: Option<&Path>) -> Vec<Step> {
-    let mut steps = vec![fmt(), tidy(), clippy(), test(), models(), doc(), build()];
+    let mut steps = vec![
+        fmt(),
+        tidy(),
+        build(),
+        clippy(),
+        test(),
+        models(),
+        doc(),
+        pressure(),
+        fuzz(),
+    ];
     steps.extend(clients(against));
-    steps.push(ring());
-    steps.push(conformance(against));
-    steps.push(packaging());
-    steps.push(pressure());
-    steps.push(vm());
-    steps.extend(fuzz());
+    steps.extend([ring(), conformance(against), packaging(), vm()]);
     steps
 }
 
-fn step(name: &'static str, minutes_max: u64, lines: Vec<Line>) -> Step {
+/// A step that builds.
+fn step(name: &'static str, seconds_quiet: u64, lines: Vec<Line>) -> Step {
     Step {
         name,
         needs: &[],
-        minutes_max,
+        seconds_quiet,
+        lane: Lane::Building,
         lines,
+    }
+}
+
+/// A step that waits for others' programs.
+fn waiting(
+    name: &'static str,
+    needs: &'static [&'static str],
+    seconds_quiet: u64,
+    line: Line,
+) -> Step {
+    Step {
+        name,
+        needs,
+        seconds_quiet,
+        lane: Lane::Waiting,
+        lines: vec![line],
     }
 }
 
@@ -91,11 +151,11 @@ fn cargo<const N: usize>(args: [&str; N]) -> Line {
 }
 
 fn fmt() -> Step {
-    step("fmt", 2, vec![cargo(["fmt", "--all", "--check"])])
+    step("fmt", 10, vec![cargo(["fmt", "--all", "--check"])])
 }
 
 fn tidy() -> Step {
-    step("tidy", 2, vec![cargo(["xtask", "tidy"])])
+    step("tidy", 40, vec![cargo(["xtask", "tidy"])])
 }
 
 fn clippy() -> Step {
@@ -118,30 +178,26 @@ fn clippy() -> Step {
         "-D",
         "warnings",
     ]);
-    step("clippy", 15, vec![line, ring])
+    step("clippy", 240, vec![line, ring])
 }
 
+/// The workspace's tests. All lines ask the same of all crates, so that nothing is built twice.
 fn test() -> Step {
-    let all = cargo(["test", "--workspace", "--locked", "--no-fail-fast"]);
-    let ring = cargo([
-        "test",
-        "--package=sublet-client",
-        "--features=async,ffi",
-        "--locked",
-    ]);
+    let tests = |more: &[&'static str]| {
+        cargo(["test", "--workspace", "--locked", "--no-fail-fast"])
+            .args(["--features=sublet-client/async,sublet-client/ffi"])
+            .args(more.iter().copied())
+    };
     // These look at the whole process, or build a library first: one after the other, and only when asked.
-    let alone = cargo([
-        "test",
-        "--package=sublet-frontends",
+    let alone = tests(&[
         "--lib",
-        "--locked",
         "--",
         "--ignored",
         "--test-threads=1",
         "ring::tests::fair",
         "ring::tests::hostile",
     ]);
-    step("test", 25, vec![all, ring, alone])
+    step("test", 600, vec![tests(&[]), alone])
 }
 
 /// What is lock-free, in every order in which threads can meet.
@@ -157,7 +213,7 @@ fn models() -> Step {
         "target/loom",
         "orders",
     ]);
-    step("models", 10, vec![line.env("RUSTFLAGS", "--cfg loom")])
+    step("models", 150, vec![line.env("RUSTFLAGS", "--cfg loom")])
 }
 
 fn doc() -> Step {
@@ -168,13 +224,13 @@ fn doc() -> Step {
         "--document-private-items",
         "--locked",
     ]);
-    step("doc", 10, vec![line.env("RUSTDOCFLAGS", "-D warnings")])
+    step("doc", 120, vec![line.env("RUSTDOCFLAGS", "-D warnings")])
 }
 
 fn build() -> Step {
     step(
-        "build",
-        15,
+        BUILD,
+        300,
         vec![cargo([
             "build",
             "--release",
@@ -202,56 +258,38 @@ fn clients(against: Option<&Path>) -> Vec<Step> {
             against,
         )
     };
-    let step = |name, needs, script| Step {
-        name,
-        needs,
-        minutes_max: 10,
-        lines: vec![run(script)],
-    };
+    let step = |name, needs, seconds, script| waiting(name, needs, seconds, run(script));
     vec![
         step(
             "clients-python",
             &["python3", "memccapable", "nc"],
+            200,
             "python/run",
         ),
-        step("clients-go", &["go"], "go/run"),
-        step("clients-java", &["java", "mvn"], "java/run"),
-        step("clients-node", &["node", "npm"], "node/run"),
+        step("clients-go", &["go"], 150, "go/run"),
+        step("clients-java", &["java", "mvn"], 150, "java/run"),
+        step("clients-node", &["node", "npm"], 60, "node/run"),
     ]
 }
 
 /// Programs in Rust, C and Python on a page ring.
 fn ring() -> Step {
     let line = Line::new(root().join("tests/clients/ring/run"));
-    Step {
-        name: "clients-ring",
-        needs: &["cc", "python3", "pkg-config", "readelf", "strip"],
-        minutes_max: 15,
-        lines: vec![suite(line, None)],
-    }
+    let needs = &["cc", "python3", "pkg-config", "readelf", "strip"];
+    waiting("clients-ring", needs, 200, suite(line, None))
 }
 
 fn conformance(against: Option<&Path>) -> Step {
-    Step {
-        name: "conformance",
-        needs: &["prove", "cc", "make"],
-        minutes_max: 15,
-        lines: vec![suite(
-            Line::new(root().join("tests/conformance/run")),
-            against,
-        )],
-    }
+    let line = Line::new(root().join("tests/conformance/run"));
+    let needs = &["prove", "cc", "make"];
+    waiting("conformance", needs, 240, suite(line, against))
 }
 
 /// What the package is made of.
 fn packaging() -> Step {
     let line = Line::new(root().join("tests/packaging/run"));
-    Step {
-        name: "packaging",
-        needs: &["pkg-config", "readelf", "strip"],
-        minutes_max: 5,
-        lines: vec![suite(line, None)],
-    }
+    let needs = &["pkg-config", "readelf", "strip"];
+    waiting("packaging", needs, 100, suite(line, None))
 }
 
 /// A program that takes memory beside a small arena: it must come to no harm. Times are not judged here.
@@ -259,7 +297,7 @@ fn pressure() -> Step {
     let lab = Line::new(root().join("target/release/sublet-lab"));
     step(
         "pressure",
-        12,
+        200,
         vec![lab.args(["bench", "pressure", "--small"])],
     )
 }
@@ -281,12 +319,7 @@ pub(crate) const VM_NEEDS: &[&str] = &[
 
 /// Real guests on disks of ours, and others' tools on the same disks.
 fn vm() -> Step {
-    Step {
-        name: "vm",
-        needs: VM_NEEDS,
-        minutes_max: 8,
-        lines: vec![guests()],
-    }
+    waiting("vm", VM_NEEDS, 240, guests())
 }
 
 /// The suite of guests, two tests at once, with the `sublet` binary that serves them.
@@ -300,20 +333,21 @@ pub(crate) fn guests() -> Line {
 /// Seconds that each fuzz target gets.
 const FUZZ_SECONDS: &str = "30";
 
-fn fuzz() -> Vec<Step> {
-    let run = |target| cargo(["xtask", "fuzz", target, FUZZ_SECONDS]);
-    let lines = crate::fuzz::TARGETS.map(run).to_vec();
-    vec![Step {
-        name: "fuzz",
+fn fuzz() -> Step {
+    Step {
         needs: &["c++"],
-        minutes_max: 15,
-        lines,
-    }]
+        ..step(
+            "fuzz",
+            330,
+            vec![cargo(["xtask", "fuzz", "all", FUZZ_SECONDS])],
+        )
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::step::Outcome;
 
     #[test]
     fn words_become_what_is_asked_for() {
@@ -341,6 +375,21 @@ mod tests {
                 "clients-ring"
             ]
         );
+    }
+
+    #[test]
+    fn what_waits_runs_beside_the_rest_once_the_program_is_built() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().display();
+        let line = |script: String| Line::new("sh").args(["-c".to_owned(), script]);
+        let build = step(BUILD, 1, vec![line(format!("mkdir {path}/built"))]);
+        let beside = waiting("beside", &[], 1, line(format!("mkdir {path}/built/beside")));
+        let met = format!("until [ -d {path}/built/beside ]; do sleep 0.01; done");
+        let steps = [beside, build, step("meets", 1, vec![line(met)])];
+        let ran = run_all(&steps, folder.path());
+        let names: Vec<_> = ran.iter().map(|ran| ran.name).collect();
+        assert_eq!(names, ["beside", BUILD, "meets"]);
+        assert!(ran.iter().all(|ran| ran.outcome == Outcome::Passed));
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! One command line, run so that its output is seen at once and kept in a log.
+//! One command line, run so that its output is kept in a log, and seen at once where it is to be.
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -28,6 +29,25 @@ pub(crate) enum Ending {
     Bad,
     /// It was ended at its deadline.
     TooLong,
+}
+
+/// Where a command's output is kept.
+pub(crate) struct Log {
+    pub(crate) file: File,
+    /// Whether it is shown, too.
+    pub(crate) is_shown: bool,
+}
+
+impl Log {
+    fn say(&mut self, piece: &[u8]) -> io::Result<()> {
+        self.file.write_all(piece)?;
+        if self.is_shown {
+            let mut shown = io::stdout().lock();
+            shown.write_all(piece)?;
+            shown.flush()?;
+        }
+        Ok(())
+    }
 }
 
 impl Line {
@@ -61,9 +81,28 @@ impl Line {
         }
     }
 
-    /// Runs until it ends or `deadline` comes; what it says goes to the terminal and to `log`.
-    pub(crate) fn run(&self, log: &mut File, deadline: Instant) -> io::Result<Ending> {
-        say(log, format!("$ {self}\n").as_bytes())?;
+    /// Runs with all that it says in the file `log`; whether it ended well.
+    pub(crate) fn status_apart(&self, log: &Path) -> bool {
+        let ran = File::create(log).and_then(|file| {
+            let mut command = self.command();
+            command
+                .stdin(Stdio::null())
+                .stdout(file.try_clone()?)
+                .stderr(file);
+            command.status()
+        });
+        match ran {
+            Ok(status) => status.success(),
+            Err(error) => {
+                eprintln!("{self}: {error}");
+                false
+            }
+        }
+    }
+
+    /// Runs until it ends or `deadline` comes; what it says goes to `log`.
+    pub(crate) fn run(&self, log: &mut Log, deadline: Instant) -> io::Result<Ending> {
+        log.say(format!("$ {self}\n").as_bytes())?;
         let (reader, writer) = io::pipe()?;
         let mut command = self.command();
         command
@@ -75,7 +114,7 @@ impl Line {
         match spawned {
             Ok(child) => follow(child, reader, log, deadline),
             Err(error) => {
-                say(log, format!("cannot start it: {error}\n").as_bytes())?;
+                log.say(format!("cannot start it: {error}\n").as_bytes())?;
                 Ok(Ending::Bad)
             }
         }
@@ -106,17 +145,17 @@ impl std::fmt::Display for Line {
 fn follow(
     mut child: Child,
     reader: impl Read + Send + 'static,
-    log: &mut File,
+    log: &mut Log,
     deadline: Instant,
 ) -> io::Result<Ending> {
     let pieces = pieces_of(reader);
     loop {
         match pieces.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(piece) => say(log, &piece)?,
+            Ok(piece) => log.say(&piece)?,
             Err(RecvTimeoutError::Timeout) => {
                 machine::end_tree(child.id());
                 child.wait()?;
-                say(log, b"\nended: it ran past its time limit\n")?;
+                log.say(b"\nended: it ran past its time limit\n")?;
                 return Ok(Ending::TooLong);
             }
             Err(RecvTimeoutError::Disconnected) => break,
@@ -142,9 +181,3 @@ fn pieces_of(mut reader: impl Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> 
 
 /// Pieces of output that may wait to be written.
 const PIECES_MAX: usize = 64;
-
-fn say(log: &mut File, piece: &[u8]) -> io::Result<()> {
-    log.write_all(piece)?;
-    io::stdout().write_all(piece)?;
-    io::stdout().flush()
-}

@@ -1,8 +1,11 @@
 //! `cargo xtask fuzz TARGET SECONDS`: libFuzzer, guided by coverage, on the stable compiler.
 
 use std::fs;
-use std::path::Path;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use crate::checkout::root;
 use crate::command::Line;
@@ -31,25 +34,77 @@ const INPUT_SECONDS_MAX: &str = "-timeout=10";
 /// Builds a target and runs it on its seeds for so many seconds. What it finds stays in
 /// `target/fuzz/found/TARGET`, an input that breaks it in `target/fuzz/broken/`.
 pub(crate) fn run(target: &str, seconds: &str) -> ExitCode {
+    ready(&["--bin", target], &[target])
+        .map_or_else(|code| code, |place| line(&place, target, seconds).status())
+}
+
+/// Builds all targets at once and runs each on its seeds for so many seconds, one a core at a time. What each says is shown when
+/// it has ended.
+pub(crate) fn run_all(seconds: &str) -> ExitCode {
+    let place = match ready(&["--bins"], &TARGETS) {
+        Ok(place) => place,
+        Err(code) => return code,
+    };
+    let left = Mutex::new(TARGETS.iter());
+    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let run = || std::iter::from_fn(next).all(|target| run_apart(&place, target, seconds));
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let all_well = thread::scope(|scope| {
+        let runs: Vec<_> = (0..cores).map(|_| scope.spawn(run)).collect();
+        runs.into_iter().all(|run| run.join().unwrap_or(false))
+    });
+    match all_well {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+/// Runs a target with a log of its own, and shows it; whether it found nothing.
+fn run_apart(place: &Place, target: &str, seconds: &str) -> bool {
+    let log = place.folder.join(format!("{target}.log"));
+    let well = line(place, target, seconds).status_apart(&log);
+    let said = fs::read_to_string(&log).unwrap_or_default();
+    println!("\n---- {target}\n{said}");
+    well
+}
+
+/// Where the targets are built.
+struct Place {
+    folder: PathBuf,
+    triple: String,
+}
+
+/// Builds what `bins` chooses, and makes the folders for `targets`.
+fn ready(bins: &[&str], targets: &[&str]) -> Result<Place, ExitCode> {
     let Some(triple) = machine::triple() else {
         eprintln!("rustc does not say for which target it builds");
-        return ExitCode::FAILURE;
+        return Err(ExitCode::FAILURE);
     };
     let folder = root().join("target/fuzz");
-    let found = folder.join("found").join(target);
-    let broken = folder.join("broken");
-    for folder in [&found, &broken] {
-        if let Err(error) = fs::create_dir_all(folder) {
+    let found = targets
+        .iter()
+        .map(|target| folder.join("found").join(target));
+    for folder in found.chain([folder.join("broken")]) {
+        if let Err(error) = fs::create_dir_all(&folder) {
             eprintln!("cannot make {}: {error}", folder.display());
-            return ExitCode::FAILURE;
+            return Err(ExitCode::FAILURE);
         }
     }
-    let built = build(target, &triple, &folder).status();
-    if built != ExitCode::SUCCESS {
-        return built;
+    let built = build(bins, &triple, &folder).status();
+    match built == ExitCode::SUCCESS {
+        true => Ok(Place { folder, triple }),
+        false => Err(built),
     }
-    Line::new(folder.join(&triple).join("release").join(target))
-        .args([&found, &root().join("fuzz/seeds").join(target)])
+}
+
+fn line(place: &Place, target: &str, seconds: &str) -> Line {
+    let Place { folder, triple } = place;
+    let broken = folder.join("broken");
+    Line::new(folder.join(triple).join("release").join(target))
+        .args([
+            &folder.join("found").join(target),
+            &root().join("fuzz/seeds").join(target),
+        ])
         .args([
             format!("-max_total_time={seconds}"),
             format!("-artifact_prefix={}/{target}-", broken.display()),
@@ -60,20 +115,13 @@ pub(crate) fn run(target: &str, seconds: &str) -> ExitCode {
             "-print_final_stats=1",
             "-verbosity=1",
         ])
-        .status()
 }
 
 /// With `--target`, build scripts and procedural macros are built without instrumentation.
-fn build(target: &str, triple: &str, folder: &Path) -> Line {
+fn build(bins: &[&str], triple: &str, folder: &Path) -> Line {
     Line::new("cargo")
-        .args([
-            "build",
-            "--release",
-            "--manifest-path",
-            "fuzz/Cargo.toml",
-            "--bin",
-            target,
-        ])
+        .args(["build", "--release", "--manifest-path", "fuzz/Cargo.toml"])
+        .args(bins.iter().copied())
         .args(["--target", triple, "--target-dir"])
         .args([folder])
         .env("RUSTFLAGS", INSTRUMENT)

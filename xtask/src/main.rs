@@ -24,6 +24,7 @@ fn main() -> ExitCode {
         Some((&"tidy", ["--circles"])) => tidy::show_circles(&root()),
         Some((&"fmt", [])) => command::Line::new("cargo").args(["fmt", "--all"]).status(),
         Some((&"soak", rest)) => soak::run(rest),
+        Some((&"fuzz", ["all", seconds])) => fuzz::run_all(seconds),
         Some((&"fuzz", [target, seconds])) => fuzz::run(target, seconds),
         Some((&("-h" | "--help"), _)) => {
             print!("{}", usage::TEXT);

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::command::{Ending, Line};
+use crate::command::{Ending, Line, Log};
 use crate::machine;
 
 /// What is run, and what it takes.
@@ -14,10 +14,22 @@ pub(crate) struct Step {
     pub(crate) name: &'static str,
     /// Programs without which it is skipped.
     pub(crate) needs: &'static [&'static str],
-    /// After this it is ended, and has failed.
-    pub(crate) minutes_max: u64,
+    /// Seconds that it takes at most on two quiet cores beside the other lane, with nothing built before.
+    pub(crate) seconds_quiet: u64,
+    /// Where it runs.
+    pub(crate) lane: Lane,
     /// What it runs.
     pub(crate) lines: Vec<Line>,
+}
+
+/// Steps of one lane run one after the other. The two lanes run side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// What builds, and what takes all cores. It is seen as it runs.
+    Building,
+    /// What waits for clients, clocks and guests most of the time, with the program that the other lane built. Only its log has
+    /// what it says.
+    Waiting,
 }
 
 /// How a step ended.
@@ -43,7 +55,18 @@ pub(crate) struct Ran {
     pub(crate) log: PathBuf,
 }
 
+/// A step may take so many times as long as on two quiet cores: other work beside it is no failure.
+const TIMES_QUIET: u64 = 3;
+
+/// The shortest limit, in seconds: what takes no time when quiet may wait for the rest of the machine.
+const LIMIT_MIN: u64 = 120;
+
 impl Step {
+    /// After so long it is ended, and has failed.
+    pub(crate) fn limit(&self) -> Duration {
+        Duration::from_secs((self.seconds_quiet * TIMES_QUIET).max(LIMIT_MIN))
+    }
+
     /// Runs it; its log goes to `folder`.
     pub(crate) fn run(&self, folder: &Path) -> Ran {
         let started = Instant::now();
@@ -72,8 +95,11 @@ impl Step {
         if let Some(folder) = log.parent() {
             fs::create_dir_all(folder)?;
         }
-        let mut log = File::create(log)?;
-        let deadline = started + Duration::from_secs(60 * self.minutes_max);
+        let mut log = Log {
+            file: File::create(log)?,
+            is_shown: self.lane == Lane::Building,
+        };
+        let deadline = started + self.limit();
         for line in &self.lines {
             match line.run(&mut log, deadline)? {
                 Ending::Good => {}
@@ -104,19 +130,19 @@ mod tests {
         Line::new("sh").args(["-c", script])
     }
 
-    fn run(
-        needs: &'static [&'static str],
-        minutes_max: u64,
-        lines: Vec<Line>,
-    ) -> (Outcome, String) {
-        let folder = tempfile::tempdir().expect("a folder");
-        let step = Step {
+    fn step(needs: &'static [&'static str], lines: Vec<Line>) -> Step {
+        Step {
             name: "a-step",
             needs,
-            minutes_max,
+            seconds_quiet: 60,
+            lane: Lane::Waiting,
             lines,
-        };
-        let ran = step.run(folder.path());
+        }
+    }
+
+    fn run(needs: &'static [&'static str], lines: Vec<Line>) -> (Outcome, String) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let ran = step(needs, lines).run(folder.path());
         let log = fs::read_to_string(ran.log).unwrap_or_default();
         (ran.outcome, log)
     }
@@ -125,7 +151,6 @@ mod tests {
     fn a_step_passes_when_every_command_does_and_its_log_holds_both_streams() {
         let (outcome, log) = run(
             &[],
-            1,
             vec![shell("echo one; echo two >&2"), shell("echo three")],
         );
         assert_eq!(outcome, Outcome::Passed);
@@ -136,31 +161,43 @@ mod tests {
 
     #[test]
     fn a_step_stops_at_the_first_command_that_fails() {
-        let (outcome, log) = run(&[], 1, vec![shell("exit 3"), shell("echo after")]);
+        let (outcome, log) = run(&[], vec![shell("exit 3"), shell("echo after")]);
         assert!(matches!(outcome, Outcome::Failed(_)));
         assert!(!log.contains("after\n"));
     }
 
     #[test]
     fn a_program_that_cannot_start_fails_its_step() {
-        let (outcome, log) = run(&[], 1, vec![Line::new("no-program-has-this-name")]);
+        let (outcome, log) = run(&[], vec![Line::new("no-program-has-this-name")]);
         assert!(matches!(outcome, Outcome::Failed(_)));
         assert!(log.contains("cannot start it"));
     }
 
     #[test]
     fn a_step_past_its_limit_is_ended() {
-        let (outcome, _) = run(&[], 0, vec![shell("sleep 600; true")]);
-        assert!(matches!(outcome, Outcome::TooLong(_)));
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = folder.path().join("a-step.log");
+        let long_ago = Instant::now() - step(&[], Vec::new()).limit();
+        let outcome = step(&[], vec![shell("sleep 600; true")]).follow(&log, long_ago);
+        assert!(matches!(outcome, Ok(Outcome::TooLong(_))));
+    }
+
+    #[test]
+    fn a_limit_is_three_times_what_a_quiet_machine_takes_and_two_minutes_at_least() {
+        let limit = |seconds_quiet| {
+            let lines = Vec::new();
+            let step = Step {
+                seconds_quiet,
+                ..step(&[], lines)
+            };
+            step.limit().as_secs()
+        };
+        assert_eq!([1, 100].map(limit), [120, 300]);
     }
 
     #[test]
     fn a_step_that_lacks_a_program_is_skipped_and_says_which() {
-        let (outcome, _) = run(
-            &["sh", "no-program-has-this-name"],
-            1,
-            vec![shell("exit 1")],
-        );
+        let (outcome, _) = run(&["sh", "no-program-has-this-name"], vec![shell("exit 1")]);
         assert_eq!(outcome, Outcome::Skipped(vec!["no-program-has-this-name"]));
     }
 }

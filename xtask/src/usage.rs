@@ -18,7 +18,7 @@ chores:
         unsafe; `--circles` shows every circle instead, also pairs and those that may stand
   fmt   format the workspace
   fuzz TARGET SECONDS
-        run one fuzz target
+        run one fuzz target; `fuzz all SECONDS` runs each of them so long, one a core at a time
   soak [--only STEP]... [--minutes N]
         the long forms of the checks; logs are in target/soak/, a summary goes to docs/soak.md
 ";
