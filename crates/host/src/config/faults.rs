@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use sublet_store::{ARENA_MIN, SHARERS_MAX, TENANTS_MAX};
-use sublet_types::{BelowBlock, Bytes, DiskName, DiskNameError, TenantNameError};
+use sublet_types::{BelowBlock, Bytes, DiskName, DiskNameError, TenantNameError, UnreadVersion};
 
 use super::bounds::DISKS_MAX;
 use super::said::Unfit;
@@ -71,6 +71,9 @@ pub enum Wrong {
     /// No TOML; the parser's words.
     #[error("not TOML: {0}")]
     Syntax(String),
+    /// A file of a version that is not read.
+    #[error(transparent)]
+    Version(#[from] UnreadVersion),
     /// A table that nobody knows.
     #[error("no table is called [{name}]{}", hint(.nearest, .home))]
     UnknownRoom {

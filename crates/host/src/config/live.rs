@@ -7,13 +7,14 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use sublet_types::{DiskName, TenantName};
+use sublet_types::{DiskName, FileKind, TenantName};
 
 use super::changes::{DiskChange, PolicyChange, TenantChange};
 use super::claim::Claim;
 use super::faults::Faults;
 use super::file::{LoadError, read_text};
 use super::keep_error::KeepError;
+use super::reading::VERSION_KEY;
 use super::written::Written;
 
 /// All live changes, and the folder they are kept in.
@@ -153,8 +154,8 @@ impl Live {
         }
     }
 
-    /// Takes over what the file says, so that the next write keeps it.
-    pub(super) fn adopt(&mut self, path: &Path, text: &str) -> Result<(), Faults> {
+    /// Takes over what was exported, so that the next write keeps it. `path` is where it was found.
+    pub(super) fn import(&mut self, path: &Path, text: &str) -> Result<(), Faults> {
         let mut alone = Written::defaults();
         alone.read_kept(path, text)?;
         self.changes = alone.changes();
@@ -173,14 +174,16 @@ impl Live {
         let folder = self.state.lay()?;
         let path = folder.join("live.toml");
         let new = path.with_extension("toml.new");
-        if let Err(source) = write_new(&new, &self.text()) {
+        if let Err(source) = write_new(&new, &self.export()) {
             return Err(KeepError::Write { path, source });
         }
         replace(folder, &new, &path).map_err(|source| KeepError::Unsure { path, source })
     }
 
-    fn text(&self) -> String {
-        let mut text = String::from(HEADING);
+    /// All of them with their version, as `import` reads them.
+    pub(super) fn export(&self) -> String {
+        let version = FileKind::LiveChanges.today();
+        let mut text = format!("{HEADING}{VERSION_KEY} = {version}\n");
         if let Some(policy) = &self.policy {
             policy.write(&mut text);
         }

@@ -69,7 +69,7 @@ fn loaded(
     let mut orphans = Vec::new();
     if let Some((path, text)) = &kept {
         orphans = written.read_live(path, text)?;
-        live.adopt(path, text)?;
+        live.import(path, text)?;
     }
     Ok(Loaded {
         config: written.meaning()?,

@@ -100,7 +100,8 @@ A file is TOML. `sublet config default` prints one to start from, `sublet config
 is wrong with one, `sublet serve --config FILE` uses it. Without a file there is one tenant, `default`,
 on `tcp:127.0.0.1:11211`. Amounts are bytes, or text such as `\"512MiB\"` or `\"2GiB\"`; units are binary.
 What is changed while the daemon runs (`sublet tenants set`, `sublet disk add`) is kept in `live.toml` in the state folder
-and read over the file at the next start; `sublet status` shows where the two differ. The options in the last
+and read over the file at the next start; `sublet status` shows where the two differ. It says its version, 2; version 1, which said none,
+is read, too, and a daemon that finds a newer one does not start, names both, and leaves it as it is. The options in the last
 table are those of `sublet disk add`, all others those of `sublet serve`.
 ";
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use sublet_store::TENANTS_MAX;
-use sublet_types::{DiskName, TenantName};
+use sublet_types::{DiskName, FileKind, TenantName};
 use toml::de::{DeTable, DeValue};
 
 use super::bounds::DISKS_MAX;
@@ -43,6 +43,10 @@ impl Written {
         let text = page.text;
         let (table, errors) = DeTable::parse_recoverable(text);
         let mut faults: Vec<Fault> = errors.into_iter().map(|e| page.syntax(&e)).collect();
+        if faults.is_empty() {
+            faults.extend(page.wrong_version(table.get_ref()));
+        }
+        // Of another version nobody knows what the rest means.
         if faults.is_empty() {
             self.take_rooms(page, table.get_ref(), &mut faults);
         }
@@ -184,6 +188,7 @@ impl Written {
         for (key, value) in table {
             let place = page.place(key.span().start);
             match (key.get_ref().as_ref(), value.get_ref()) {
+                (VERSION_KEY, _) if page.author == Author::Daemon => {} // looked at before
                 ("tenants", DeValue::Table(tenants)) => self.take_tenants(page, tenants, faults),
                 ("disks", DeValue::Table(disks)) => self.take_disks(page, disks, faults),
                 (room, DeValue::Table(keys)) if ROOMS.contains(&room) => {
@@ -269,6 +274,9 @@ pub(super) fn default_name() -> TenantName {
     "default".parse().expect("a fixed name that fits")
 }
 
+/// Where a file that a daemon wrote says its version.
+pub(super) const VERSION_KEY: &str = "version";
+
 const ROOMS: [&str; 6] = ["daemon", "arena", "admin", "policy", "disk", "metrics"];
 
 /// Tables of tables.
@@ -304,6 +312,21 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
+    /// What is wrong with its version, if it has one that this release does not read. Version 1 says none.
+    fn wrong_version(&self, table: &DeTable<'_>) -> Option<Fault> {
+        let said = table.get_key_value(VERSION_KEY);
+        let (key, value) = said.filter(|_| self.author == Author::Daemon)?;
+        let found = Said::from_toml(value.get_ref()).count(1, u64::from(u32::MAX));
+        let wrong = match found.map(|found| FileKind::LiveChanges.version(found as u32)) {
+            Ok(read) => Wrong::Version(read.err()?),
+            Err(unfit) => Wrong::Value {
+                key: VERSION_KEY.to_owned(),
+                unfit,
+            },
+        };
+        Some(self.place(key.span().start).wrong(wrong))
+    }
+
     fn place(&self, offset: usize) -> Place {
         let before = &self.text.as_bytes()[..offset.min(self.text.len())];
         let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();

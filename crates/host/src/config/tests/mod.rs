@@ -1,4 +1,5 @@
 mod disks;
+mod versions;
 
 use std::collections::BTreeSet;
 use std::fs;
