@@ -7,7 +7,7 @@ use sublet_frontends::doors::{ListenError, TlsError};
 use sublet_frontends::nbd::ExportsFull;
 use sublet_frontends::nbd::serve::StartError;
 use sublet_store::{PoolError, TenantError, TooManyWorkers};
-use sublet_types::{Bytes, DiskListen, DiskName, Pages};
+use sublet_types::{Bytes, DiskListen, DiskName, Pages, UnreadVersion};
 
 use super::backing::BackingError;
 use super::stage::KeeperError;
@@ -40,6 +40,14 @@ pub enum DiskError {
          log says why. Mend that first: until then nobody knows what would be given up"
     )]
     OutOfReach(DiskName),
+    /// What a daemon of a newer release knew of it.
+    #[error("disk {name}: {source}")]
+    Note {
+        /// Which disk.
+        name: DiskName,
+        /// Why its note is not read.
+        source: UnreadVersion,
+    },
     /// Its file is gone, and its guest, which may live still, would find an empty one in its place.
     #[error(
         "{}, the backing of disk {name}, is gone, and a guest may have swapped to it: bring it back, or end that guest and \
@@ -282,13 +290,15 @@ impl DiskError {
     }
 
     /// Whether it concerns the disk's own guest only, so that a daemon starts without the disk: the backing looks like an
-    /// image of another format, lacks pages or has another tenant's, is gone or replaced, or does not answer.
+    /// image of another format, lacks pages or has another tenant's, is gone or replaced, or does not answer, or a newer
+    /// release noted what this one does not read.
     pub fn is_its_guests(&self) -> bool {
         matches!(
             self,
             DiskError::Backing(BackingError::Format { .. })
                 | DiskError::Lost(_)
                 | DiskError::OutOfReach(_)
+                | DiskError::Note { .. }
                 | DiskError::Vanished { .. }
                 | DiskError::Replaced { .. }
                 | DiskError::Mute { .. }

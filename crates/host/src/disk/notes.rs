@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
+use sublet_types::{FileKind, UnreadVersion};
 
 use crate::config::{Claim, KeepError};
 use crate::patience::patiently;
@@ -32,8 +33,37 @@ pub(super) fn nowhere() -> io::Error {
 /// The most bytes of a note.
 const NOTE_MAX: u64 = 64 << 10;
 
-/// What a note says, if there is one; what is no file is none, and nobody waits for what may be written into it.
+/// How the first line of a note begins. Version 1 had no such line: it began with the host's start.
+const VERSION: &str = "version ";
+
+/// A note with its version in front.
+fn export(says: &str) -> String {
+    format!("{VERSION}{}\n{says}", FileKind::DiskNote.today())
+}
+
+/// What a note says behind its version.
+fn import(note: &str) -> Result<&str, UnreadVersion> {
+    let (first, rest) = note.split_once('\n').unwrap_or((note, ""));
+    let found = first.strip_prefix(VERSION).map(str::parse);
+    let Some(Ok(found)) = found else {
+        return Ok(note);
+    };
+    FileKind::DiskNote.version(found).map(|_| rest)
+}
+
+/// What a note says, if there is one that is read.
 pub(super) fn read(path: &Path) -> Option<String> {
+    let note = text(path)?;
+    import(&note).ok().map(str::to_owned)
+}
+
+/// That a note, if there is one, has a version that is read.
+pub(super) fn check_version(path: &Path) -> Result<(), UnreadVersion> {
+    text(path).map_or(Ok(()), |note| import(&note).map(drop))
+}
+
+/// The whole of a note; what is no file is none, and nobody waits for what may be written into it.
+fn text(path: &Path) -> Option<String> {
     let mut options = File::options();
     let opened = options
         .read(true)
@@ -52,10 +82,13 @@ fn lay(state: &Claim) -> io::Result<()> {
     laid.map_err(io::Error::other)
 }
 
-/// Leaves a note. Half of one would be none: the one before stays until this one is whole.
-pub(super) fn leave(state: &Claim, path: &Path, text: &str) -> io::Result<()> {
+/// Leaves a note. Half of one would be none: the one before stays until this one is whole. One of a version that is not
+/// read stays.
+pub(super) fn leave(state: &Claim, path: &Path, says: &str) -> io::Result<()> {
     lay(state)?;
-    if read(path).is_some_and(|there| there == text) {
+    check_version(path).map_err(io::Error::other)?;
+    let note = export(says);
+    if text(path).is_some_and(|there| there == note) {
         return Ok(());
     }
     if let Some(folder) = path.parent() {
@@ -63,16 +96,17 @@ pub(super) fn leave(state: &Claim, path: &Path, text: &str) -> io::Result<()> {
     }
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
-    let left = fs::write(&beside, text).and_then(|()| fs::rename(&beside, path));
+    let left = fs::write(&beside, note).and_then(|()| fs::rename(&beside, path));
     left.inspect_err(|_| _ = fs::remove_file(&beside))
 }
 
-/// Takes a note away, if there is one.
+/// Takes a note away, if there is one of a version that is read.
 pub(super) fn take(state: &Claim, path: &Path) -> io::Result<()> {
     if !path.exists() {
         return Ok(());
     }
     lay(state)?;
+    check_version(path).map_err(io::Error::other)?;
     match fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         taken => taken,
@@ -95,5 +129,32 @@ mod tests {
         assert_eq!(read(&pipe), None);
         assert_eq!(read(folder.path()), None);
         assert_eq!(read(&folder.path().join("none")), None);
+    }
+    /// As an older daemon left it: with no version.
+    #[test]
+    fn a_note_has_a_version_and_one_of_a_newer_release_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let state = Claim::to(Some(folder.path().to_owned()));
+        let note = folder.path().join("note");
+        fs::write(&note, "said\nbefore\n").expect("written");
+        assert_eq!(read(&note).as_deref(), Some("said\nbefore\n"));
+        leave(&state, &note, "said\ntoday\n").expect("left");
+        let text = fs::read_to_string(&note).expect("text");
+        assert_eq!(text, "version 2\nsaid\ntoday\n");
+        assert_eq!(read(&note).as_deref(), Some("said\ntoday\n"));
+        check_version(&note).expect("today's");
+
+        let newer = "version 3\nwhatever\n";
+        fs::write(&note, newer).expect("written");
+        assert_eq!(read(&note), None);
+        let refused = leave(&state, &note, "said\n")
+            .expect_err("newer")
+            .to_string();
+        assert!(
+            refused.contains("has version 3, and this Sublet reads versions 1 and 2"),
+            "{refused}"
+        );
+        take(&state, &note).expect_err("newer");
+        assert_eq!(fs::read_to_string(&note).expect("text"), newer);
     }
 }

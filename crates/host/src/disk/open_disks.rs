@@ -106,6 +106,7 @@ impl OpenDisks {
         }
         if said.kind == DiskKind::Swap {
             self.check_notes()?;
+            self.check_versions(&said.name)?;
         }
         let mut settings = self.with_backing(said)?;
         let in_use = self.stage_for(&settings)?;
@@ -170,6 +171,16 @@ impl OpenDisks {
             }),
             None => Ok(()),
         }
+    }
+
+    /// That what was noted of a disk can be read, whatever its owner gives up: nobody else knows what a newer release meant.
+    fn check_versions(&self, name: &DiskName) -> Result<(), DiskError> {
+        let pledged = self.pledges.check_version(name);
+        let checked = pledged.and_then(|()| self.served.check_version(name));
+        checked.map_err(|source| DiskError::Note {
+            name: name.clone(),
+            source,
+        })
     }
 
     /// Notes what the next daemon has to know of a disk, and serves it.

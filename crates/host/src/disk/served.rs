@@ -4,7 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use sublet_types::DiskName;
+use sublet_types::{DiskName, UnreadVersion};
 
 use super::notes;
 use crate::config::Claim;
@@ -33,6 +33,12 @@ impl Served {
     fn path(&self, name: &DiskName) -> Option<PathBuf> {
         let folder = notes::folder(&self.state)?;
         Some(folder.join(format!("{name}.served")))
+    }
+
+    /// That what was noted of a disk has a version that is read.
+    pub(super) fn check_version(&self, name: &DiskName) -> Result<(), UnreadVersion> {
+        let path = self.path(name);
+        path.map_or(Ok(()), |path| notes::check_version(&path))
     }
 
     /// What was noted of a disk that was served at that path since the host's start.
@@ -97,5 +103,32 @@ mod tests {
             .note_on(&name, "/a", 7)
             .expect_err("no place for it");
         assert_eq!(nowhere.noted(&name, "/a"), None);
+    }
+    /// See `tests/golden/README.md`.
+    #[test]
+    fn a_note_of_each_version_that_is_read_counts() {
+        let before = include_str!("../../tests/golden/note-served-1");
+        let today = include_str!("../../tests/golden/note-served-2");
+        let folder = tempfile::tempdir().expect("a folder");
+        let served = Served::of(&Claim::to(Some(folder.path().to_owned())));
+        let name: DiskName = "swap".parse().expect("a name");
+        let note = folder.path().join("disks/swap.served");
+        std::fs::create_dir(folder.path().join("disks")).expect("made");
+        let boot = notes::host_start().expect("a start");
+        let (backing, mark) = ("/var/lib/sublet/disks/swap.swap", 329039570194553004);
+        for text in [before, today] {
+            let text = text.replace("b89e57ae-e044-4580-9b4e-a0f62db8abab", &boot);
+            std::fs::write(&note, text).expect("written");
+            assert_eq!(
+                served.noted(&name, backing),
+                Some(ServedOn { mark: Some(mark) })
+            );
+        }
+        served.note_on(&name, backing, mark).expect("noted");
+        let written = std::fs::read_to_string(&note).expect("a note");
+        assert_eq!(
+            written.replace(&boot, "b89e57ae-e044-4580-9b4e-a0f62db8abab"),
+            today
+        );
     }
 }

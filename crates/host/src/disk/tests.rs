@@ -2,6 +2,7 @@
 
 mod ailing;
 mod killed;
+mod notes;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -13,14 +13,14 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use sublet_types::{DiskName, PAGE_BYTES};
+use sublet_types::{DiskName, FileKind, PAGE_BYTES};
 use xxhash_rust::xxh3::xxh3_64;
 
 pub(super) const PREFACE_BYTES: u64 = 4096;
 pub(super) const HEAD_BYTES: usize = 128;
 
 const MAGIC: &[u8; 8] = b"SUBLSTG1";
-const VERSION: u32 = 2;
+const VERSION: u32 = FileKind::Stage.today();
 
 const NAME: usize = 8;
 const NAME_MAX: usize = 64;
@@ -49,9 +49,12 @@ impl Preface {
         let mut bytes = [0; 16];
         file.read_exact_at(&mut bytes, 0)?;
         let version = u32_at(&bytes, 8);
-        if &bytes[..8] != MAGIC || version != VERSION {
+        if &bytes[..8] != MAGIC {
+            return Err(io::Error::other("this is no stage of swap pages"));
+        }
+        if let Err(unread) = FileKind::Stage.version(version) {
             return Err(io::Error::other(format!(
-                "this is no stage of swap pages of version {VERSION}; the daemon that left it must be started again to drain it"
+                "{unread}; the daemon that left it must be started again to drain it"
             )));
         }
         let slots = u32_at(&bytes, 12);

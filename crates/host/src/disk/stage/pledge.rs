@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use sublet_types::DiskName;
+use sublet_types::{DiskName, UnreadVersion};
 
 use super::super::notes;
 use crate::config::Claim;
@@ -48,12 +48,13 @@ pub(in super::super) struct Pledge {
 }
 
 impl Pledge {
-    fn text(&self) -> String {
+    /// What a note says of it, as `import` reads it.
+    fn export(&self) -> String {
         let StageId { boot, number } = &self.stage;
         format!("{boot} {number}\n{}\n{}\n", self.tenant, self.backing)
     }
 
-    fn parsed(note: &str) -> Option<Pledge> {
+    fn import(note: &str) -> Option<Pledge> {
         let mut lines = note.lines();
         Some(Pledge {
             stage: StageId::parsed(lines.next()?)?,
@@ -85,10 +86,16 @@ impl Pledges {
         Some(folder.join(format!("{name}.stage")))
     }
 
+    /// That what was noted of a disk has a version that is read.
+    pub(in super::super) fn check_version(&self, name: &DiskName) -> Result<(), UnreadVersion> {
+        let path = self.path(name);
+        path.map_or(Ok(()), |path| notes::check_version(&path))
+    }
+
     /// What was noted of a disk.
     pub(in super::super) fn noted(&self, name: &DiskName) -> Option<Pledge> {
         let note = notes::read(&self.path(name)?);
-        let noted = note.and_then(|note| Pledge::parsed(&note));
+        let noted = note.and_then(|note| Pledge::import(&note));
         self.learn(name, noted.clone());
         noted
     }
@@ -115,7 +122,7 @@ impl Pledges {
     /// Notes that a disk relies on a stage from now on.
     pub(in super::super) fn make(&self, name: &DiskName, pledge: &Pledge) -> io::Result<()> {
         let path = self.path(name).ok_or_else(notes::nowhere)?;
-        notes::leave(&self.state, &path, &pledge.text())?;
+        notes::leave(&self.state, &path, &pledge.export())?;
         self.learn(name, Some(pledge.clone()));
         Ok(())
     }
@@ -229,5 +236,51 @@ mod tests {
         nowhere
             .make(&name("swap"), &on(&stage))
             .expect_err("no place for it");
+    }
+    /// See `tests/golden/README.md`.
+    #[test]
+    fn a_note_of_each_version_that_is_read_counts() {
+        let before = include_str!("../../../tests/golden/note-stage-1");
+        let today = include_str!("../../../tests/golden/note-stage-2");
+        let folder = tempfile::tempdir().expect("a folder");
+        let pledges = Pledges::of(&Claim::to(Some(folder.path().to_owned())));
+        let note = folder.path().join("disks/swap.stage");
+        fs::create_dir(folder.path().join("disks")).expect("made");
+        let stage = StageId {
+            boot: "b89e57ae-e044-4580-9b4e-a0f62db8abab".to_owned(),
+            number: 959,
+        };
+        let pledge = Pledge {
+            backing: "/var/lib/sublet/disks/swap.swap".to_owned(),
+            ..on(&stage)
+        };
+        for text in [before, today] {
+            fs::write(&note, text).expect("written");
+            assert_eq!(pledges.noted(&name("swap")), Some(pledge.clone()));
+        }
+        pledges.make(&name("swap"), &pledge).expect("noted");
+        assert_eq!(fs::read_to_string(&note).expect("a note"), today);
+    }
+
+    /// What a newer release noted is not read, and is not forgotten with a stage.
+    #[test]
+    fn a_note_of_a_newer_version_is_refused_by_both_and_stays() {
+        let newer =
+            include_str!("../../../tests/golden/note-stage-2").replace("version 2", "version 3");
+        let folder = tempfile::tempdir().expect("a folder");
+        let pledges = Pledges::of(&Claim::to(Some(folder.path().to_owned())));
+        let note = folder.path().join("disks/swap.stage");
+        fs::create_dir(folder.path().join("disks")).expect("made");
+        fs::write(&note, &newer).expect("written");
+        let refused = pledges.check_version(&name("swap")).expect_err("newer");
+        assert_eq!(
+            refused.to_string(),
+            "a newer Sublet wrote the disk's note: it has version 3, and this Sublet reads versions 1 and 2; it stays as it is"
+        );
+        let stage = StageId::new(959).expect("a start");
+        pledges.forget(&name("swap"));
+        pledges.forget_all(&stage, &[]);
+        pledges.make(&name("swap"), &on(&stage)).expect_err("newer");
+        assert_eq!(fs::read_to_string(&note).expect("a note"), newer);
     }
 }
