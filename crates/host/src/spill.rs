@@ -4,6 +4,13 @@
 //! always finds its place; for the daemon's eyes only; locked, so that no second daemon takes it; and gone
 //! with its pool, for nobody else can make sense of it.
 //!
+//! ```text
+//!  0      "SUBLSPIL" version:u32, little-endian; zeroes      4,096 bytes
+//!  then   the slots' pages                                   4,096 bytes each
+//! ```
+//!
+//! Version 1 had the pages alone. What a daemon left is removed by the next one, but for a file of a newer release, which may be worth more to that.
+//!
 //! The kernel says that a page is written when it has taken it, and may fail to write it later. So a checksum of what was
 //! written stays in memory: what a disk has lost is an error, never another page.
 
@@ -18,7 +25,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use sublet_frontends::ring::Spills;
 use sublet_store::Spill;
-use sublet_types::{Bytes, PAGE_BYTES};
+use sublet_types::{Bytes, FileKind, PAGE_BYTES, UnreadVersion};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::headroom;
@@ -30,7 +37,7 @@ use crate::reserve::reserve_beside;
 #[derive(Debug)]
 pub struct SpillFolder {
     folder: PathBuf,
-    /// Bytes of each file.
+    /// Bytes of each file's pages.
     size: Bytes,
     /// Bytes of all of them together.
     size_max: Bytes,
@@ -108,10 +115,42 @@ fn remove_if_left(path: &Path) {
     if path.extension().is_none_or(|suffix| suffix != SUFFIX) {
         return;
     }
-    let opened = File::options().read(true).write(true).open(path);
-    let is_unused = opened.and_then(|file| lock(&file)).unwrap_or(false);
-    if is_unused && let Err(error) = fs::remove_file(path) {
+    let Ok(file) = File::options().read(true).write(true).open(path) else {
+        return;
+    };
+    if !lock(&file).unwrap_or(false) {
+        return;
+    }
+    let known = check_version(&file).map_err(io::Error::other);
+    if let Err(error) = known.and_then(|()| fs::remove_file(path)) {
         tracing::warn!(path = %path.display(), %error, "a spill file that nobody uses stays");
+    }
+}
+
+const MAGIC: &[u8; 8] = b"SUBLSPIL";
+
+/// What stands before the pages.
+const HEAD_BYTES: u64 = PAGE_BYTES;
+
+fn write_head(file: &File) -> io::Result<()> {
+    let mut head = [0; HEAD_BYTES as usize];
+    head[..8].copy_from_slice(MAGIC);
+    head[8..12].copy_from_slice(&FileKind::Spill.today().to_le_bytes());
+    file.write_all_at(&head, 0)
+}
+
+/// That a file has a version that is read. One without a head has version 1, or was not finished.
+fn check_version(file: &File) -> Result<(), UnreadVersion> {
+    let mut head = [0; 12];
+    let read = file.read_exact_at(&mut head, 0);
+    match head.split_first_chunk() {
+        Some((MAGIC, version)) if read.is_ok() => {
+            let version = version.first_chunk().copied().unwrap_or_default();
+            FileKind::Spill
+                .version(u32::from_le_bytes(version))
+                .map(drop)
+        }
+        _ => Ok(()),
     }
 }
 
@@ -150,7 +189,8 @@ impl SpillFolder {
         }
         let making = making_on(spill.file.metadata()?.dev());
         let _alone = making.lock();
-        reserve_beside(&spill.file, self.size.0, kept_free)?;
+        reserve_beside(&spill.file, place(slots), kept_free)?;
+        write_head(&spill.file)?;
         Ok(Arc::new(spill))
     }
 
@@ -176,6 +216,11 @@ impl SpillFolder {
 
 fn slots(size: Bytes) -> u32 {
     u32::try_from(size.0 / PAGE_BYTES).unwrap_or(u32::MAX)
+}
+
+/// Where a slot's page is.
+fn place(slot: u32) -> u64 {
+    HEAD_BYTES + u64::from(slot) * PAGE_BYTES
 }
 
 /// The spill file of one pool.
@@ -250,7 +295,7 @@ impl Spill for SpillFile {
 
     fn write(&self, slot: u32, page: &[u8]) -> io::Result<()> {
         self.sums.lock().begin(slot, sum(page));
-        let at = u64::from(slot) * PAGE_BYTES;
+        let at = place(slot);
         let written = through_lacks(|| self.file.write_all_at(page, at));
         self.sums.lock().end(slot);
         self.told(
@@ -261,7 +306,7 @@ impl Spill for SpillFile {
 
     fn read(&self, slot: u32, page: &mut [u8]) -> io::Result<()> {
         let expected = self.sums.lock().expected(slot);
-        let at = u64::from(slot) * PAGE_BYTES;
+        let at = place(slot);
         let read = through_lacks(|| self.file.read_exact_at(page, at));
         let read = read.and_then(|()| match expected == Some(sum(page)) {
             true => Ok(()),
@@ -317,7 +362,7 @@ mod tests {
         let facts = file.metadata().expect("facts");
         assert_eq!(
             (facts.len(), facts.permissions().mode() & 0o777),
-            (1 << 20, 0o600)
+            (HEAD_BYTES + (1 << 20), 0o600)
         );
         drop(spill);
         assert_eq!(files().count(), 0);
@@ -403,7 +448,7 @@ mod tests {
         let behind = behind.expect("opened");
         let mut page = [0; 4096];
         for lost in [[0; 4096], [8; 4096]] {
-            behind.write_all_at(&lost, 3 * 4096).expect("written");
+            behind.write_all_at(&lost, place(3)).expect("written");
             let error = spill.read(3, &mut page).expect_err("another page");
             assert_eq!(error.kind(), io::ErrorKind::InvalidData);
         }
@@ -464,5 +509,35 @@ mod tests {
         assert_eq!(sums.expected(2), None, "one is under way still");
         sums.end(2);
         assert_eq!(sums.expected(2), Some(8));
+    }
+    /// See `tests/golden/README.md`. What a newer release left may have pages that it can use.
+    #[test]
+    fn what_a_newer_release_left_stays_and_is_named_by_its_version() {
+        let before = include_bytes!("../tests/golden/spill-1");
+        let today = include_bytes!("../tests/golden/spill-2");
+        let mut newer = today.to_vec();
+        newer[8] = 3;
+        let folder = tempfile::tempdir().expect("a folder");
+        let files: [(_, &[u8]); 3] = [("1-0", before), ("1-1", today), ("1-2", &newer)];
+        let path = |name| folder.path().join(format!("{name}.{SUFFIX}"));
+        for (name, bytes) in files {
+            fs::write(path(name), bytes).expect("written");
+        }
+        let left = File::open(path("1-2")).expect("a file");
+        let unread = check_version(&left).expect_err("newer").to_string();
+        assert_eq!(
+            unread,
+            "a newer Sublet wrote the spill file: it has version 3, and this Sublet reads versions 1 and 2; it stays as it is"
+        );
+        let spills = SpillFolder::open(folder.path(), Bytes(PAGE_BYTES), None).expect("opened");
+        assert_eq!(fs::read(path("1-2")).expect("it stays"), newer);
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
+
+        fs::remove_file(path("1-2")).expect("removed");
+        let spill = spills.make().expect("made");
+        spill.write(0, &[7; PAGE_BYTES as usize]).expect("written");
+        let mut files = fs::read_dir(folder.path()).expect("a folder").flatten();
+        let made = files.next().expect("a file").path();
+        assert_eq!(fs::read(made).expect("read"), today);
     }
 }
