@@ -22,6 +22,11 @@ impl Figure {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// What it is now, whatever it was.
+    pub fn set(&self, n: u64) {
+        self.0.store(n, Ordering::Relaxed);
+    }
+
     /// How many.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)

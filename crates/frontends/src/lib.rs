@@ -9,5 +9,6 @@ pub mod figures;
 pub mod memcached;
 pub mod nbd;
 pub mod ring;
+mod serving;
 pub mod tenancy;
 pub mod vhost_user;

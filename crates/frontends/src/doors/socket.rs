@@ -18,13 +18,36 @@ pub(crate) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> 
     }
 }
 
+/// The same into `first`, then into `second`.
+pub(crate) fn receive_both(
+    socket: &OwnedFd,
+    first: &mut [u8],
+    second: &mut [u8],
+) -> io::Result<usize> {
+    let mut both = [IoSliceMut::new(first), IoSliceMut::new(second)];
+    loop {
+        match rustix::io::readv(socket, &mut both) {
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+            Ok(count) => return Ok(count),
+        }
+    }
+}
+
 /// The same on a Unix socket. Says besides whether files came with what was read: then more may be there, however
 /// little it was. The files are refused.
-pub(crate) fn receive_from_unix(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<(usize, bool)> {
+pub(crate) fn receive_from_unix(
+    socket: &OwnedFd,
+    first: &mut [u8],
+    second: &mut [u8],
+) -> io::Result<(usize, bool)> {
+    let mut both = [IoSliceMut::new(first), IoSliceMut::new(second)];
+    // An empty slice is no work for the kernel, but some.
+    let skipped = usize::from(both[0].is_empty());
     loop {
         let mut no_files = RecvAncillaryBuffer::default();
-        let buffers = &mut [IoSliceMut::new(buffer)];
-        match rustix::net::recvmsg(socket, buffers, &mut no_files, RecvFlags::DONTWAIT) {
+        let into = &mut both[skipped..];
+        match rustix::net::recvmsg(socket, into, &mut no_files, RecvFlags::DONTWAIT) {
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
             Ok(got) => return Ok((got.bytes, got.flags.contains(ReturnFlags::CTRUNC))),

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use sublet_types::{Bytes, TenantId};
@@ -17,6 +17,7 @@ use super::prefixes::{Counted, Prefixes};
 use super::settings::{Crawler, Settings};
 use super::watch::Watchers;
 use crate::doors::{Lobby, WhenFull};
+use crate::serving::{Admissions, Admits};
 use crate::tenancy::Tenancy;
 
 /// The version that clients are told: that of the memcached whose behaviour this is.
@@ -85,6 +86,21 @@ pub fn gathering_max(item_max: Bytes) -> Bytes {
 /// The loudest that `verbosity` sets.
 const VERBOSITY_MAX: u32 = 2;
 
+impl Admits for Instance {
+    fn lobby(&self) -> &Arc<Lobby> {
+        &self.lobby
+    }
+
+    fn admissions(&self) -> Admissions<'_> {
+        Admissions {
+            open: &self.figures.curr_connections,
+            made: &self.figures.total_connections,
+            refused: &self.figures.rejected_connections,
+            gave_way: Some(&self.figures.idle_kicks),
+        }
+    }
+}
+
 impl Instance {
     /// The instance of a group of listeners that behave by `settings`.
     pub fn new(settings: Settings, host: Box<dyn Host>, passwords: Passwords) -> Instance {
@@ -130,16 +146,15 @@ impl Instance {
         tenancy.ledger().reset(tenant);
         self.prefixes.clear();
         let figures = worker.store().tenant_figures(tenant);
-        let load = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
         let zero = Zero {
             evictions: figures.evictions,
             evicted_unfetched: figures.evicted_unfetched,
             reclaimed: figures.reclaimed,
             expired_unfetched: figures.expired_unfetched,
-            total_connections: load(&self.figures.total_connections),
-            rejected_connections: load(&self.figures.rejected_connections),
-            listen_disabled: load(&self.figures.listen_disabled),
-            idle_kicks: load(&self.figures.idle_kicks),
+            total_connections: self.figures.total_connections.get(),
+            rejected_connections: self.figures.rejected_connections.get(),
+            listen_disabled: self.figures.listen_disabled.get(),
+            idle_kicks: self.figures.idle_kicks.get(),
         };
         self.zeros.lock().insert(tenant, zero);
     }

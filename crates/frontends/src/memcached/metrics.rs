@@ -1,15 +1,14 @@
 //! Figures of a group of listeners that no tenant has alone, and of the process.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use crate::doors::TlsFigures;
+use crate::figures::Figure;
 
 macro_rules! gauges {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
         /// Figures of the instance that any thread moves.
         #[derive(Debug, Default)]
         pub struct Figures {
-            $($(#[$doc])* pub $name: AtomicU64,)*
+            $($(#[$doc])* pub $name: Figure,)*
         }
     };
 }
@@ -39,15 +38,15 @@ gauges! {
 
 impl TlsFigures for Figures {
     fn session_made(&self) {
-        self.ssl_new_sessions.fetch_add(1, Ordering::Relaxed);
+        self.ssl_new_sessions.bump();
     }
 
     fn handshake_failed(&self) {
-        self.ssl_handshake_errors.fetch_add(1, Ordering::Relaxed);
+        self.ssl_handshake_errors.bump();
     }
 
     fn record_failed(&self) {
-        self.ssl_proto_errors.fetch_add(1, Ordering::Relaxed);
+        self.ssl_proto_errors.bump();
     }
 }
 

@@ -49,8 +49,8 @@ pub struct Settings {
     pub silence_max: Duration,
     /// How long a client may haggle before it chooses a disk.
     pub handshake_max: Duration,
-    /// How long a client that hung up may have requests under way before it gives up its seat. One that only stopped
-    /// sending may wait for their replies.
+    /// How long a client that sends nothing more may wait for the replies to what it asked before it gives up its seat:
+    /// over TCP it may be gone. One that is gone for certain gives it up at once.
     pub absence_max: Duration,
 }
 

@@ -1,9 +1,6 @@
 //! Bytes between a socket and a session.
 
-use std::io;
-use std::os::fd::OwnedFd;
-
-use crate::doors::socket;
+use crate::serving::Outgoing;
 
 /// Room that a new queue begins with, bytes.
 const ROOM_MIN: usize = 16 << 10;
@@ -81,17 +78,6 @@ impl Queue {
         }
     }
 
-    /// Sends some of what waits.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` when the socket takes no more.
-    pub(super) fn send(&mut self, socket: &OwnedFd) -> io::Result<()> {
-        let count = socket::send(socket, self.waiting())?;
-        self.finish(count);
-        Ok(())
-    }
-
     fn make_room(&mut self, len: usize) {
         let waiting = self.done..self.end;
         // What is done with makes room, if that is much of it; else there will be more.
@@ -104,6 +90,16 @@ impl Queue {
             let grown = wanted.max(self.room.len() * 2).max(ROOM_MIN);
             self.room.resize(grown, 0);
         }
+    }
+}
+
+impl Outgoing for Queue {
+    fn waiting(&self) -> &[u8] {
+        self.waiting()
+    }
+
+    fn finish(&mut self, count: usize) {
+        self.finish(count);
     }
 }
 

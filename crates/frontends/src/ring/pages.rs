@@ -56,7 +56,7 @@ pub(crate) trait Pages {
 }
 
 /// Where a worker gets its tenancies.
-pub(crate) trait Desk {
+pub(crate) trait Desk: 'static {
     /// One tenant's, for this thread.
     type Tenancy: Pages;
 

@@ -13,8 +13,6 @@ figures! {
         refused_memory,
         /// Queues that stopped because their rings made no sense.
         broken_rings,
-        /// Times that a guest kicked.
-        kicks,
     }
     by turns {
         /// Requests that were answered.

@@ -43,7 +43,6 @@
 pub mod chain;
 pub mod device;
 mod guard;
-mod mailbox;
 pub mod memory;
 pub mod metrics;
 mod queue;

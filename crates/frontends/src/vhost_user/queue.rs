@@ -14,11 +14,10 @@ use vm_memory::{Bytes, GuestAddress};
 use super::QUEUE_SIZE_MAX;
 use super::chain::{Broken, Chain, Segment, Table, bytes_of, cut};
 use super::device::Caching;
-use super::mailbox::Mailbox;
 use super::memory::{Memory, NoMemory};
 use super::metrics::{Figures, Tally};
 use super::request::{self, Asked, HEADER_BYTES, NAME_BYTES, RANGE_BYTES, Sizes, Status};
-use crate::block::{Buffer, Desk, Disk, Fault, Outcome, Request, Shape, Spares, Verb};
+use crate::block::{Buffer, Desk, Disk, Fault, Outcome, Outcomes, Request, Shape, Spares, Verb};
 
 /// Bytes of requests under way at the disk, above which no more are taken from the ring. One request may pass it.
 const FLIGHT_BYTES_MAX: u64 = 64 << 20;
@@ -107,7 +106,7 @@ impl Call {
 pub(super) struct Seat<'a> {
     pub(super) disk: &'a Arc<dyn Disk>,
     pub(super) desk: &'a dyn Desk,
-    pub(super) mailbox: &'a Arc<Mailbox>,
+    pub(super) outcomes: &'a Arc<dyn Outcomes>,
     pub(super) caching: &'a Caching,
     pub(super) figures: &'a Figures,
     pub(super) shape: Shape,
@@ -567,7 +566,7 @@ impl Queue {
             at,
             len,
             buffer,
-            to: Arc::clone(seat.mailbox) as _,
+            to: Arc::clone(seat.outcomes),
             token: self.next_token(),
         });
         Progress::Sent(away)

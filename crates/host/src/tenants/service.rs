@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use sublet_client::messages::RingStatus;
 use sublet_frontends::memcached::instance::Instance;
@@ -244,7 +243,7 @@ impl Service {
         let rings = self.rings.as_ref();
         let ringing = rings.map_or(0, |group| group.figures.connections.get());
         let figures = &self.instance.figures;
-        figures.curr_connections.load(Ordering::Relaxed) + ringing
+        figures.curr_connections.get() + ringing
     }
 
     /// What its rings did, if it has any.

@@ -2,16 +2,16 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rustix::net::SocketAddrAny;
 
 use super::group::Group;
 use super::seat::Seat;
-use super::worker::{Message, Newcomer, Post};
-use crate::doors::{Door, Listener, Rota, socket, tcp_name};
+use super::worker::{Message, Newcomer};
+use crate::doors::{Door, Listener, socket, tcp_name};
 use crate::memcached::connections::Peer;
+use crate::serving::RoundRobin;
 use crate::tenancy::Clock;
 
 const TOO_MANY: &[u8] = b"ERROR Too many open connections\r\n";
@@ -23,7 +23,7 @@ pub(super) struct GroupDoor {
     /// The first of its group's, which counts what happens to all of them.
     counts: bool,
     peer: Arc<Peer>,
-    workers: Arc<Rota<Post>>,
+    workers: Arc<RoundRobin<Message>>,
     clock: Clock,
 }
 
@@ -32,7 +32,7 @@ impl GroupDoor {
     pub(super) fn each(
         group: Group,
         listeners: Vec<Listener>,
-        workers: &Arc<Rota<Post>>,
+        workers: &Arc<RoundRobin<Message>>,
         clock: Clock,
     ) -> impl Iterator<Item = GroupDoor> + use<> {
         let (group, workers) = (Arc::new(group), Arc::clone(workers));
@@ -83,13 +83,13 @@ impl Door for GroupDoor {
 
     fn paused(&self) {
         let disabled = &self.group.instance.figures.listen_disabled;
-        disabled.fetch_add(u64::from(self.counts), Ordering::Relaxed);
+        disabled.add(u64::from(self.counts));
     }
 
     fn resumed(&self, after: Duration) {
         if self.counts {
             let disabled = &self.group.instance.figures.listen_disabled_micros;
-            disabled.fetch_add(after.as_micros() as u64, Ordering::Relaxed);
+            disabled.add(after.as_micros() as u64);
         }
     }
 }

@@ -2,19 +2,16 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use sublet_types::Second;
 
-use crate::doors::Place;
 use crate::memcached::connections::Peer;
 use crate::memcached::instance::Instance;
+use crate::serving::Permit;
 
-/// One of the connections that `-c` limits; free again when dropped.
+/// One of the connections that `-c` limits, and its line in the table of those that are open.
 pub(super) struct Seat {
-    instance: Arc<Instance>,
-    place: Place,
+    permit: Permit<Instance>,
     peer: Arc<Peer>,
 }
 
@@ -27,32 +24,19 @@ impl Seat {
         listener: String,
         now: Second,
     ) -> Option<Seat> {
-        let figures = &instance.figures;
-        let Ok((place, gave_way)) = instance.lobby.enter(socket, Instant::now()) else {
-            figures.rejected_connections.fetch_add(1, Ordering::Relaxed);
-            return None;
-        };
-        if gave_way.is_some() {
-            figures.idle_kicks.fetch_add(1, Ordering::Relaxed);
-        }
-        figures.curr_connections.fetch_add(1, Ordering::Relaxed);
-        figures.total_connections.fetch_add(1, Ordering::Relaxed);
+        let permit = Permit::take(instance, socket)?;
         let fd = socket.as_raw_fd();
         let peer = instance.connections.enter(fd, address, Some(listener), now);
-        Some(Seat {
-            instance: Arc::clone(instance),
-            place,
-            peer,
-        })
+        Some(Seat { permit, peer })
     }
 
     pub(super) fn instance(&self) -> &Arc<Instance> {
-        &self.instance
+        self.permit.group()
     }
 
     /// Its owner has asked for something, and may: it gives way to nobody from now on.
     pub(super) fn keep(&self) {
-        self.place.speak();
+        self.permit.keep();
     }
 
     pub(super) fn peer(&self) -> &Arc<Peer> {
@@ -62,8 +46,6 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.instance.connections.leave(&self.peer);
-        let open = &self.instance.figures.curr_connections;
-        open.fetch_sub(1, Ordering::Relaxed);
+        self.instance().connections.leave(&self.peer);
     }
 }

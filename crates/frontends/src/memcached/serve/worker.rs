@@ -2,28 +2,29 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mio::unix::SourceFd;
-use mio::{Events, Interest, Poll, Token, Waker};
-use parking_lot::Mutex;
+use mio::{Interest, Token};
 use slab::Slab;
-use sublet_pace::{Found, Look, Pace};
 
-use super::buffers::{Desk, READ_BYTES};
-use super::connection::{Connection, Readiness, Turn};
-use super::end::{Asked, Stop};
-use super::floor::Floor;
+use super::connection::{Connection, Turn};
 use super::group::Group;
 use super::guesses::Guesses;
 use super::seat::Seat;
 use crate::doors::{Transport, Veil};
 use crate::memcached::watch::WATCH_INTERVAL;
+use crate::serving::{
+    Asked, BufferPool, Mailbox, PollLoop, Readiness, Stop, Stream, Tenancies, Work,
+};
+use crate::tenancy::Tenancy;
 
 /// Events that one wait brings at most.
 const EVENTS_MAX: usize = 256;
+
+/// Bytes that one read takes at most: more than a deep pipeline of small requests.
+const READ_BYTES: usize = 64 << 10;
 
 /// How often idle and stalled connections are looked for, where there may be any.
 const SWEEP_MIN: Duration = Duration::from_secs(1);
@@ -37,8 +38,6 @@ pub const HELD_MAX: usize = 256 << 20;
 
 /// What a worker hears of a connection: bytes, also urgent ones.
 const HEARD: Interest = Interest::READABLE.add(Interest::PRIORITY);
-
-const POST: Token = Token(usize::MAX);
 
 /// A connection on its way from the acceptor to its worker.
 pub(super) struct Newcomer {
@@ -54,20 +53,6 @@ pub(super) enum Message {
     Stop(Stop),
 }
 
-/// A worker's letter box.
-pub(super) struct Post {
-    letters: Mutex<VecDeque<Message>>,
-    waker: Waker,
-}
-
-impl Post {
-    pub(super) fn send(&self, message: Message) {
-        self.letters.lock().push_back(message);
-        // A full pipe means that the worker is awake already.
-        let _ = self.waker.wake();
-    }
-}
-
 /// What a worker acts on.
 enum Event {
     Ready(Token, Readiness),
@@ -78,14 +63,13 @@ enum Event {
 
 /// One thread's connections and what it needs to serve them.
 pub(super) struct Worker {
-    poll: Poll,
-    ready: Events,
-    post: Arc<Post>,
+    poll: PollLoop<Message>,
     events: VecDeque<Event>,
-    pace: Pace,
     guesses: Guesses,
-    desk: Desk,
-    floor: Floor,
+    /// Where each read goes first.
+    read: Box<[u8]>,
+    pool: BufferPool,
+    tenancies: Tenancies<Tenancy>,
     connections: Slab<Connection>,
     /// Connections with more to do after the others' turn; each at most once.
     again: VecDeque<Token>,
@@ -109,21 +93,19 @@ enum Ending {
 }
 
 impl Worker {
-    pub(super) fn new(floor: Floor, asked: Arc<Asked>) -> io::Result<(Worker, Arc<Post>)> {
-        let poll = Poll::new()?;
-        let post = Arc::new(Post {
-            letters: Mutex::default(),
-            waker: Waker::new(poll.registry(), POST)?,
-        });
+    pub(super) fn new(
+        tenancies: Tenancies<Tenancy>,
+        asked: Arc<Asked>,
+    ) -> io::Result<(Worker, Arc<Mailbox<Message>>)> {
+        let poll = PollLoop::new(EVENTS_MAX)?;
+        let mailbox = Arc::clone(poll.mailbox());
         let worker = Worker {
             poll,
-            ready: Events::with_capacity(EVENTS_MAX),
-            post: Arc::clone(&post),
             events: VecDeque::with_capacity(EVENTS_MAX),
-            pace: Pace::default(),
             guesses: Guesses::default(),
-            desk: Desk::new(),
-            floor,
+            read: vec![0; READ_BYTES].into_boxed_slice(),
+            pool: BufferPool::new(),
+            tenancies,
             connections: Slab::new(),
             again: VecDeque::new(),
             watchers: Vec::new(),
@@ -134,21 +116,7 @@ impl Worker {
             ending: Ending::NotYet,
             held: 0,
         };
-        Ok((worker, post))
-    }
-
-    /// Serves until it is told to stop and, if gracefully, all is said.
-    pub(super) fn run(&mut self) -> io::Result<()> {
-        while !self.is_over() {
-            if self.again.is_empty() && self.guess() {
-                continue;
-            }
-            self.wait()?;
-            while let Some(event) = self.events.pop_front() {
-                self.apply(event);
-            }
-        }
-        Ok(())
+        Ok((worker, mailbox))
     }
 
     fn is_over(&self) -> bool {
@@ -181,51 +149,30 @@ impl Worker {
     /// Blocks until there is something to apply.
     fn wait(&mut self) -> io::Result<()> {
         if self.again.is_empty() {
-            self.wait_at_pace()?;
-        } else {
-            glance(&mut self.poll, &mut self.ready, Some(Duration::ZERO))?;
+            self.poll.wait(self.wakes_at())?;
         }
-        self.now = Instant::now();
+        self.now = self.poll.glance()?;
         self.collect();
         Ok(())
     }
 
-    fn wait_at_pace(&mut self) -> io::Result<()> {
-        let longest = self.longest_sleep();
-        let (poll, ready) = (&mut self.poll, &mut self.ready);
-        self.pace.wait(|look| match look {
-            Look::Glance => glance(poll, ready, Some(Duration::ZERO)),
-            Look::Sleep => glance(poll, ready, longest),
-        })
-    }
-
-    fn longest_sleep(&self) -> Option<Duration> {
+    /// When there is something to do though nobody says so.
+    fn wakes_at(&self) -> Option<Instant> {
         let end_at = match self.ending {
             Ending::Finishing(until) => Some(until),
             _ => None,
         };
-        let next = [self.sweep_at, self.watch_at, end_at]
-            .into_iter()
-            .flatten()
-            .min();
-        next.map(|at| at.saturating_duration_since(Instant::now()))
+        let times = [self.sweep_at, self.watch_at, end_at];
+        times.into_iter().flatten().min()
     }
 
     fn collect(&mut self) {
-        for event in &self.ready {
-            match event.token() {
-                POST => self
-                    .events
-                    .extend(self.post.letters.lock().drain(..).map(Event::Letter)),
-                token => self.events.push_back(Event::Ready(
-                    token,
-                    Readiness {
-                        readable: event.is_readable(),
-                        odd: event.is_read_closed() || event.is_error() || event.is_priority(),
-                    },
-                )),
-            }
-        }
+        let events = &mut self.events;
+        self.poll.take_events(|event| {
+            events.push_back(Event::Ready(event.token(), Readiness::of(event)));
+        });
+        let letters = self.poll.mail().letters.drain(..);
+        events.extend(letters.map(Event::Letter));
         self.events.extend(self.again.drain(..).map(Event::TurnOf));
         if take_if_past(&mut self.watch_at, self.now) {
             self.events
@@ -250,7 +197,7 @@ impl Worker {
         let Some(connection) = self.connections.get_mut(token.0) else {
             return;
         };
-        connection.notice(readiness);
+        connection.stream.notice(readiness);
         connection.last_heard = self.now;
         self.guesses.note(token);
         if !connection.turn_is_due {
@@ -262,10 +209,10 @@ impl Worker {
         let Some(connection) = self.connections.get_mut(token.0) else {
             return;
         };
-        let turn = connection.serve(&mut self.desk, &self.floor);
+        let turn = connection.serve(&mut self.read, &mut self.pool, &self.tenancies);
         let turn = turn.unwrap_or(Turn::Over);
         if matches!(turn, Turn::Over | Turn::Shutdown { .. }) {
-            connection.hear_last_words(&mut self.desk.read);
+            connection.stream.hear_last_words(&mut self.read);
         }
         connection.turn_is_due = matches!(turn, Turn::Again | Turn::Watch);
         let held = connection.held();
@@ -302,12 +249,8 @@ impl Worker {
         if std::mem::replace(&mut connection.was_blocked, true) {
             return;
         }
-        let raw = connection.socket().as_raw_fd();
         let both = HEARD | Interest::WRITABLE;
-        let told = self
-            .poll
-            .registry()
-            .reregister(&mut SourceFd(&raw), token, both);
+        let told = self.poll.watch_for(connection.stream.socket(), token, both);
         if told.is_err() {
             self.dismiss(token);
         }
@@ -319,10 +262,8 @@ impl Worker {
         };
         let slot = self.connections.vacant_entry();
         let token = Token(slot.key());
-        let raw = connection.socket().as_raw_fd();
-        let registry = self.poll.registry();
-        let registered = registry.register(&mut SourceFd(&raw), token, HEARD);
-        if registered.is_err() || self.ending != Ending::NotYet {
+        let told = self.poll.watch(connection.stream.socket(), token, HEARD);
+        if told.is_err() || self.ending != Ending::NotYet {
             return;
         }
         if connection.instance().settings.idle_timeout.is_some() {
@@ -346,9 +287,7 @@ impl Worker {
             self.again.retain(|again| *again != token);
             self.watchers.retain(|watcher| *watcher != token);
         }
-        let raw = connection.socket().as_raw_fd();
-        // Closing the socket would do as well, unless somebody else still holds it open.
-        let _ = self.poll.registry().deregister(&mut SourceFd(&raw));
+        self.poll.forget(connection.stream.socket());
     }
 
     /// Closes who was idle for too long, or keeps others from the memory for large values; says when to look again.
@@ -388,6 +327,22 @@ impl Worker {
     }
 }
 
+/// Serves until it is told to stop and, if gracefully, all is said.
+impl Work for Worker {
+    fn run(&mut self) -> io::Result<()> {
+        while !self.is_over() {
+            if self.again.is_empty() && self.guess() {
+                continue;
+            }
+            self.wait()?;
+            while let Some(event) = self.events.pop_front() {
+                self.apply(event);
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Newcomer {
     /// The connection; none where its listener lets nobody in.
     fn connection(self, now: Instant) -> Option<Connection> {
@@ -402,17 +357,8 @@ impl Newcomer {
             (_, Some(tls)) => Some(Veil::new(tls, transport)?),
             (_, None) => return None,
         };
-        Some(Connection::new(socket, veil, seat, group.tenant, now))
-    }
-}
-
-/// Looks at the kernel's events, for at most `longest`; for as long as it takes if `None`.
-fn glance(poll: &mut Poll, ready: &mut Events, longest: Option<Duration>) -> io::Result<Found> {
-    match poll.poll(ready, longest) {
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Found::Nothing),
-        Err(error) => Err(error),
-        Ok(()) if ready.is_empty() => Ok(Found::Nothing),
-        Ok(()) => Ok(Found::Work),
+        let stream = Stream::new(socket, veil);
+        Some(Connection::new(stream, seat, group.tenant, now))
     }
 }
 

@@ -2,28 +2,28 @@
 //! serves the listeners of all disks.
 
 mod connection;
-mod post;
+mod letters;
 mod worker;
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rustix::net::SocketAddrAny;
-use sublet_store::TooManyWorkers;
 
-use self::connection::Seat;
-use self::post::{Message, Newcomer, Parting, Post};
+use self::letters::{Message, Newcomer, Parting};
 use self::worker::{PARTING_MAX, Worker};
 use super::metrics::Figures;
 use super::{Exports, Settings};
 use crate::backend::Backend;
-use crate::doors::{Acceptor, Bell, Door, Lobby, Rota, Tls, WhenFull};
+use crate::doors::{Acceptor, Bell, Door, Lobby, Tls, WhenFull};
 pub use crate::doors::{Endpoint, ListenError, Listener};
+pub use crate::serving::StartError;
+use crate::serving::{Admissions, Admits, Crew, Mailbox, Permit, RoundRobin, spawn};
 use crate::tenancy::Doorman;
 
 /// Connections that wait to be accepted; the kernel lowers it to `net.core.somaxconn`. As memcached's: after a restart
@@ -63,25 +63,29 @@ impl Group {
     }
 }
 
+impl Admits for Group {
+    fn lobby(&self) -> &Arc<Lobby> {
+        &self.lobby
+    }
+
+    fn admissions(&self) -> Admissions<'_> {
+        Admissions {
+            open: &self.figures.connections,
+            made: &self.figures.connections_made,
+            refused: &self.figures.refused_full,
+            gave_way: Some(&self.figures.ended_late),
+        }
+    }
+}
+
 /// Hears that serving failed and cannot go on. Must not block.
 pub type Failed = dyn Fn() + Send + Sync;
-
-/// Why serving could not begin.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The kernel refused a thread or an epoll.
-    #[error("cannot start the threads that serve NBD: {0}")]
-    Kernel(#[from] io::Error),
-    /// More workers than the store takes.
-    #[error(transparent)]
-    TooManyWorkers(#[from] TooManyWorkers),
-}
 
 /// A listener, whom it serves, and the workers behind it.
 struct NbdDoor {
     listener: Listener,
     group: Arc<Group>,
-    workers: Arc<Rota<Post>>,
+    workers: Arc<RoundRobin<Message>>,
 }
 
 impl Door for NbdDoor {
@@ -92,8 +96,8 @@ impl Door for NbdDoor {
     /// Who finds no seat, nor anybody who gives way, is hung up on: before a greeting there is nothing that it could be told by.
     fn welcome(&mut self, socket: OwnedFd, _from: Option<SocketAddrAny>) {
         let socket = Arc::new(socket);
-        if let Some(seat) = Seat::take(&self.group, &socket) {
-            let newcomer = Newcomer { socket, seat };
+        if let Some(permit) = Permit::take(&self.group, &socket) {
+            let newcomer = Newcomer { socket, permit };
             self.workers.next().send(Message::Newcomer(newcomer));
         }
     }
@@ -106,9 +110,9 @@ impl Door for NbdDoor {
 /// Threads that serve. Stop them, or they go on until the process ends.
 pub struct Running {
     bell: Arc<Bell<NbdDoor>>,
-    workers: Arc<Rota<Post>>,
+    workers: Arc<RoundRobin<Message>>,
     acceptor: JoinHandle<()>,
-    threads: Vec<JoinHandle<()>>,
+    crew: Crew<Message>,
     open: Mutex<Vec<(String, Arc<Group>)>>,
 }
 
@@ -157,21 +161,18 @@ impl Running {
     pub fn stop(self) {
         self.bell.stop();
         let _ = self.acceptor.join();
-        part(&self.workers, || Parting::All);
-        for thread in self.threads {
-            let _ = thread.join();
-        }
+        self.crew.end_by(end);
     }
 }
 
 /// Ends connections, and returns when they are gone.
-fn part(workers: &Rota<Post>, whose: impl Fn() -> Parting) {
+fn part(workers: &RoundRobin<Message>, whose: impl Fn() -> Parting) {
     let (gone, all_gone) = mpsc::channel();
-    for post in workers.all() {
-        post.send(Message::Part(whose(), gone.clone()));
+    for mailbox in workers.all() {
+        mailbox.send(Message::Part(whose(), gone.clone()));
     }
     drop(gone);
-    // Nothing is ever sent: each worker lets go of its end when it is done. One that failed never does.
+    // Nothing is ever sent: each worker lets go of its end when it is done.
     let _ = all_gone.recv_timeout(PARTING_MAX + PARTING_SLACK);
 }
 
@@ -186,70 +187,39 @@ pub fn start(
     failed: Arc<Failed>,
 ) -> Result<Running, StartError> {
     let (mut acceptor, bell) = Acceptor::new()?;
-    let mut crew = Crew::default();
+    let mut crew = Crew::new(end);
     for n in 0..threads.max(1) {
-        let (post, thread) = start_worker(n, backend.clone(), Arc::clone(&failed))?;
-        crew.posts.push(post);
-        crew.threads.push(thread);
+        let (backend, failed) = (backend.clone(), Arc::clone(&failed));
+        let make = move || make_worker(&backend);
+        crew.start(&format!("nbd-{n}"), make, move |error| {
+            tracing::error!(%error, "serving NBD failed");
+            failed();
+        })?;
     }
-    let acceptor = spawn("nbd-accept".to_owned(), move || {
-        if let Err(error) = acceptor.run() {
+    let acceptor = spawn(
+        "nbd-accept",
+        move || acceptor.run(),
+        move |error| {
             tracing::error!(%error, "accepting NBD connections failed");
             failed();
-        }
-    })?;
+        },
+    )?;
     Ok(Running {
         bell,
         acceptor,
-        workers: Arc::new(Rota::new(std::mem::take(&mut crew.posts))),
-        threads: std::mem::take(&mut crew.threads),
+        workers: Arc::new(RoundRobin::new(crew.mailboxes().to_vec())),
+        crew,
         open: Mutex::default(),
     })
 }
 
-/// Workers that have begun. Where not all can, those end when this is dropped.
-#[derive(Default)]
-struct Crew {
-    posts: Vec<Arc<Post>>,
-    threads: Vec<JoinHandle<()>>,
+/// The letter by which a worker ends.
+fn end() -> Message {
+    let (gone, _) = mpsc::channel();
+    Message::Part(Parting::All, gone)
 }
 
-impl Drop for Crew {
-    fn drop(&mut self) {
-        let (gone, _) = mpsc::channel();
-        for post in &self.posts {
-            post.send(Message::Part(Parting::All, gone.clone()));
-        }
-    }
-}
-
-/// A worker belongs to its thread, so it is made there.
-fn start_worker(
-    n: usize,
-    backend: Backend,
-    failed: Arc<Failed>,
-) -> Result<(Arc<Post>, JoinHandle<()>), StartError> {
-    let (ready, made) = mpsc::channel();
-    let thread = spawn(format!("nbd-{n}"), move || {
-        let (mut worker, made) = match make_worker(&backend) {
-            Ok((worker, post)) => (Some(worker), Ok(post)),
-            Err(error) => (None, Err(error)),
-        };
-        let _ = ready.send(made);
-        if let Some(Err(error)) = worker.as_mut().map(Worker::run) {
-            tracing::error!(%error, "serving NBD failed");
-            failed();
-        }
-    })?;
-    let post = made.recv().map_err(io::Error::other)??;
-    Ok((post, thread))
-}
-
-fn make_worker(backend: &Backend) -> Result<(Worker, Arc<Post>), StartError> {
+fn make_worker(backend: &Backend) -> Result<(Worker, Arc<Mailbox<Message>>), StartError> {
     let doorman = Doorman::new(&backend.store, backend.clock, &backend.ledger)?;
     Ok(Worker::new(doorman)?)
-}
-
-fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-    thread::Builder::new().name(name).spawn(body)
 }

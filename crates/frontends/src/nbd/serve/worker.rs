@@ -3,23 +3,21 @@
 use std::collections::VecDeque;
 use std::io;
 use std::num::NonZeroU64;
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use mio::unix::SourceFd;
-use mio::{Events, Interest, Poll, Token, Waker};
+use mio::{Interest, Token};
 use rustix::thread::set_current_timer_slack;
 use slab::Slab;
-use sublet_pace::{Found, Look, Pace};
 
-use super::connection::{Connection, Presence, Turn};
-use super::post::{Message, Newcomer, Parting, Post};
+use super::connection::{Connection, Turn};
+use super::letters::{Message, Newcomer, Parting};
 use crate::block::{Outcome, Outcomes, REQUEST_BYTES_MAX};
 use crate::nbd::HELD_MAX;
 use crate::nbd::flights::{DiskId, Whose};
 use crate::nbd::workplace::Workplace;
+use crate::serving::{Mailbox, PollLoop, Readiness, Work};
 use crate::tenancy::Doorman;
 
 /// Events that one wait brings at most.
@@ -27,9 +25,6 @@ const EVENTS_MAX: usize = 256;
 
 /// Bytes that one read takes at most: a deep pipeline of small writes.
 const READ_BYTES: usize = 256 << 10;
-
-/// How long the kernel may go unasked while outcomes keep coming.
-const UNASKED_MAX: Duration = Duration::from_micros(100);
 
 /// How often connections are looked through for those that are late or stall, where there may be any.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
@@ -53,15 +48,9 @@ const UNGATHERED: Duration = Duration::from_millis(20);
 /// Requests gather where nobody else has asked for this long.
 const ALONE_MIN: Duration = Duration::from_millis(1);
 
-const POST: Token = Token(usize::MAX);
-
 /// What a worker acts on. Connections are named by their place.
 enum Event {
-    Ready {
-        place: usize,
-        readable: bool,
-        presence: Presence,
-    },
+    Ready(usize, Readiness),
     TurnOf(usize),
     Letter(Message),
     Outcome(Outcome),
@@ -77,14 +66,8 @@ struct Farewell {
 
 /// One thread's connections and what it needs to serve them.
 pub(super) struct Worker {
-    poll: Poll,
-    ready: Events,
-    asked_at: Instant,
-    post: Arc<Post>,
-    letters: Vec<Message>,
-    outcomes: Vec<Outcome>,
+    poll: PollLoop<Message>,
     events: VecDeque<Event>,
-    pace: Pace,
     read: Box<[u8]>,
     workplace: Workplace,
     connections: Slab<Connection>,
@@ -105,20 +88,14 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(doorman: Doorman) -> io::Result<(Worker, Arc<Post>)> {
-        let poll = Poll::new()?;
-        let post = Arc::new(Post::new(Waker::new(poll.registry(), POST)?));
-        let outcomes: Arc<dyn Outcomes> = Arc::clone(&post) as Arc<dyn Outcomes>;
+    pub(super) fn new(doorman: Doorman) -> io::Result<(Worker, Arc<Mailbox<Message>>)> {
+        let poll = PollLoop::new(EVENTS_MAX)?;
+        let mailbox = Arc::clone(poll.mailbox());
+        let outcomes: Arc<dyn Outcomes> = Arc::clone(&mailbox) as Arc<dyn Outcomes>;
         let now = Instant::now();
         let worker = Worker {
             poll,
-            ready: Events::with_capacity(EVENTS_MAX),
-            asked_at: now,
-            post: Arc::clone(&post),
-            letters: Vec::new(),
-            outcomes: Vec::new(),
             events: VecDeque::with_capacity(EVENTS_MAX),
-            pace: Pace::default(),
             read: vec![0; READ_BYTES].into_boxed_slice(),
             workplace: Workplace::new(doorman, outcomes),
             connections: Slab::new(),
@@ -133,36 +110,16 @@ impl Worker {
             now,
             is_over: false,
         };
-        Ok((worker, post))
-    }
-
-    /// Serves until it is told to stop and all is answered.
-    pub(super) fn run(&mut self) -> io::Result<()> {
-        // As exact as the kernel can be: by default it may be ten times as late as requests gather.
-        let _ = set_current_timer_slack(NonZeroU64::new(1));
-        while !self.is_over {
-            self.wait()?;
-            while let Some(event) = self.events.pop_front() {
-                self.apply(event);
-            }
-            self.unpark();
-        }
-        Ok(())
+        Ok((worker, mailbox))
     }
 
     /// Blocks until there is something to apply.
     fn wait(&mut self) -> io::Result<()> {
-        self.ready.clear();
         if self.again.is_empty() {
             self.let_gather();
-            self.wait_at_pace()?;
+            self.poll.wait(self.sweep_at)?;
         }
-        self.now = Instant::now();
-        // What the kernel has said once, it does not say again: never ask over it.
-        if self.ready.is_empty() && self.now - self.asked_at >= UNASKED_MAX {
-            glance(&mut self.poll, &mut self.ready, Some(Duration::ZERO))?;
-            self.asked_at = self.now;
-        }
+        self.now = self.poll.glance()?;
         self.collect();
         Ok(())
     }
@@ -172,7 +129,7 @@ impl Worker {
     fn let_gather(&mut self) {
         let is_calm = self.now >= self.gather_from
             && self.now - self.asks_alone_since >= ALONE_MIN
-            && !self.post.has_mail();
+            && !self.poll.mailbox().has_mail();
         let asker = self.connections.get(self.asker);
         if !is_calm || !asker.is_some_and(Connection::can_wait) {
             return;
@@ -184,41 +141,15 @@ impl Worker {
         }
     }
 
-    fn wait_at_pace(&mut self) -> io::Result<()> {
-        let sweep_at = self.sweep_at;
-        let (poll, ready, post) = (&mut self.poll, &mut self.ready, &self.post);
-        self.pace.wait(|look| match look {
-            _ if post.has_mail() => Ok(Found::Work),
-            Look::Glance => glance(poll, ready, Some(Duration::ZERO)),
-            Look::Sleep if post.fall_asleep() => {
-                let longest = sweep_at.map(|at| at.saturating_duration_since(Instant::now()));
-                let found = glance(poll, ready, longest);
-                post.wake_up();
-                found
-            }
-            Look::Sleep => Ok(Found::Work),
-        })
-    }
-
     fn collect(&mut self) {
-        for event in self.ready.iter().filter(|event| event.token() != POST) {
-            let presence = match (event.is_write_closed(), event.is_read_closed()) {
-                _ if event.is_error() => Presence::Gone,
-                (true, _) => Presence::Gone,
-                (false, true) => Presence::Silent,
-                (false, false) => Presence::Here,
-            };
-            self.events.push_back(Event::Ready {
-                place: event.token().0,
-                readable: event.is_readable(),
-                presence,
-            });
-        }
-        self.post.collect(&mut self.letters, &mut self.outcomes);
-        self.events
-            .extend(self.letters.drain(..).map(Event::Letter));
-        self.events
-            .extend(self.outcomes.drain(..).map(Event::Outcome));
+        let events = &mut self.events;
+        self.poll.take_events(|event| {
+            let place = event.token().0;
+            events.push_back(Event::Ready(place, Readiness::of(event)));
+        });
+        let mail = self.poll.mail();
+        events.extend(mail.letters.drain(..).map(Event::Letter));
+        events.extend(mail.outcomes.drain(..).map(Event::Outcome));
         // Who heard an outcome or waited for its turn goes on after that.
         self.events.extend(self.again.drain(..).map(Event::TurnOf));
         if self.sweep_at.take_if(|at| *at <= self.now).is_some() {
@@ -228,11 +159,7 @@ impl Worker {
 
     fn apply(&mut self, event: Event) {
         match event {
-            Event::Ready {
-                place,
-                readable,
-                presence,
-            } => self.hear(place, readable, presence),
+            Event::Ready(place, readiness) => self.hear(place, readiness),
             Event::TurnOf(place) => self.turn(place),
             Event::Outcome(outcome) => self.hear_outcome(outcome),
             Event::Letter(Message::Newcomer(newcomer)) => self.admit(newcomer),
@@ -241,11 +168,11 @@ impl Worker {
         }
     }
 
-    fn hear(&mut self, place: usize, readable: bool, presence: Presence) {
+    fn hear(&mut self, place: usize, readiness: Readiness) {
         let Some(connection) = self.connections.get_mut(place) else {
             return;
         };
-        connection.notice(readable, presence, self.now);
+        connection.notice(readiness, self.now);
         let has_hung_up = connection.has_hung_up();
         if !connection.turn_is_due {
             self.turn(place);
@@ -306,13 +233,9 @@ impl Worker {
         if std::mem::replace(&mut connection.was_blocked, true) {
             return;
         }
-        let raw = connection.socket().as_raw_fd();
         let both = Interest::READABLE | Interest::WRITABLE;
-        let registry = self.poll.registry();
-        if registry
-            .reregister(&mut SourceFd(&raw), Token(place), both)
-            .is_err()
-        {
+        let told = self.poll.watch_for(connection.socket(), Token(place), both);
+        if told.is_err() {
             self.dismiss(place);
         }
     }
@@ -345,7 +268,7 @@ impl Worker {
     }
 
     fn admit(&mut self, newcomer: Newcomer) {
-        let Newcomer { socket, seat } = newcomer;
+        let Newcomer { socket, permit } = newcomer;
         let slot = self.connections.vacant_entry();
         let place = slot.key();
         self.serial += 1;
@@ -353,11 +276,11 @@ impl Worker {
             place,
             serial: self.serial,
         };
-        let connection = Connection::new(socket, seat, whose, self.now);
-        let raw = connection.socket().as_raw_fd();
-        let registry = self.poll.registry();
-        let registered = registry.register(&mut SourceFd(&raw), Token(place), Interest::READABLE);
-        if registered.is_err() {
+        let connection = Connection::new(socket, permit, whose, self.now);
+        let told = self
+            .poll
+            .watch(connection.socket(), Token(place), Interest::READABLE);
+        if told.is_err() {
             return;
         }
         let patience = connection.group().settings.handshake_max;
@@ -368,9 +291,7 @@ impl Worker {
 
     fn dismiss(&mut self, place: usize) {
         let connection = self.connections.remove(place);
-        let raw = connection.socket().as_raw_fd();
-        // Closing the socket would do as well, unless somebody else still holds it open.
-        let _ = self.poll.registry().deregister(&mut SourceFd(&raw));
+        self.poll.forget(connection.socket());
         // Its place may be taken by another before these are looked through again.
         if connection.turn_is_due {
             self.again.retain(|again| *again != place);
@@ -481,6 +402,22 @@ impl Worker {
     }
 }
 
+/// Serves until it is told to stop and all is answered.
+impl Work for Worker {
+    fn run(&mut self) -> io::Result<()> {
+        // As exact as the kernel can be: by default it may be ten times as late as requests gather.
+        let _ = set_current_timer_slack(NonZeroU64::new(1));
+        while !self.is_over {
+            self.wait()?;
+            while let Some(event) = self.events.pop_front() {
+                self.apply(event);
+            }
+            self.unpark();
+        }
+        Ok(())
+    }
+}
+
 impl Parting {
     fn names(&self, connection: &Connection) -> bool {
         match self {
@@ -488,15 +425,5 @@ impl Parting {
             Parting::Group(group) => Arc::ptr_eq(group, connection.group()),
             Parting::All => true,
         }
-    }
-}
-
-/// Looks at the kernel's events, for at most `longest`; for as long as it takes if `None`.
-fn glance(poll: &mut Poll, ready: &mut Events, longest: Option<Duration>) -> io::Result<Found> {
-    match poll.poll(ready, longest) {
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Found::Nothing),
-        Err(error) => Err(error),
-        Ok(()) if ready.is_empty() => Ok(Found::Nothing),
-        Ok(()) => Ok(Found::Work),
     }
 }

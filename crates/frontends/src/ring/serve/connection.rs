@@ -13,40 +13,9 @@ use sublet_client::ring::hello::{self, HELLO_BYTES, Hello};
 use sublet_client::ring::{DaemonEnd, Farewell, Rejection};
 
 use super::Group;
-use crate::doors;
 use crate::ring::pages::Pages;
 use crate::ring::session::{Place, Session, Turn};
-
-/// One of the connections that a listener takes; free again when dropped.
-pub(super) struct Seat {
-    group: Arc<Group>,
-    place: doors::Place,
-}
-
-impl Seat {
-    /// A seat; none where all are taken.
-    pub(super) fn take(group: &Arc<Group>, socket: &Arc<OwnedFd>) -> Option<Seat> {
-        let figures = &group.figures;
-        let Ok((place, _)) = group.lobby.enter(socket, Instant::now()) else {
-            figures.refused_full.bump();
-            return None;
-        };
-        figures.connections.bump();
-        figures.connections_made.bump();
-        let group = Arc::clone(group);
-        Some(Seat { group, place })
-    }
-
-    pub(super) fn group(&self) -> &Arc<Group> {
-        &self.group
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.group.figures.connections.drop_one();
-    }
-}
+use crate::serving::{Permit, Presence};
 
 /// Why a connection ends.
 pub(super) enum End {
@@ -83,7 +52,7 @@ struct Ring<R> {
 pub(super) struct Connection<P: Pages> {
     stage: Stage<P::Removal>,
     socket: Arc<OwnedFd>,
-    seat: Seat,
+    permit: Permit<Group>,
     pages: Rc<P>,
     pub(super) since: Instant,
     pub(super) turn_is_due: bool,
@@ -96,7 +65,7 @@ pub(super) struct Connection<P: Pages> {
 impl<P: Pages> Connection<P> {
     pub(super) fn new(
         socket: Arc<OwnedFd>,
-        seat: Seat,
+        permit: Permit<Group>,
         pages: Rc<P>,
         now: Instant,
     ) -> Connection<P> {
@@ -106,7 +75,7 @@ impl<P: Pages> Connection<P> {
                 got: 0,
             },
             socket,
-            seat,
+            permit,
             pages,
             since: now,
             turn_is_due: false,
@@ -120,7 +89,7 @@ impl<P: Pages> Connection<P> {
     }
 
     pub(super) fn group(&self) -> &Group {
-        self.seat.group()
+        self.permit.group()
     }
 
     /// The doorbell that its client rings, once it has one.
@@ -139,16 +108,16 @@ impl<P: Pages> Connection<P> {
         }
     }
 
-    /// Hears what its socket has to say.
-    pub(super) fn hear(&mut self) -> Result<Greeting, End> {
+    /// Hears what its socket has to say, and what the kernel says of its client.
+    pub(super) fn hear(&mut self, presence: Presence) -> Result<Greeting, End> {
         let Stage::Greeting { bytes, got } = &mut self.stage else {
-            return listen_for_the_end(&self.socket).map(|()| Greeting::Unfinished);
+            return listen_for_the_end(&self.socket, presence).map(|()| Greeting::Unfinished);
         };
         while *got < HELLO_BYTES {
             match receive(&self.socket, &mut bytes[*got..])? {
                 Some(count) => {
                     *got += count;
-                    self.seat.place.begin();
+                    self.permit.begin();
                 }
                 None => return Ok(Greeting::Unfinished),
             }
@@ -157,7 +126,7 @@ impl<P: Pages> Connection<P> {
         match self.make_ring(hello) {
             Ok(ring) => {
                 self.stage = Stage::Serving(Box::new(ring));
-                self.seat.place.speak();
+                self.permit.keep();
                 Ok(Greeting::Over)
             }
             Err(error) if is_gone(&error) => Err(End::Silent),
@@ -171,7 +140,7 @@ impl<P: Pages> Connection<P> {
 
     /// Answers what its ring asks.
     pub(super) fn turn(&mut self) -> Result<Turn, End> {
-        let group = self.seat.group();
+        let group = self.permit.group();
         let Stage::Serving(ring) = &mut self.stage else {
             return Ok(Turn::Rest);
         };
@@ -193,7 +162,7 @@ impl<P: Pages> Connection<P> {
     pub(super) fn close(mut self, end: End) -> (Rc<P>, Vec<P::Removal>) {
         let left = match &mut self.stage {
             Stage::Greeting { .. } => Vec::new(),
-            Stage::Serving(ring) => ring.session.close(&*self.pages, &self.seat.group().names),
+            Stage::Serving(ring) => ring.session.close(&*self.pages, &self.permit.group().names),
         };
         if let End::Told(farewell) = end {
             if matches!(farewell, Farewell::Garbage | Farewell::Chatter) {
@@ -228,11 +197,13 @@ fn is_gone(error: &io::Error) -> bool {
     )
 }
 
-/// A client that has greeted is silent until it hangs up.
-fn listen_for_the_end(socket: &OwnedFd) -> Result<(), End> {
-    match receive(socket, &mut [0; 1])? {
-        Some(_) => Err(End::Told(Farewell::Chatter)),
-        None => Ok(()),
+/// A client that has greeted is silent until it hangs up. It may say that it will be: its ring is served on.
+fn listen_for_the_end(socket: &OwnedFd, presence: Presence) -> Result<(), End> {
+    match receive(socket, &mut [0; 1]) {
+        Ok(Some(_)) => Err(End::Told(Farewell::Chatter)),
+        Ok(None) => Ok(()),
+        Err(_) if presence == Presence::Silent => Ok(()),
+        Err(end) => Err(end),
     }
 }
 

@@ -8,15 +8,15 @@ use rustix::net::SocketAddrAny;
 use sublet_client::ring::{Rejection, hello};
 
 use super::Group;
-use super::connection::Seat;
-use super::worker::{Message, Newcomer, Post};
-use crate::doors::{Door, Listener, Rota};
+use super::worker::{Message, Newcomer};
+use crate::doors::{Door, Listener};
+use crate::serving::{Permit, RoundRobin};
 
 /// A listener, whom it serves, and the workers behind it.
 pub(super) struct RingDoor {
     pub(super) group: Arc<Group>,
     pub(super) listener: Listener,
-    pub(super) workers: Arc<Rota<Post>>,
+    pub(super) workers: Arc<RoundRobin<Message>>,
 }
 
 impl Door for RingDoor {
@@ -27,8 +27,8 @@ impl Door for RingDoor {
     fn welcome(&mut self, socket: OwnedFd, _from: Option<SocketAddrAny>) {
         let socket = Arc::new(socket);
         match admit(&self.group, &socket) {
-            Ok(seat) => {
-                let newcomer = Newcomer { socket, seat };
+            Ok(permit) => {
+                let newcomer = Newcomer { socket, permit };
                 self.workers.next().send(Message::Newcomer(newcomer));
             }
             Err(rejection) => {
@@ -42,8 +42,8 @@ impl Door for RingDoor {
     }
 }
 
-/// A seat for whom the kernel says is at the other end.
-fn admit(group: &Arc<Group>, socket: &Arc<OwnedFd>) -> Result<Seat, Rejection> {
+/// A permit for whom the kernel says is at the other end.
+fn admit(group: &Arc<Group>, socket: &Arc<OwnedFd>) -> Result<Permit<Group>, Rejection> {
     let peer = rustix::net::sockopt::socket_peercred(socket);
     let uid = peer.map(|peer| peer.uid.as_raw());
     let allowed = uid.is_ok_and(|uid| group.settings.allow_uids.contains(&uid));
@@ -51,5 +51,5 @@ fn admit(group: &Arc<Group>, socket: &Arc<OwnedFd>) -> Result<Seat, Rejection> {
         group.figures.refused_uid.bump();
         return Err(Rejection::NotAllowed);
     }
-    Seat::take(group, socket).ok_or(Rejection::TooMany)
+    Permit::take(group, socket).ok_or(Rejection::TooMany)
 }

@@ -5,23 +5,22 @@ mod connection;
 mod door;
 mod worker;
 
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
-use sublet_store::TooManyWorkers;
 use sublet_types::TenantId;
 
 use self::door::RingDoor;
-use self::worker::{Message, Post, Worker};
+use self::worker::{Message, Worker};
 use super::metrics::Figures;
 use super::pages::Desk;
 use super::{Names, Restored, Settings};
 use crate::backend::Backend;
-use crate::doors::{self, Acceptor, Bell, Endpoint, Lobby, Rota, WhenFull};
+use crate::doors::{self, Acceptor, Bell, Endpoint, Lobby, WhenFull};
 pub use crate::doors::{ListenError, Listener};
+pub use crate::serving::StartError;
+use crate::serving::{Admissions, Admits, Crew, RoundRobin, spawn};
 use crate::tenancy::Doorman;
 
 /// A listener's tenant, and what its connections share.
@@ -58,6 +57,21 @@ impl Group {
     }
 }
 
+impl Admits for Group {
+    fn lobby(&self) -> &Arc<Lobby> {
+        &self.lobby
+    }
+
+    fn admissions(&self) -> Admissions<'_> {
+        Admissions {
+            open: &self.figures.connections,
+            made: &self.figures.connections_made,
+            refused: &self.figures.refused_full,
+            gave_way: None,
+        }
+    }
+}
+
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 128;
 
@@ -77,34 +91,19 @@ pub type Door = (Arc<Group>, Listener);
 /// Hears that serving failed and cannot go on. Must not block.
 pub type Failed = dyn Fn() + Send + Sync;
 
-/// Why serving could not begin.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The kernel refused a thread or an epoll.
-    #[error("cannot start the threads that serve rings: {0}")]
-    Kernel(#[from] io::Error),
-    /// More workers than the store takes.
-    #[error(transparent)]
-    TooManyWorkers(#[from] TooManyWorkers),
-}
-
 /// Threads that serve. Stop them, or they go on until the process ends.
 pub struct Running {
     bell: Arc<Bell<RingDoor>>,
-    workers: Arc<Rota<Post>>,
-    threads: Vec<JoinHandle<()>>,
+    acceptor: JoinHandle<()>,
+    crew: Crew<Message>,
 }
 
 impl Running {
     /// Stops accepting, then serving; tells clients so. Returns when all threads have ended.
     pub fn stop(self) {
         self.bell.stop();
-        for worker in self.workers.all() {
-            worker.send(Message::Stop);
-        }
-        for thread in self.threads {
-            let _ = thread.join();
-        }
+        let _ = self.acceptor.join();
+        self.crew.end_by(|| Message::Stop);
     }
 }
 
@@ -138,14 +137,16 @@ pub(super) fn start_at<D: Desk + 'static>(
     desk: impl Fn() -> Result<D, StartError> + Clone + Send + 'static,
     failed: Arc<Failed>,
 ) -> Result<Running, StartError> {
-    let mut running = Vec::new();
-    let mut workers = Vec::new();
+    let mut crew = Crew::new(|| Message::Stop);
     for n in 0..threads.max(1) {
-        let (post, thread) = start_worker(n, desk.clone(), Arc::clone(&failed))?;
-        workers.push(post);
-        running.push(thread);
+        let (desk, failed) = (desk.clone(), Arc::clone(&failed));
+        let make = move || Ok(Worker::new(desk()?)?);
+        crew.start(&format!("ring-{n}"), make, move |error| {
+            tracing::error!(%error, "serving rings failed");
+            failed();
+        })?;
     }
-    let workers = Arc::new(Rota::new(workers));
+    let workers = Arc::new(RoundRobin::new(crew.mailboxes().to_vec()));
     let (mut acceptor, bell) = Acceptor::new()?;
     for (group, listener) in doors {
         acceptor.open(RingDoor {
@@ -154,42 +155,17 @@ pub(super) fn start_at<D: Desk + 'static>(
             workers: Arc::clone(&workers),
         })?;
     }
-    running.push(spawn("ring-accept".to_owned(), move || {
-        if let Err(error) = acceptor.run() {
+    let acceptor = spawn(
+        "ring-accept",
+        move || acceptor.run(),
+        move |error| {
             tracing::error!(%error, "accepting ring connections failed");
             failed();
-        }
-    })?);
+        },
+    )?;
     Ok(Running {
         bell,
-        workers,
-        threads: running,
+        acceptor,
+        crew,
     })
-}
-
-/// A worker belongs to its thread, so it is made there.
-fn start_worker<D: Desk + 'static>(
-    n: usize,
-    desk: impl FnOnce() -> Result<D, StartError> + Send + 'static,
-    failed: Arc<Failed>,
-) -> Result<(Arc<Post>, JoinHandle<()>), StartError> {
-    let (ready, made) = mpsc::channel();
-    let thread = spawn(format!("ring-{n}"), move || {
-        let worker = desk().and_then(|desk| Ok(Worker::new(desk)?));
-        let (mut worker, made) = match worker {
-            Ok((worker, post)) => (Some(worker), Ok(post)),
-            Err(error) => (None, Err(error)),
-        };
-        let _ = ready.send(made);
-        if let Some(Err(error)) = worker.as_mut().map(Worker::run) {
-            tracing::error!(%error, "serving rings failed");
-            failed();
-        }
-    })?;
-    let post = made.recv().map_err(io::Error::other)??;
-    Ok((post, thread))
-}
-
-fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-    thread::Builder::new().name(name).spawn(body)
 }

@@ -1,40 +1,34 @@
 //! A worker: one thread, one epoll, many rings. While requests keep coming it looks at the rings themselves; before it
 //! sleeps it says so in each, and is rung for.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use mio::unix::SourceFd;
-use mio::{Events, Interest, Poll, Token, Waker};
-use parking_lot::Mutex;
+use mio::{Interest, Token};
 use slab::Slab;
 use sublet_client::ring::{Farewell, Sleep};
-use sublet_pace::{Found, Look, Pace};
-use sublet_types::TenantId;
+use sublet_pace::{Found, Look};
 
-use super::connection::{Connection, End, Greeting, Seat};
+use super::Group;
+use super::connection::{Connection, End, Greeting};
 use crate::ring::pages::{Desk, Pages};
 use crate::ring::session::Turn;
+use crate::serving::{Mailbox, Permit, PollLoop, Presence, Tenancies, Work};
 
 /// Events that one wait brings at most.
 const EVENTS_MAX: usize = 256;
 
-/// How long the kernel may go unasked while rings are busy: newcomers, doorbells and hang-ups wait that long at most.
-const UNASKED_MAX: Duration = Duration::from_micros(100);
-
 /// Looks at a ring in vain after which it is not looked at any more until it rings, though others keep the worker busy.
 const LOOKS_IN_VAIN_MAX: u32 = 1024;
-
-const POST: Token = Token(usize::MAX);
 
 /// A connection on its way from the acceptor to its worker.
 pub(super) struct Newcomer {
     pub(super) socket: Arc<OwnedFd>,
-    pub(super) seat: Seat,
+    pub(super) permit: Permit<Group>,
 }
 
 /// What others tell a worker. Newcomers are bounded by the seats.
@@ -43,23 +37,9 @@ pub(super) enum Message {
     Stop,
 }
 
-/// A worker's letter box.
-pub(super) struct Post {
-    letters: Mutex<VecDeque<Message>>,
-    waker: Waker,
-}
-
-impl Post {
-    pub(super) fn send(&self, message: Message) {
-        self.letters.lock().push_back(message);
-        // A full counter means that the worker is awake already.
-        let _ = self.waker.wake();
-    }
-}
-
 /// What a worker acts on. Connections are named by their place.
 enum Event {
-    Heard(usize),
+    Heard(usize, Presence),
     Rung(usize),
     TurnOf(usize),
     Letter(Message),
@@ -74,14 +54,9 @@ struct Left<P: Pages> {
 
 /// One thread's connections and what it needs to serve them.
 pub(super) struct Worker<D: Desk> {
-    poll: Poll,
-    ready: Events,
-    asked_at: Instant,
-    post: Arc<Post>,
+    poll: PollLoop<Message>,
     events: VecDeque<Event>,
-    pace: Pace,
-    desk: D,
-    tenancies: HashMap<TenantId, Rc<D::Tenancy>>,
+    tenancies: Tenancies<D::Tenancy>,
     connections: Slab<Connection<D::Tenancy>>,
     /// Connections whose rings are looked at; each at most once, some of them perhaps gone.
     awake: Vec<usize>,
@@ -95,89 +70,49 @@ pub(super) struct Worker<D: Desk> {
 }
 
 impl<D: Desk> Worker<D> {
-    pub(super) fn new(desk: D) -> io::Result<(Worker<D>, Arc<Post>)> {
-        let poll = Poll::new()?;
-        let post = Arc::new(Post {
-            letters: Mutex::default(),
-            waker: Waker::new(poll.registry(), POST)?,
-        });
-        let now = Instant::now();
+    pub(super) fn new(desk: D) -> io::Result<(Worker<D>, Arc<Mailbox<Message>>)> {
+        let poll = PollLoop::new(EVENTS_MAX)?;
+        let mailbox = Arc::clone(poll.mailbox());
         let worker = Worker {
             poll,
-            ready: Events::with_capacity(EVENTS_MAX),
-            asked_at: now,
-            post: Arc::clone(&post),
             events: VecDeque::with_capacity(EVENTS_MAX),
-            pace: Pace::default(),
-            desk,
-            tenancies: HashMap::new(),
+            tenancies: Tenancies::new(move |tenant| desk.open(tenant)),
             connections: Slab::new(),
             awake: Vec::new(),
             again: VecDeque::new(),
             left: VecDeque::new(),
             sweep_at: None,
-            now,
+            now: Instant::now(),
             is_over: false,
         };
-        Ok((worker, post))
-    }
-
-    /// Serves until it is told to stop.
-    pub(super) fn run(&mut self) -> io::Result<()> {
-        while !self.is_over {
-            self.wait()?;
-            while let Some(event) = self.events.pop_front() {
-                self.apply(event);
-            }
-            self.remove_some();
-        }
-        Ok(())
+        Ok((worker, mailbox))
     }
 
     /// Blocks until there is something to apply.
     fn wait(&mut self) -> io::Result<()> {
-        self.ready.clear();
         if self.again.is_empty() && self.left.is_empty() {
-            self.wait_at_pace()?;
+            let (connections, awake) = (&mut self.connections, &mut self.awake);
+            self.poll.wait_beside(self.sweep_at, |look| match look {
+                Look::Glance => look_at_rings(connections, awake),
+                Look::Sleep => fall_asleep(connections, awake),
+            })?;
         }
-        self.now = Instant::now();
-        // What the kernel has said once, it does not say again: never ask over it.
-        if self.ready.is_empty() && self.now - self.asked_at >= UNASKED_MAX {
-            self.asked_at = self.now;
-            ask(&mut self.poll, &mut self.ready, Some(Duration::ZERO))?;
-        }
+        self.now = self.poll.glance()?;
         self.collect();
         Ok(())
     }
 
-    fn wait_at_pace(&mut self) -> io::Result<()> {
-        let sweep_at = self.sweep_at;
-        let (poll, ready, asked_at) = (&mut self.poll, &mut self.ready, &mut self.asked_at);
-        let (connections, awake) = (&mut self.connections, &mut self.awake);
-        self.pace.wait(|look| match look {
-            Look::Glance => Ok(look_at_rings(connections, awake)),
-            Look::Sleep => {
-                if fall_asleep(connections, awake) == Sleep::Disturbed {
-                    return Ok(Found::Work);
-                }
-                let longest = sweep_at.map(|at| at.saturating_duration_since(Instant::now()));
-                let found = ask(poll, ready, longest);
-                *asked_at = Instant::now();
-                found
-            }
-        })
-    }
-
     fn collect(&mut self) {
-        for event in &self.ready {
-            match event.token() {
-                POST => self
-                    .events
-                    .extend(self.post.letters.lock().drain(..).map(Event::Letter)),
-                token if is_bell(token) => self.events.push_back(Event::Rung(place_of(token))),
-                token => self.events.push_back(Event::Heard(place_of(token))),
-            }
-        }
+        let events = &mut self.events;
+        self.poll.take_events(|event| {
+            let place = place_of(event.token());
+            events.push_back(match is_bell(event.token()) {
+                true => Event::Rung(place),
+                false => Event::Heard(place, Presence::of(event)),
+            });
+        });
+        let letters = self.poll.mail().letters.drain(..);
+        events.extend(letters.map(Event::Letter));
         self.events.extend(self.again.drain(..).map(Event::TurnOf));
         self.collect_from_rings();
         if self.sweep_at.take_if(|at| *at <= self.now).is_some() {
@@ -211,7 +146,7 @@ impl<D: Desk> Worker<D> {
 
     fn apply(&mut self, event: Event) {
         match event {
-            Event::Heard(place) => self.hear(place),
+            Event::Heard(place, presence) => self.hear(place, presence),
             Event::Rung(place) => self.answer_bell(place),
             Event::TurnOf(place) => self.turn(place),
             Event::Letter(Message::Newcomer(newcomer)) => self.admit(newcomer),
@@ -220,11 +155,11 @@ impl<D: Desk> Worker<D> {
         }
     }
 
-    fn hear(&mut self, place: usize) {
+    fn hear(&mut self, place: usize, presence: Presence) {
         let Some(connection) = self.connections.get_mut(place) else {
             return;
         };
-        match connection.hear() {
+        match connection.hear(presence) {
             Ok(Greeting::Unfinished) => {}
             Ok(Greeting::Over) => self.begin(place),
             Err(end) => self.dismiss(place, end),
@@ -233,12 +168,9 @@ impl<D: Desk> Worker<D> {
 
     /// A greeting is over: from now on the client rings.
     fn begin(&mut self, place: usize) {
-        let registry = self.poll.registry();
-        let registered = self.connections[place].bell().map(|bell| {
-            let raw = bell.as_raw_fd();
-            registry.register(&mut SourceFd(&raw), bell_of(place), Interest::READABLE)
-        });
-        match registered {
+        let bell = self.connections[place].bell();
+        let told = bell.map(|bell| self.poll.watch(bell, bell_of(place), Interest::READABLE));
+        match told {
             Some(Ok(())) => self.wake(place),
             _ => self.dismiss(place, End::Silent),
         }
@@ -284,33 +216,30 @@ impl<D: Desk> Worker<D> {
     }
 
     fn admit(&mut self, newcomer: Newcomer) {
-        let Newcomer { socket, seat } = newcomer;
-        let (tenant, silence_max) = (seat.group().tenant, seat.group().settings.silence_max);
-        let opened = self.tenancies.entry(tenant);
-        let pages = Rc::clone(opened.or_insert_with(|| Rc::new(self.desk.open(tenant))));
-        let connection = Connection::new(socket, seat, pages, self.now);
+        let Newcomer { socket, permit } = newcomer;
+        let group = permit.group();
+        let (tenant, silence_max) = (group.tenant, group.settings.silence_max);
+        let pages = self.tenancies.of(tenant);
+        let connection = Connection::new(socket, permit, pages, self.now);
         let slot = self.connections.vacant_entry();
         let place = slot.key();
-        let raw = connection.socket().as_raw_fd();
-        let registry = self.poll.registry();
-        let token = socket_of(place);
-        let registered = registry.register(&mut SourceFd(&raw), token, Interest::READABLE);
-        if registered.is_err() || self.is_over {
+        let (socket, token) = (connection.socket(), socket_of(place));
+        let told = self.poll.watch(socket, token, Interest::READABLE);
+        if told.is_err() || self.is_over {
             return;
         }
         slot.insert(connection);
         let due = self.now + silence_max;
         self.sweep_at = Some(self.sweep_at.map_or(due, |at| at.min(due)));
-        self.hear(place);
+        self.hear(place, Presence::Here);
     }
 
     /// The doorbell is the client's as well, so closing it would not take it out of the epoll.
     fn dismiss(&mut self, place: usize, end: End) {
         let connection = self.connections.remove(place);
-        let registry = self.poll.registry();
         let both = [connection.bell(), Some(connection.socket())];
         for descriptor in both.into_iter().flatten() {
-            let _ = registry.deregister(&mut SourceFd(&descriptor.as_raw_fd()));
+            self.poll.forget(descriptor);
         }
         // Its place may be taken by another before the list is looked through again.
         if connection.is_awake {
@@ -368,6 +297,20 @@ impl<D: Desk> Worker<D> {
     }
 }
 
+/// Serves until it is told to stop.
+impl<D: Desk> Work for Worker<D> {
+    fn run(&mut self) -> io::Result<()> {
+        while !self.is_over {
+            self.wait()?;
+            while let Some(event) = self.events.pop_front() {
+                self.apply(event);
+            }
+            self.remove_some();
+        }
+        Ok(())
+    }
+}
+
 fn look_at_rings<P: Pages>(connections: &Slab<Connection<P>>, awake: &[usize]) -> Found {
     let rings = awake
         .iter()
@@ -379,14 +322,14 @@ fn look_at_rings<P: Pages>(connections: &Slab<Connection<P>>, awake: &[usize]) -
 }
 
 /// Says in every ring that the worker sleeps, unless one of them has work after all.
-fn fall_asleep<P: Pages>(connections: &mut Slab<Connection<P>>, awake: &mut Vec<usize>) -> Sleep {
+fn fall_asleep<P: Pages>(connections: &mut Slab<Connection<P>>, awake: &mut Vec<usize>) -> Found {
     awake.retain(|place| {
         let connection = connections.get_mut(*place);
         connection.is_some_and(|connection| !fell_asleep(connection))
     });
     match awake.is_empty() {
-        true => Sleep::Sound,
-        false => Sleep::Disturbed,
+        true => Found::Nothing,
+        false => Found::Work,
     }
 }
 
@@ -410,14 +353,4 @@ fn is_bell(token: Token) -> bool {
 
 fn place_of(token: Token) -> usize {
     token.0 / 2
-}
-
-/// Asks the kernel for events, for at most `longest`; for as long as it takes if `None`.
-fn ask(poll: &mut Poll, ready: &mut Events, longest: Option<Duration>) -> io::Result<Found> {
-    match poll.poll(ready, longest) {
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Found::Nothing),
-        Err(error) => Err(error),
-        Ok(()) if ready.is_empty() => Ok(Found::Nothing),
-        Ok(()) => Ok(Found::Work),
-    }
 }

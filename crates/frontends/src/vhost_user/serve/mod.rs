@@ -1,6 +1,7 @@
 //! Serving a disk to VMMs: a thread that listens and talks to the one VMM that is connected, and a thread for each queue.
 //! The queues' threads stay while VMMs come and go.
 
+mod letters;
 mod listen;
 mod vmm;
 mod worker;
@@ -8,21 +9,23 @@ mod worker;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use vhost::vhost_user::{BackendReqHandler, Error};
 
+use self::letters::Message;
 use self::listen::Door;
 use self::vmm::Vmm;
-use self::worker::{Post, Worker};
+use self::worker::Worker;
 use super::device::Caching;
 use super::metrics::Figures;
 use super::{QUEUE_SIZE_MAX, QUEUES_MAX};
 use crate::backend::Backend;
 use crate::block::Disk;
 use crate::doors::SILENCE_MAX;
+use crate::serving::{Crew, Mailbox, StartError, spawn};
 use crate::tenancy::Doorman;
 
 /// How long accepting stops when the process has no descriptor left for a connection.
@@ -82,41 +85,7 @@ pub struct Running {
     door: Arc<Door>,
     figures: Arc<Figures>,
     listening: JoinHandle<()>,
-    lanes: Lanes,
-}
-
-/// The queues' threads. They stop when this is dropped.
-#[derive(Default)]
-struct Lanes {
-    posts: Vec<Arc<Post>>,
-    workers: Vec<JoinHandle<()>>,
-}
-
-impl Lanes {
-    fn start(socket: &Arc<Socket>, backend: &Backend) -> io::Result<Lanes> {
-        let mut lanes = Lanes::default();
-        for n in 0..socket.settings.queues {
-            let (post, thread) = start_worker(n, Arc::clone(socket), backend.clone())?;
-            lanes.posts.push(post);
-            lanes.workers.push(thread);
-        }
-        Ok(lanes)
-    }
-
-    /// Returns when they have stopped.
-    fn end(mut self) {
-        let workers = std::mem::take(&mut self.workers);
-        drop(self);
-        for worker in workers {
-            let _ = worker.join();
-        }
-    }
-}
-
-impl Drop for Lanes {
-    fn drop(&mut self) {
-        self.posts.iter().for_each(|post| post.stop());
-    }
+    queues: Crew<Message>,
 }
 
 impl Running {
@@ -135,7 +104,7 @@ impl Running {
     pub fn stop(self) {
         self.door.shut();
         let _ = self.listening.join();
-        self.lanes.end();
+        self.queues.end_by(|| Message::Stop);
     }
 }
 
@@ -161,55 +130,52 @@ pub fn start(
         figures: Arc::clone(&figures),
         caching: Caching::default(),
     });
-    let lanes = Lanes::start(&socket, backend)?;
-    let (at, posts) = (Arc::clone(&door), lanes.posts.clone());
-    let listening = spawn("vhost".to_owned(), move || listen(&at, &socket, &posts))?;
+    let queues = start_queues(&socket, backend).map_err(|error| match error {
+        StartError::Kernel(error) => error,
+        error => io::Error::other(error),
+    })?;
+    let (at, mailboxes) = (Arc::clone(&door), queues.mailboxes().to_vec());
+    let listening = move || {
+        listen(&at, &socket, &mailboxes);
+        Ok(())
+    };
+    let listening = spawn("vhost", listening, |_| {})?;
     Ok(Running {
         door,
         figures,
         listening,
-        lanes,
+        queues,
     })
 }
 
-/// A desk belongs to its thread, so it is made there.
-fn start_worker(
-    n: u16,
-    socket: Arc<Socket>,
-    backend: Backend,
-) -> io::Result<(Arc<Post>, JoinHandle<()>)> {
-    let (ready, made) = mpsc::channel();
-    let thread = spawn(format!("vhost-{n}"), move || {
-        let (mut worker, made) = match make_worker(&socket, &backend) {
-            Ok((worker, post)) => (Some(worker), Ok(post)),
-            Err(error) => (None, Err(error)),
-        };
-        let _ = ready.send(made);
-        if let Some(Err(error)) = worker.as_mut().map(Worker::run) {
-            tracing::error!(disk = socket.disk.name(), %error, "serving a guest's queue failed");
-        }
-    })?;
-    let post = made.recv().map_err(io::Error::other)??;
-    Ok((post, thread))
+/// A thread for each queue.
+fn start_queues(socket: &Arc<Socket>, backend: &Backend) -> Result<Crew<Message>, StartError> {
+    let mut crew = Crew::new(|| Message::Stop);
+    for n in 0..socket.settings.queues {
+        let (made_for, backend, served) = (Arc::clone(socket), backend.clone(), Arc::clone(socket));
+        let make = move || make_worker(&made_for, &backend);
+        crew.start(&format!("vhost-{n}"), make, move |error| {
+            tracing::error!(disk = served.disk.name(), %error, "serving a guest's queue failed");
+        })?;
+    }
+    Ok(crew)
 }
 
-fn make_worker(socket: &Arc<Socket>, backend: &Backend) -> io::Result<(Worker, Arc<Post>)> {
-    let Backend {
-        store,
-        clock,
-        ledger,
-    } = backend;
-    let doorman = Doorman::new(store, *clock, ledger).map_err(io::Error::other)?;
+fn make_worker(
+    socket: &Arc<Socket>,
+    backend: &Backend,
+) -> Result<(Worker, Arc<Mailbox<Message>>), StartError> {
+    let doorman = Doorman::new(&backend.store, backend.clock, &backend.ledger)?;
     let desk = Arc::clone(&socket.disk).desk(&doorman);
-    Worker::new(Arc::clone(socket), desk)
+    Ok(Worker::new(Arc::clone(socket), desk)?)
 }
 
 /// Serves one VMM after the other until the door is shut.
-fn listen(door: &Door, socket: &Arc<Socket>, posts: &[Arc<Post>]) {
+fn listen(door: &Door, socket: &Arc<Socket>, mailboxes: &[Arc<Mailbox<Message>>]) {
     while !door.is_shut() {
         match door.accept() {
             Ok(stream) => match door.hears(&stream, socket.settings.silence_max) {
-                Ok(()) => tell(socket, &serve(stream, socket, posts)),
+                Ok(()) => tell(socket, &serve(stream, socket, mailboxes)),
                 Err(error) => tracing::debug!(disk = socket.disk.name(), %error, "a VMM left"),
             },
             Err(_) if door.is_shut() => return,
@@ -233,11 +199,11 @@ fn tell(socket: &Socket, end: &Error) {
 }
 
 /// Serves a VMM; says how it ended. The disk has given back all its requests then.
-fn serve(stream: UnixStream, socket: &Arc<Socket>, posts: &[Arc<Post>]) -> Error {
+fn serve(stream: UnixStream, socket: &Arc<Socket>, mailboxes: &[Arc<Mailbox<Message>>]) -> Error {
     let figures = &socket.figures;
     figures.connections_made.bump();
     figures.connections.bump();
-    let vmm = Arc::new(Mutex::new(Vmm::new(Arc::clone(socket), posts)));
+    let vmm = Arc::new(Mutex::new(Vmm::new(Arc::clone(socket), mailboxes)));
     let mut requests = BackendReqHandler::from_stream(stream, Arc::clone(&vmm));
     let end = loop {
         match requests.handle_request() {
@@ -251,8 +217,4 @@ fn serve(stream: UnixStream, socket: &Arc<Socket>, posts: &[Arc<Post>]) -> Error
     }
     figures.connections.drop_one();
     end
-}
-
-fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-    thread::Builder::new().name(name).spawn(body)
 }

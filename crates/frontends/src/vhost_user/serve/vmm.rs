@@ -14,7 +14,8 @@ use vhost::vhost_user::{Error, GpuBackend, Result, VhostUserBackendReqHandlerMut
 use virtio_bindings::virtio_ring::VIRTIO_RING_F_EVENT_IDX;
 
 use super::Socket;
-use super::worker::{End, Post};
+use super::letters::{End, Message};
+use crate::serving::Mailbox;
 use crate::vhost_user::device::{self, PROTOCOL_FEATURES};
 use crate::vhost_user::memory::{Memory, REGIONS_MAX, Refused};
 use crate::vhost_user::queue::{Call, Places, Setup};
@@ -36,7 +37,7 @@ pub(super) struct Vmm {
 
 /// A queue as the VMM describes it, piece by piece, and the thread that runs it once all is said.
 struct Ring {
-    post: Arc<Post>,
+    mailbox: Arc<Mailbox<Message>>,
     size: u16,
     places: Option<Places>,
     /// The first request without an answer, as far as is known here.
@@ -49,10 +50,10 @@ struct Ring {
 
 impl Vmm {
     /// A connection of which nothing is known yet.
-    pub(super) fn new(socket: Arc<Socket>, posts: &[Arc<Post>]) -> Vmm {
+    pub(super) fn new(socket: Arc<Socket>, mailboxes: &[Arc<Mailbox<Message>>]) -> Vmm {
         let size = socket.settings.queue_size;
-        let ring = |post: &Arc<Post>| Ring {
-            post: Arc::clone(post),
+        let ring = |mailbox: &Arc<Mailbox<Message>>| Ring {
+            mailbox: Arc::clone(mailbox),
             size,
             places: None,
             base: 0,
@@ -65,14 +66,14 @@ impl Vmm {
             socket,
             features: 0,
             memory: Arc::default(),
-            rings: posts.iter().map(ring).collect(),
+            rings: mailboxes.iter().map(ring).collect(),
         }
     }
 
     /// The connection has ended: stops its queues, and waits for what is at the disk.
     pub(super) fn leave(&mut self) {
         let running = self.rings.iter_mut().filter(|ring| ring.runs);
-        let ends: Vec<_> = running.map(|ring| ring.post.end(End::Silent)).collect();
+        let ends: Vec<_> = running.map(|ring| ring.mailbox.end(End::Silent)).collect();
         for end in ends {
             let _ = end.recv();
         }
@@ -108,7 +109,7 @@ impl Vmm {
             memory,
             call: ring.call.clone(),
         };
-        let begun = ring.post.begin(setup, Arc::clone(kick));
+        let begun = ring.mailbox.begin(setup, Arc::clone(kick));
         begun.map_err(|error| Error::ReqHandlerError(io::Error::other(error)))?;
         ring.runs = true;
         Ok(())
@@ -124,7 +125,7 @@ impl Vmm {
         self.rings.iter_mut().filter(lost).for_each(Ring::rest);
         self.memory = Arc::new(memory);
         for ring in self.rings.iter().filter(|ring| ring.runs) {
-            ring.post.set_memory(&self.memory);
+            ring.mailbox.set_memory(&self.memory);
         }
         for index in 0..self.rings.len() {
             let ring = &self.rings[index];
@@ -150,7 +151,7 @@ impl Ring {
     /// Stops the queue when all that it took is answered.
     fn rest(&mut self) {
         if std::mem::take(&mut self.runs)
-            && let Ok(position) = self.post.end(End::Answered).recv()
+            && let Ok(position) = self.mailbox.end(End::Answered).recv()
         {
             self.base = position;
         }
@@ -252,7 +253,7 @@ impl VhostUserBackendReqHandlerMut for Vmm {
         let ring = self.ring(usize::from(index))?;
         ring.call = file.map(|file| Call::new(OwnedFd::from(file)));
         if ring.runs {
-            ring.post.set_call(ring.call.clone());
+            ring.mailbox.set_call(ring.call.clone());
         }
         Ok(())
     }

@@ -1,29 +1,24 @@
 //! A queue's thread. While requests keep coming it looks at the ring itself; before it sleeps it says so in the ring
 //! and is kicked.
 
-use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::Sender;
 
-use mio::unix::SourceFd;
-use mio::{Events, Interest, Poll, Token, Waker};
-use parking_lot::Mutex;
-use sublet_pace::{Found, Look, Pace};
+use mio::{Interest, Token};
+use sublet_pace::{Found, Look};
 
 use super::Socket;
-use crate::block::{Desk, Outcome};
-use crate::vhost_user::mailbox::Mailbox;
-use crate::vhost_user::memory::Memory;
-use crate::vhost_user::queue::{BrokenRing, Call, Queue, Seat, Setup};
+use super::letters::{End, Message};
+use crate::block::{Desk, Outcome, Outcomes};
+use crate::serving::{Mailbox, PollLoop, Work};
+use crate::vhost_user::queue::{BrokenRing, Queue, Seat, Setup};
 
 /// Events that one wait brings at most: a kick, and a wake-up.
 const EVENTS_MAX: usize = 4;
 
 const KICK: Token = Token(0);
-const POST: Token = Token(1);
 
 /// Why a queue does not start.
 #[derive(Debug, thiserror::Error)]
@@ -39,171 +34,76 @@ pub(super) enum BeginError {
     Ended,
 }
 
-/// What a worker is told. Who sends it waits for the answer, so there is one at a time.
-enum Message {
-    Begin(Box<Setup>, Arc<OwnedFd>, Sender<Result<(), BeginError>>),
-    SetMemory(Arc<Memory>, Sender<()>),
-    SetCall(Option<Call>, Sender<()>),
-    End(End, Sender<u16>),
-    Stop,
-}
-
-/// How a queue ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// All that was taken is answered first.
-    Answered,
-    /// Nothing more is answered: the VMM has gone.
-    Silent,
-}
-
-/// A worker's letter box, and how to wake it.
-pub(super) struct Post {
-    /// `None` once nobody reads them any more.
-    letters: Mutex<Option<VecDeque<Message>>>,
-    has_letters: AtomicBool,
-    mailbox: Arc<Mailbox>,
-}
-
-impl Post {
-    fn send(&self, message: Message) {
-        if let Some(letters) = &mut *self.letters.lock() {
-            letters.push_back(message);
-            self.has_letters.store(true, Ordering::Release);
-        }
-        self.mailbox.wake();
-    }
-
-    fn ask<A>(&self, message: impl FnOnce(Sender<A>) -> Message) -> Option<A> {
-        let (to, answer) = mpsc::channel();
-        self.send(message(to));
-        answer.recv().ok()
-    }
-
-    /// Starts the queue; it must not run.
-    pub(super) fn begin(&self, setup: Setup, kick: Arc<OwnedFd>) -> Result<(), BeginError> {
-        let begun = self.ask(|to| Message::Begin(Box::new(setup), kick, to));
-        begun.unwrap_or(Err(BeginError::Ended))
-    }
-
-    /// The guest's memory is another. The old one is not touched any more when this returns.
-    pub(super) fn set_memory(&self, memory: &Arc<Memory>) {
-        self.ask(|to| Message::SetMemory(Arc::clone(memory), to));
-    }
-
-    /// The guest is notified otherwise.
-    pub(super) fn set_call(&self, call: Option<Call>) {
-        self.ask(|to| Message::SetCall(call, to));
-    }
-
-    /// Begins to end the queue. What comes is the first request without an answer; the disk has given everything back then.
-    pub(super) fn end(&self, end: End) -> Receiver<u16> {
-        let (to, answer) = mpsc::channel();
-        self.send(Message::End(end, to));
-        answer
-    }
-
-    /// Ends the thread.
-    pub(super) fn stop(&self) {
-        self.send(Message::Stop);
-    }
-}
-
 /// A thread and its queue, if that runs.
 pub(super) struct Worker {
-    poll: Poll,
-    ready: Events,
-    post: Arc<Post>,
-    mailbox: Arc<Mailbox>,
-    pace: Pace,
+    poll: PollLoop<Message>,
+    outcomes: Arc<dyn Outcomes>,
     socket: Arc<Socket>,
     desk: Box<dyn Desk>,
     queue: Option<Queue>,
     kick: Option<Arc<OwnedFd>>,
     ending: Option<Sender<u16>>,
     next_token: u64,
-    outcomes: Vec<Outcome>,
     is_over: bool,
 }
 
 impl Worker {
-    pub(super) fn new(socket: Arc<Socket>, desk: Box<dyn Desk>) -> io::Result<(Worker, Arc<Post>)> {
-        let poll = Poll::new()?;
-        let mailbox = Arc::new(Mailbox::new(Waker::new(poll.registry(), POST)?));
-        let post = Arc::new(Post {
-            letters: Mutex::new(Some(VecDeque::new())),
-            has_letters: AtomicBool::new(false),
-            mailbox: Arc::clone(&mailbox),
-        });
+    pub(super) fn new(
+        socket: Arc<Socket>,
+        desk: Box<dyn Desk>,
+    ) -> io::Result<(Worker, Arc<Mailbox<Message>>)> {
+        let poll = PollLoop::new(EVENTS_MAX)?;
+        let mailbox = Arc::clone(poll.mailbox());
         let worker = Worker {
             poll,
-            ready: Events::with_capacity(EVENTS_MAX),
-            post: Arc::clone(&post),
-            mailbox,
-            pace: Pace::default(),
+            outcomes: Arc::clone(&mailbox) as Arc<dyn Outcomes>,
             socket,
             desk,
             queue: None,
             kick: None,
             ending: None,
             next_token: 0,
-            outcomes: Vec::new(),
             is_over: false,
         };
-        Ok((worker, post))
-    }
-
-    /// Serves until it is told to stop.
-    pub(super) fn run(&mut self) -> io::Result<()> {
-        while !self.is_over {
-            self.wait()?;
-            self.read_letters();
-            self.collect();
-            self.turn();
-            self.leave();
-        }
-        Ok(())
+        Ok((worker, mailbox))
     }
 
     /// Blocks until there is something to do.
     fn wait(&mut self) -> io::Result<()> {
-        let (poll, ready, queue) = (&mut self.poll, &mut self.ready, &mut self.queue);
-        let (post, mailbox, figures) = (&self.post, &self.mailbox, &self.socket.figures);
-        let glance = |queue: &Option<Queue>| {
-            let has_work = queue.as_ref().is_some_and(Queue::has_work);
-            let has_letters = post.has_letters.load(Ordering::Acquire);
-            has_work || has_letters || mailbox.has_some()
-        };
-        if glance(queue) {
+        let has_work = |queue: &Option<Queue>| queue.as_ref().is_some_and(Queue::has_work);
+        if has_work(&self.queue) || self.poll.mailbox().has_mail() {
             return Ok(());
         }
-        self.pace.wait(|look| match look {
-            Look::Glance if glance(queue) => Ok(Found::Work),
-            Look::Glance => Ok(Found::Nothing),
+        let (queue, socket) = (&mut self.queue, &self.socket);
+        let mut has_said_so = false;
+        let waited = self.poll.wait_beside(None, |look| match look {
+            Look::Glance if has_work(queue) => Found::Work,
+            Look::Glance => Found::Nothing,
             Look::Sleep => {
-                let slept = sleep(poll, ready, queue, &self.socket, mailbox);
-                mailbox.wake_up();
-                queue.iter_mut().for_each(Queue::wake_up);
-                let kicks = ready.iter().filter(|event| event.token() == KICK);
-                figures.kicks.add(kicks.count() as u64);
-                ready.clear();
-                slept.map(|()| Found::Work)
+                has_said_so = true;
+                fall_asleep(queue, socket)
             }
-        })
+        });
+        if has_said_so {
+            self.queue.iter_mut().for_each(Queue::wake_up);
+        }
+        // A kick says no more than that: the queue is looked at in any case.
+        self.poll.take_events(|_| {});
+        waited
     }
 
-    fn read_letters(&mut self) {
-        if !self.post.has_letters.load(Ordering::Acquire) {
+    /// Hears what the disk has done, and what others say.
+    fn read_mail(&mut self) {
+        if !self.poll.mailbox().has_mail() {
             return;
         }
-        let letters = {
-            let mut letters = self.post.letters.lock();
-            self.post.has_letters.store(false, Ordering::Release);
-            letters.as_mut().map(std::mem::take)
-        };
-        for letter in letters.into_iter().flatten() {
-            self.apply(letter);
+        let mail = self.poll.mail();
+        let letters = std::mem::take(&mut mail.letters);
+        match &mut self.queue {
+            Some(queue) => settle(queue, mail.outcomes.drain(..), &self.socket),
+            None => mail.outcomes.clear(),
         }
+        letters.into_iter().for_each(|letter| self.apply(letter));
     }
 
     /// Whoever waits for an answer may have gone.
@@ -231,11 +131,9 @@ impl Worker {
 
     fn begin(&mut self, setup: Setup, kick: Arc<OwnedFd>) -> Result<(), BeginError> {
         let mut queue = Queue::begin(setup, self.next_token)?;
-        let registry = self.poll.registry();
         // Edge-triggered and never read: each kick is told once, and nothing here can block on it.
-        registry
-            .register(&mut SourceFd(&kick.as_raw_fd()), KICK, Interest::READABLE)
-            .map_err(BeginError::Kick)?;
+        let told = self.poll.watch(&kick, KICK, Interest::READABLE);
+        told.map_err(BeginError::Kick)?;
         if queue.position() != 0 {
             self.socket.caching.goes_on();
         }
@@ -254,25 +152,6 @@ impl Worker {
         self.ending = Some(to);
     }
 
-    /// Hears what the disk has done.
-    fn collect(&mut self) {
-        if !self.mailbox.has_some() {
-            return;
-        }
-        self.mailbox.collect(&mut self.outcomes);
-        let Some(queue) = &mut self.queue else {
-            self.outcomes.clear();
-            return;
-        };
-        let mut settled = Ok(());
-        for outcome in self.outcomes.drain(..) {
-            settled = settled.and(queue.settle(outcome));
-        }
-        if let Err(broken) = settled {
-            give_up(queue, &broken, &self.socket);
-        }
-    }
-
     fn turn(&mut self) {
         let Some(queue) = &mut self.queue else {
             return;
@@ -280,7 +159,7 @@ impl Worker {
         let seat = Seat {
             disk: &self.socket.disk,
             desk: &*self.desk,
-            mailbox: &self.mailbox,
+            outcomes: &self.outcomes,
             caching: &self.socket.caching,
             figures: &self.socket.figures,
             shape: self.socket.disk.shape(),
@@ -297,8 +176,7 @@ impl Worker {
             return;
         };
         if let Some(kick) = self.kick.take() {
-            let raw = kick.as_raw_fd();
-            let _ = self.poll.registry().deregister(&mut SourceFd(&raw));
+            self.poll.forget(&kick);
         }
         if let Some(queue) = self.queue.take() {
             self.next_token = queue.next_token();
@@ -307,32 +185,41 @@ impl Worker {
     }
 }
 
-/// Whoever waits for an answer hears that there is none.
-impl Drop for Worker {
-    fn drop(&mut self) {
-        *self.post.letters.lock() = None;
+/// Serves until it is told to stop.
+impl Work for Worker {
+    fn run(&mut self) -> io::Result<()> {
+        while !self.is_over {
+            self.wait()?;
+            self.read_mail();
+            self.turn();
+            self.leave();
+        }
+        Ok(())
     }
 }
 
-/// Sleeps until something comes, unless something is there once all have been told of it.
-fn sleep(
-    poll: &mut Poll,
-    ready: &mut Events,
-    queue: &mut Option<Queue>,
-    socket: &Socket,
-    mailbox: &Mailbox,
-) -> io::Result<()> {
-    let finds_work = queue.as_mut().is_some_and(|queue| {
-        let asleep = queue.fall_asleep();
-        let asleep = asleep.inspect_err(|broken| give_up(queue, broken, socket));
-        !asleep.unwrap_or(false)
-    });
-    if finds_work || !mailbox.fall_asleep() {
-        return Ok(());
+/// Says in the ring that the thread sleeps, unless there is work in it after all.
+fn fall_asleep(queue: &mut Option<Queue>, socket: &Socket) -> Found {
+    let Some(queue) = queue else {
+        return Found::Nothing;
+    };
+    match queue.fall_asleep() {
+        Ok(true) => Found::Nothing,
+        Ok(false) => Found::Work,
+        Err(broken) => {
+            give_up(queue, &broken, socket);
+            Found::Work
+        }
     }
-    match poll.poll(ready, None) {
-        Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
-        _ => Ok(()),
+}
+
+fn settle(queue: &mut Queue, outcomes: impl Iterator<Item = Outcome>, socket: &Socket) {
+    let mut settled = Ok(());
+    for outcome in outcomes {
+        settled = settled.and(queue.settle(outcome));
+    }
+    if let Err(broken) = settled {
+        give_up(queue, &broken, socket);
     }
 }
 

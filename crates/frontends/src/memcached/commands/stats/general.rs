@@ -1,6 +1,6 @@
 //! `stats`: what the server did.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::figures::Figure;
 
 use crate::memcached::caller::Caller;
 use crate::memcached::instance::VERSION;
@@ -67,16 +67,12 @@ fn seconds(micros: u64) -> String {
     format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
 
-fn load(figure: &AtomicU64) -> u64 {
-    figure.load(Ordering::Relaxed)
-}
-
 fn connections(caller: Caller<'_>, rows: &mut dyn Rows) {
     let figures = &caller.instance.figures;
     let zero = caller.instance.zero(caller.tenancy.tenant());
-    let current = load(&figures.curr_connections);
+    let current = figures.curr_connections.get();
     let max = caller.instance.settings.connections_max as u64;
-    let since = |figure: &AtomicU64, zero: u64| load(figure).saturating_sub(zero);
+    let since = |figure: &Figure, zero: u64| figure.get().saturating_sub(zero);
     write_all(
         rows,
         "",
@@ -98,7 +94,7 @@ fn connections(caller: Caller<'_>, rows: &mut dyn Rows) {
             ),
             (
                 "time_in_listen_disabled_us",
-                load(&figures.listen_disabled_micros),
+                figures.listen_disabled_micros.get(),
             ),
             ("idle_kicks", since(&figures.idle_kicks, zero.idle_kicks)),
         ],
@@ -162,18 +158,18 @@ fn watchers(caller: Caller<'_>, rows: &mut dyn Rows) {
 fn tls(caller: Caller<'_>, rows: &mut dyn Rows) {
     let clock = caller.tenancy.clock();
     let figures = &caller.instance.figures;
-    let read = load(&figures.ssl_certs_read_unix);
+    let read = figures.ssl_certs_read_unix.get();
     let resumes = |tls: &TlsSettings| tls.resumes;
     if caller.instance.settings.tls.as_ref().is_some_and(resumes) {
-        let made = load(&figures.ssl_new_sessions);
+        let made = figures.ssl_new_sessions.get();
         write_all(rows, "", &[("ssl_new_sessions", made)]);
     }
     write_all(
         rows,
         "",
         &[
-            ("ssl_handshake_errors", load(&figures.ssl_handshake_errors)),
-            ("ssl_proto_errors", load(&figures.ssl_proto_errors)),
+            ("ssl_handshake_errors", figures.ssl_handshake_errors.get()),
+            ("ssl_proto_errors", figures.ssl_proto_errors.get()),
             (
                 "time_since_server_cert_refresh",
                 clock.unix(clock.now()).saturating_sub(read),

@@ -1,7 +1,5 @@
 //! flush_all, version, verbosity, cache_memlimit, shutdown, refresh_certs, watch.
 
-use std::sync::atomic::Ordering;
-
 use sublet_types::Bytes;
 
 use super::super::reply::{BAD_FORMAT, ERROR, OK, say};
@@ -102,7 +100,7 @@ pub(super) fn refresh_certs(caller: Caller<'_>, out: &mut Vec<u8>) -> Ran {
         Ok(()) => {
             let clock = caller.tenancy.clock();
             let read = &caller.instance.figures.ssl_certs_read_unix;
-            read.store(clock.unix(clock.now()), Ordering::Relaxed);
+            read.set(clock.unix(clock.now()));
             say(out, OK)
         }
         Err(why) => {

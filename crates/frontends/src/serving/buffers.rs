@@ -1,8 +1,7 @@
 //! Bytes between a socket and its session. A connection that has nothing unfinished holds no buffer;
 //! those that a worker lends out come back empty.
 
-/// Bytes that one read takes at most: more than a deep pipeline of small requests.
-pub(super) const READ_BYTES: usize = 64 << 10;
+use super::Outgoing;
 
 /// Buffers that a worker keeps for reuse.
 const SPARE_MAX: usize = 16;
@@ -10,29 +9,13 @@ const SPARE_MAX: usize = 16;
 /// What they may have together: two of them hold the largest value by default. The rest goes back to the allocator.
 const SPARE_BYTES_MAX: usize = 4 << 20;
 
-/// A worker's buffers.
-pub(super) struct Desk {
-    /// Where each read goes first.
-    pub(super) read: Box<[u8]>,
-    pub(super) pool: BufferPool,
-}
-
-impl Desk {
-    pub(super) fn new() -> Desk {
-        Desk {
-            read: vec![0; READ_BYTES].into_boxed_slice(),
-            pool: BufferPool::new(),
-        }
-    }
-}
-
 /// Buffers that are lent to connections with something unfinished.
-pub(super) struct BufferPool {
+pub(crate) struct BufferPool {
     spare: Vec<Vec<u8>>,
 }
 
 impl BufferPool {
-    fn new() -> BufferPool {
+    pub(crate) fn new() -> BufferPool {
         BufferPool {
             spare: Vec::with_capacity(SPARE_MAX),
         }
@@ -54,44 +37,44 @@ impl BufferPool {
 
 /// Bytes that wait, and how far the front of them is done with.
 #[derive(Default)]
-pub(super) struct Queue {
+pub(crate) struct ByteQueue {
     bytes: Vec<u8>,
     done: usize,
 }
 
-impl Queue {
-    pub(super) fn is_empty(&self) -> bool {
+impl ByteQueue {
+    pub(crate) fn is_empty(&self) -> bool {
         self.done == self.bytes.len()
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.bytes.len() - self.done
     }
 
-    pub(super) fn waiting(&self) -> &[u8] {
+    pub(crate) fn waiting(&self) -> &[u8] {
         &self.bytes[self.done..]
     }
 
     /// Memory that it holds, bytes.
-    pub(super) fn held(&self) -> usize {
+    pub(crate) fn held(&self) -> usize {
         self.bytes.capacity()
     }
 
     /// The end of the queue, for whoever appends to it.
-    pub(super) fn tail(&mut self, pool: &mut BufferPool) -> &mut Vec<u8> {
+    pub(crate) fn tail(&mut self, pool: &mut BufferPool) -> &mut Vec<u8> {
         if self.bytes.capacity() == 0 {
             self.bytes = pool.lend();
         }
         &mut self.bytes
     }
 
-    pub(super) fn push(&mut self, pool: &mut BufferPool, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, pool: &mut BufferPool, bytes: &[u8]) {
         self.drop_done();
         self.tail(pool).extend_from_slice(bytes);
     }
 
     /// The front `count` bytes are done with; an empty queue gives its buffer back.
-    pub(super) fn finish(&mut self, pool: &mut BufferPool, count: usize) {
+    pub(crate) fn finish(&mut self, pool: &mut BufferPool, count: usize) {
         self.done += count;
         if self.is_empty() {
             self.done = 0;
@@ -107,6 +90,29 @@ impl Queue {
     }
 }
 
+/// A queue whose bytes are sent, and where its buffer goes once they are.
+pub(crate) struct Sending<'a> {
+    queue: &'a mut ByteQueue,
+    pool: &'a mut BufferPool,
+}
+
+impl ByteQueue {
+    /// What waits, to be sent.
+    pub(crate) fn sending<'a>(&'a mut self, pool: &'a mut BufferPool) -> Sending<'a> {
+        Sending { queue: self, pool }
+    }
+}
+
+impl Outgoing for Sending<'_> {
+    fn waiting(&self) -> &[u8] {
+        self.queue.waiting()
+    }
+
+    fn finish(&mut self, count: usize) {
+        self.queue.finish(self.pool, count);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,7 +120,7 @@ mod tests {
     #[test]
     fn what_goes_in_comes_out_in_order() {
         let mut pool = BufferPool::new();
-        let mut queue = Queue::default();
+        let mut queue = ByteQueue::default();
         queue.push(&mut pool, b"abc");
         queue.finish(&mut pool, 1);
         queue.push(&mut pool, b"de");
@@ -125,7 +131,7 @@ mod tests {
     #[test]
     fn an_empty_queue_holds_no_memory_and_large_buffers_are_not_kept() {
         let mut pool = BufferPool::new();
-        let mut queue = Queue::default();
+        let mut queue = ByteQueue::default();
         queue.push(&mut pool, b"abc");
         queue.finish(&mut pool, 3);
         assert_eq!(queue.held(), 0);
