@@ -1,10 +1,10 @@
 //! A guest that writes what it likes into its descriptors and headers.
 
 use sublet_frontends::block::Shape;
-use sublet_frontends::vhost_user::chain::{
+use sublet_frontends::vhost_user::wire::chain::{
     Broken, Chain, DESCRIPTOR_BYTES, DESCRIPTORS_MAX, Segment, Table, WALK_MAX, bytes_of, cut,
 };
-use sublet_frontends::vhost_user::request::{self, Asked, HEADER_BYTES, RANGE_BYTES, Range, Sizes};
+use sublet_frontends::vhost_user::wire::request::{self, Asked, HEADER_BYTES, RANGE_BYTES, Range, Sizes};
 
 /// Places of the queue.
 const PLACES: u16 = 16;

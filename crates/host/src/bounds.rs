@@ -22,7 +22,7 @@ const DESCRIPTORS_AN_ADMIN: u64 = 3;
 const DESCRIPTORS_A_DISK: u64 = 64;
 
 /// Descriptors of a disk's guest beside: each region of its memory is a file, and others may be taking their places.
-const DESCRIPTORS_A_GUEST: u64 = 2 * vhost_user::memory::REGIONS_MAX as u64;
+const DESCRIPTORS_A_GUEST: u64 = 2 * vhost_user::map::REGIONS_MAX as u64;
 
 /// Descriptors of a connection over NBD: its socket, the same to send memory by, and the two ends of a pipe.
 const DESCRIPTORS_AN_NBD: u64 = 4;

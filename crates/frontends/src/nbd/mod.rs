@@ -1,13 +1,11 @@
 //! NBD: disks over a socket, for QEMU, the kernel's own client and whatever else speaks it.
 //!
-//! Fixed newstyle, as the protocol document of the NetworkBlockDevice project describes it. `negotiate` settles which
-//! disk and how, `session` carries requests out on it, `wire` knows the bytes of both, and `serve` has the sockets.
+//! Fixed newstyle, as the protocol document of the NetworkBlockDevice project describes it. `session` settles
+//! which disk and how, and carries requests out on it, `wire` knows the bytes of both, and `serve` has the sockets.
 //! An export's name is its disk's (`map`).
 
-mod flights;
 mod map;
 pub mod metrics;
-mod negotiate;
 mod queue;
 pub mod serve;
 mod session;
@@ -21,10 +19,10 @@ use std::time::Duration;
 use crate::doors::SILENCE_MAX;
 
 pub use map::{EXPORTS_MAX, Exports, ExportsFull, NoExport};
-pub use negotiate::{
+pub use queue::Queue;
+pub use session::negotiate::{
     Advance as HagglingAdvance, Haggling, Next as HagglingNext, Tls as HagglingTls,
 };
-pub use queue::Queue;
 
 /// Requests of one connection that wait for their disk; nothing more is read from it then.
 pub const IN_FLIGHT_MAX: u32 = 256;

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::HELD_MAX;
-use super::flights::{DiskId, Flight, Flights};
 use super::queue::Queue;
+use super::session::in_flight::{DiskId, Flight, Flights};
 use crate::block::{Buffer, Desk, Disk, Outcomes, REQUEST_BYTES_MAX, Request, Spares, Verb};
 use crate::tenancy::Doorman;
 

@@ -21,7 +21,7 @@ const GUESTS_MAX: usize = 256;
 
 /// Ranges that are guarded at a time: as many regions as each guest may have, and as many again while others take their place.
 /// Those that were never used take no memory.
-pub(super) const RANGES_MAX: usize = 2 * GUESTS_MAX * super::memory::REGIONS_MAX;
+pub(super) const RANGES_MAX: usize = 2 * GUESTS_MAX * super::map::REGIONS_MAX;
 
 /// A place of the table, which the handler reads while others change it.
 struct Range {
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn seventy_guests_with_all_their_regions_find_places() {
         let (region, file) = pages();
-        let guests = 70 * crate::vhost_user::memory::REGIONS_MAX;
+        let guests = 70 * crate::vhost_user::map::REGIONS_MAX;
         let others = (1..guests).map(|_| Guard::over(&region).expect("a place"));
         let others: Vec<Guard> = others.collect();
         let (last, cut) = pages();

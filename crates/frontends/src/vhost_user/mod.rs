@@ -2,9 +2,9 @@
 //!
 //! The VMM connects to a disk's socket and tells where the guest's memory and queues are (`serve/vmm`); from then on
 //! guest and daemon talk through the queues alone. Each queue has a thread (`serve/worker`), which takes requests
-//! from the ring ([`chain`], [`request`]), asks its [`Desk`](crate::block::Desk) first, sends what memory cannot
-//! answer to the [`Disk`](crate::block::Disk), and answers (`queue`). Nothing in the guest's memory is believed
-//! ([`memory`]), and memory that vanishes costs nobody but its guest (`guard`).
+//! from the ring (`session`, [`wire`]), asks its [`Desk`](crate::block::Desk) first, sends what memory cannot
+//! answer to the [`Disk`](crate::block::Disk), and answers. Nothing in the guest's memory is believed
+//! ([`map`]), and memory that vanishes costs nobody but its guest (`guard`).
 //!
 //! # Why a killed daemon hangs no guest
 //!
@@ -40,15 +40,13 @@
 //! A request that the disk gives back because it is leaving ([`Fault::Leaving`](crate::block::Fault::Leaving)) is not
 //! answered, nor is any after it: who serves the disk next does that.
 
-pub mod chain;
-pub mod device;
 mod guard;
-pub mod memory;
+pub mod map;
 pub mod metrics;
-mod queue;
-pub mod request;
 pub mod serve;
+mod session;
 mod unlocked;
+pub mod wire;
 
 /// The most places of a queue's rings, as QEMU has it.
 pub const QUEUE_SIZE_MAX: u16 = 1024;

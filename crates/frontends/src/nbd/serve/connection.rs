@@ -4,12 +4,12 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::Group;
+use super::group::Group;
 use crate::block::Outcome;
 use crate::doors::{Transport, Veil, socket};
-use crate::nbd::flights::{DiskId, Flight, Whose};
-use crate::nbd::negotiate::Tls;
 use crate::nbd::queue::Queue;
+use crate::nbd::session::in_flight::{DiskId, Flight, Whose};
+use crate::nbd::session::negotiate::Tls;
 use crate::nbd::session::{Advance, Next, Session};
 use crate::nbd::workplace::Workplace;
 use crate::serving::{Came, Flow, Gone, Permit, Presence, Readiness, Stream};

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use super::Group;
+use super::group::Group;
 use crate::serving::Permit;
 
 /// A connection on its way from the acceptor to its worker.

@@ -2,28 +2,28 @@
 //! serves the listeners of all disks.
 
 mod connection;
+mod door;
+mod group;
 mod letters;
 mod worker;
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
-use rustix::net::SocketAddrAny;
 
-use self::letters::{Message, Newcomer, Parting};
+use self::door::NbdDoor;
+pub use self::group::Group;
+use self::letters::{Message, Parting};
 use self::worker::{PARTING_MAX, Worker};
-use super::metrics::Figures;
-use super::{Exports, Settings};
 use crate::backend::Backend;
-use crate::doors::{Acceptor, Bell, Door, Lobby, Tls, WhenFull};
+use crate::doors::{Acceptor, Bell};
 pub use crate::doors::{Endpoint, ListenError, Listener};
 pub use crate::serving::StartError;
-use crate::serving::{Admissions, Admits, Crew, Mailbox, Permit, RoundRobin, spawn};
+use crate::serving::{Crew, Mailbox, RoundRobin, spawn};
 use crate::tenancy::Doorman;
 
 /// Connections that wait to be accepted; the kernel lowers it to `net.core.somaxconn`. As memcached's: after a restart
@@ -33,79 +33,8 @@ pub const BACKLOG: u32 = 1024;
 /// What a busy worker may take longer than it should for seeing connections off.
 const PARTING_SLACK: Duration = Duration::from_secs(5);
 
-/// A listener's disks, and what its connections share.
-pub struct Group {
-    /// What may be asked for.
-    pub exports: Arc<Exports>,
-    /// What its connections are granted.
-    pub settings: Settings,
-    /// Where there is some, nothing is told without it.
-    pub tls: Option<Arc<Tls>>,
-    /// What they count.
-    pub figures: Figures,
-    lobby: Arc<Lobby>,
-}
-
-impl Group {
-    /// Connections to these disks, none yet.
-    pub fn new(exports: Arc<Exports>, settings: Settings, tls: Option<Arc<Tls>>) -> Group {
-        Group {
-            lobby: Lobby::new(
-                settings.connections_max as usize,
-                settings.silence_max,
-                WhenFull::Waits,
-            ),
-            exports,
-            settings,
-            tls,
-            figures: Figures::default(),
-        }
-    }
-}
-
-impl Admits for Group {
-    fn lobby(&self) -> &Arc<Lobby> {
-        &self.lobby
-    }
-
-    fn admissions(&self) -> Admissions<'_> {
-        Admissions {
-            open: &self.figures.connections,
-            made: &self.figures.connections_made,
-            refused: &self.figures.refused_full,
-            gave_way: Some(&self.figures.ended_late),
-        }
-    }
-}
-
 /// Hears that serving failed and cannot go on. Must not block.
 pub type Failed = dyn Fn() + Send + Sync;
-
-/// A listener, whom it serves, and the workers behind it.
-struct NbdDoor {
-    listener: Listener,
-    group: Arc<Group>,
-    workers: Arc<RoundRobin<Message>>,
-}
-
-impl Door for NbdDoor {
-    fn listener(&self) -> &Listener {
-        &self.listener
-    }
-
-    /// Who finds no seat, nor anybody who gives way, is hung up on: before a greeting there is nothing that it could be told by.
-    fn welcome(&mut self, socket: OwnedFd, _from: Option<SocketAddrAny>) {
-        let socket = Arc::new(socket);
-        if let Some(permit) = Permit::take(&self.group, &socket) {
-            let newcomer = Newcomer { socket, permit };
-            self.workers.next().send(Message::Newcomer(newcomer));
-        }
-    }
-
-    fn is_full_for_now(&self, now: Instant) -> bool {
-        self.group.lobby.is_full_for_now(now)
-    }
-}
 
 /// Threads that serve. Stop them, or they go on until the process ends.
 pub struct Running {

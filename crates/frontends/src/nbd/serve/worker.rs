@@ -15,7 +15,7 @@ use super::connection::{Connection, Turn};
 use super::letters::{Message, Newcomer, Parting};
 use crate::block::{Outcome, Outcomes, REQUEST_BYTES_MAX};
 use crate::nbd::HELD_MAX;
-use crate::nbd::flights::{DiskId, Whose};
+use crate::nbd::session::in_flight::{DiskId, Whose};
 use crate::nbd::workplace::Workplace;
 use crate::serving::{Mailbox, PollLoop, Readiness, Work};
 use crate::tenancy::Doorman;

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use super::fake_disk::{FakeDisk, Mood};
 use super::line::{Ear, Line, option, request, wish};
 use crate::nbd::Exports;
-use crate::nbd::negotiate::Tls;
 use crate::nbd::session::Next;
+use crate::nbd::session::negotiate::Tls;
 
 /// Three chunks of the fake disk and a bit.
 const BYTES: u64 = 200_192;

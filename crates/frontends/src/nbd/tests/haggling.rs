@@ -6,8 +6,8 @@ use super::fake_disk::{FakeDisk, Mood};
 use super::line::{Ear, Line, contexts, option, request, wish};
 use crate::block::Shape;
 use crate::nbd::Exports;
-use crate::nbd::negotiate::Tls;
 use crate::nbd::session::Next;
+use crate::nbd::session::negotiate::Tls;
 
 const MIB: u64 = 1 << 20;
 const GREETING: &[u8] = b"NBDMAGICIHAVEOPT\0\x03";

@@ -8,9 +8,9 @@ use sublet_types::Bytes;
 
 use crate::block::{Disk, Outcome, Outcomes};
 use crate::nbd::Exports;
-use crate::nbd::flights::{DiskId, Whose};
-use crate::nbd::negotiate::Tls;
 use crate::nbd::queue::Queue;
+use crate::nbd::session::in_flight::{DiskId, Whose};
+use crate::nbd::session::negotiate::Tls;
 use crate::nbd::session::{Next, Session};
 use crate::nbd::workplace::Workplace;
 use crate::tenancy::{Clock, Doorman, Ledger};

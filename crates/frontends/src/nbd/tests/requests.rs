@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::fake_disk::{CHUNK_BYTES, FakeDisk, Mood};
 use super::line::{Line, contexts, option, request, wish};
 use crate::block::{Disk, REQUEST_BYTES_MAX, Shape, Verb};
-use crate::nbd::negotiate::Tls;
 use crate::nbd::session::Next;
+use crate::nbd::session::negotiate::Tls;
 use crate::nbd::wire::requests::Ask;
 use crate::nbd::{Exports, HELD_MAX};
 

@@ -12,7 +12,7 @@ use rustix::net::RecvFlags;
 use sublet_client::ring::hello::{self, HELLO_BYTES, Hello};
 use sublet_client::ring::{DaemonEnd, Farewell, Rejection};
 
-use super::Group;
+use super::group::Group;
 use crate::ring::pages::Pages;
 use crate::ring::session::{Place, Session, Turn};
 use crate::serving::{Permit, Presence};

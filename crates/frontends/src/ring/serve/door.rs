@@ -7,7 +7,7 @@ use std::time::Instant;
 use rustix::net::SocketAddrAny;
 use sublet_client::ring::{Rejection, hello};
 
-use super::Group;
+use super::group::Group;
 use super::worker::{Message, Newcomer};
 use crate::doors::{Door, Listener};
 use crate::serving::{Permit, RoundRobin};

@@ -3,74 +3,23 @@
 
 mod connection;
 mod door;
+mod group;
 mod worker;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use sublet_types::TenantId;
-
 use self::door::RingDoor;
+pub use self::group::Group;
 use self::worker::{Message, Worker};
-use super::metrics::Figures;
 use super::pages::Desk;
-use super::{Names, Restored, Settings};
 use crate::backend::Backend;
-use crate::doors::{self, Acceptor, Bell, Endpoint, Lobby, WhenFull};
+use crate::doors::{self, Acceptor, Bell, Endpoint};
 pub use crate::doors::{ListenError, Listener};
 pub use crate::serving::StartError;
-use crate::serving::{Admissions, Admits, Crew, RoundRobin, spawn};
+use crate::serving::{Crew, RoundRobin, spawn};
 use crate::tenancy::Doorman;
-
-/// A listener's tenant, and what its connections share.
-#[derive(Debug)]
-pub struct Group {
-    /// For whom they act.
-    pub tenant: TenantId,
-    /// What they are granted.
-    pub settings: Settings,
-    /// What they count.
-    pub figures: Figures,
-    /// The shared pools that they have joined.
-    pub names: Names,
-    /// Pools from a save file that wait for their program.
-    pub restored: Restored,
-    lobby: Arc<Lobby>,
-}
-
-impl Group {
-    /// Connections that act for `tenant`, none yet.
-    pub fn new(tenant: TenantId, settings: Settings) -> Group {
-        Group {
-            lobby: Lobby::new(
-                settings.connections_max as usize,
-                settings.silence_max,
-                WhenFull::Waits,
-            ),
-            tenant,
-            settings,
-            figures: Figures::default(),
-            names: Names::default(),
-            restored: Restored::default(),
-        }
-    }
-}
-
-impl Admits for Group {
-    fn lobby(&self) -> &Arc<Lobby> {
-        &self.lobby
-    }
-
-    fn admissions(&self) -> Admissions<'_> {
-        Admissions {
-            open: &self.figures.connections,
-            made: &self.figures.connections_made,
-            refused: &self.figures.refused_full,
-            gave_way: None,
-        }
-    }
-}
 
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 128;

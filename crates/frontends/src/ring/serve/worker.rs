@@ -13,8 +13,8 @@ use slab::Slab;
 use sublet_client::ring::{Farewell, Sleep};
 use sublet_pace::{Found, Look};
 
-use super::Group;
 use super::connection::{Connection, End, Greeting};
+use super::group::Group;
 use crate::ring::pages::{Desk, Pages};
 use crate::ring::session::Turn;
 use crate::serving::{Mailbox, Permit, PollLoop, Presence, Tenancies, Work};

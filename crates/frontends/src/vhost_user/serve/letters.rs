@@ -6,8 +6,8 @@ use std::sync::mpsc::{self, Receiver, Sender};
 
 use super::worker::BeginError;
 use crate::serving::Mailbox;
-use crate::vhost_user::memory::Memory;
-use crate::vhost_user::queue::{Call, Setup};
+use crate::vhost_user::map::Memory;
+use crate::vhost_user::session::{Call, Setup};
 
 /// What a worker is told. Who sends it waits for the answer, so there is one at a time.
 pub(super) enum Message {

@@ -3,6 +3,7 @@
 
 mod letters;
 mod listen;
+mod socket;
 mod vmm;
 mod worker;
 
@@ -17,68 +18,19 @@ use vhost::vhost_user::{BackendReqHandler, Error};
 
 use self::letters::Message;
 use self::listen::Door;
+pub use self::socket::Settings;
+use self::socket::Socket;
 use self::vmm::Vmm;
 use self::worker::Worker;
-use super::device::Caching;
 use super::metrics::Figures;
-use super::{QUEUE_SIZE_MAX, QUEUES_MAX};
+use super::wire::device::Caching;
 use crate::backend::Backend;
 use crate::block::Disk;
-use crate::doors::SILENCE_MAX;
 use crate::serving::{Crew, Mailbox, StartError, spawn};
 use crate::tenancy::Doorman;
 
 /// How long accepting stops when the process has no descriptor left for a connection.
 const PAUSE: Duration = Duration::from_millis(50);
-
-/// What a VMM is granted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// Queues, each with a thread: 1 to [`QUEUES_MAX`].
-    pub queues: u16,
-    /// Places of a queue's rings: a power of two, at most [`QUEUE_SIZE_MAX`].
-    pub queue_size: u16,
-    /// The guest may turn write caching off (CONFIG_WCE). A daemon that was started anew does not know whether it did,
-    /// and until the guest sends a flush it lets every write last. A guest's swap is never flushed: leave it out there.
-    pub config_wce: bool,
-    /// How long a VMM that has said nothing keeps others waiting.
-    pub silence_max: Duration,
-}
-
-impl Default for Settings {
-    /// A queue for each processor up to four, the largest rings, and write caching as the guest wants it.
-    fn default() -> Settings {
-        let processors = thread::available_parallelism().map_or(1, usize::from);
-        Settings {
-            queues: processors.min(4) as u16,
-            queue_size: QUEUE_SIZE_MAX,
-            config_wce: true,
-            silence_max: SILENCE_MAX,
-        }
-    }
-}
-
-impl Settings {
-    fn check(&self) -> io::Result<()> {
-        let has_queues = (1..=QUEUES_MAX).contains(&self.queues);
-        let has_places = self.queue_size.is_power_of_two() && self.queue_size <= QUEUE_SIZE_MAX;
-        if has_queues && has_places {
-            return Ok(());
-        }
-        let what = format!(
-            "a vhost-user disk has 1 to {QUEUES_MAX} queues of a power of two up to {QUEUE_SIZE_MAX}"
-        );
-        Err(io::Error::new(io::ErrorKind::InvalidInput, what))
-    }
-}
-
-/// A disk, and what its socket's threads share.
-struct Socket {
-    disk: Arc<dyn Disk>,
-    settings: Settings,
-    figures: Arc<Figures>,
-    caching: Caching,
-}
 
 /// Threads that serve a disk. Stop them, or the one that listens goes on until the process ends.
 pub struct Running {

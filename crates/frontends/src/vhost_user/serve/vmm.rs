@@ -13,12 +13,12 @@ use vhost::vhost_user::message::{
 use vhost::vhost_user::{Error, GpuBackend, Result, VhostUserBackendReqHandlerMut};
 use virtio_bindings::virtio_ring::VIRTIO_RING_F_EVENT_IDX;
 
-use super::Socket;
 use super::letters::{End, Message};
+use super::socket::Socket;
 use crate::serving::Mailbox;
-use crate::vhost_user::device::{self, PROTOCOL_FEATURES};
-use crate::vhost_user::memory::{Memory, REGIONS_MAX, Refused};
-use crate::vhost_user::queue::{Call, Places, Setup};
+use crate::vhost_user::map::{Memory, REGIONS_MAX, Refused};
+use crate::vhost_user::session::{Call, Places, Setup};
+use crate::vhost_user::wire::device::{self, PROTOCOL_FEATURES};
 
 /// A queue's parts, as virtio 1.2 has them (2.7): bytes a descriptor, an entry of the available ring, one of the used
 /// ring; and of flags, index and event index.

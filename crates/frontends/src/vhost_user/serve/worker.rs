@@ -9,11 +9,11 @@ use std::sync::mpsc::Sender;
 use mio::{Interest, Token};
 use sublet_pace::{Found, Look};
 
-use super::Socket;
 use super::letters::{End, Message};
+use super::socket::Socket;
 use crate::block::{Desk, Outcome, Outcomes};
 use crate::serving::{Mailbox, PollLoop, Work};
-use crate::vhost_user::queue::{BrokenRing, Queue, Seat, Setup};
+use crate::vhost_user::session::{BrokenRing, Queue, Seat, Setup};
 
 /// Events that one wait brings at most: a kick, and a wake-up.
 const EVENTS_MAX: usize = 4;

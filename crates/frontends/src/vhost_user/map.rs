@@ -16,9 +16,9 @@ use vm_memory::{
     GuestRegionMmap, MmapRegion,
 };
 
-use super::chain::Segment;
 use super::guard::{self, Guard};
 use super::unlocked;
+use super::wire::chain::Segment;
 
 /// The most regions of one guest's memory.
 pub const REGIONS_MAX: usize = 256;

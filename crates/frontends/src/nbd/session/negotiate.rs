@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use super::map::Exports;
-use super::queue::Queue;
-use super::wire::options::{
+use crate::block::Disk;
+use crate::nbd::map::Exports;
+use crate::nbd::queue::Queue;
+use crate::nbd::wire::options::{
     self, CLIENT_FLAGS_BYTES, Contexts, Facts, OPTION_BYTES_MAX, OPTION_HEAD_BYTES, OptionHead,
     Verb, Wish, handshake, rep,
 };
-use super::wire::replies::ALLOCATION_ID;
-use super::wire::requests::Terms;
-use crate::block::Disk;
+use crate::nbd::wire::replies::ALLOCATION_ID;
+use crate::nbd::wire::requests::Terms;
 
 /// The one metadata context that is known here.
 const ALLOCATION: &str = "base:allocation";
@@ -63,7 +63,7 @@ pub struct Haggling {
     /// Bytes of an option that is too long.
     skips: u32,
     /// Clients that asked for a disk that is not there.
-    pub(super) unknown_exports: u64,
+    pub(in crate::nbd) unknown_exports: u64,
 }
 
 /// What a client said of itself.

@@ -12,11 +12,11 @@ use virtio_queue::{Queue as SplitRing, QueueOwnedT, QueueT};
 use vm_memory::{Bytes, GuestAddress};
 
 use super::QUEUE_SIZE_MAX;
-use super::chain::{Broken, Chain, Segment, Table, bytes_of, cut};
-use super::device::Caching;
-use super::memory::{Memory, NoMemory};
+use super::map::{Memory, NoMemory};
 use super::metrics::{Figures, Tally};
-use super::request::{self, Asked, HEADER_BYTES, NAME_BYTES, RANGE_BYTES, Sizes, Status};
+use super::wire::chain::{Broken, Chain, Segment, Table, bytes_of, cut};
+use super::wire::device::Caching;
+use super::wire::request::{self, Asked, HEADER_BYTES, NAME_BYTES, RANGE_BYTES, Sizes, Status};
 use crate::block::{Buffer, Desk, Disk, Fault, Outcome, Outcomes, Request, Shape, Spares, Verb};
 
 /// Bytes of requests under way at the disk, above which no more are taken from the ring. One request may pass it.

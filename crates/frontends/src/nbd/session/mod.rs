@@ -1,13 +1,16 @@
 //! A connection's conversation: first it haggles, then it asks. It knows no socket: bytes go in, replies go to an
 //! outbox, and what memory cannot answer goes to the disk and comes back as an outcome.
 
+pub(super) mod in_flight;
+pub(super) mod negotiate;
+
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::flights::{DiskId, Flight, Whose};
+use self::in_flight::{DiskId, Flight, Whose};
+use self::negotiate::{Haggling, Tls};
 use super::map::Exports;
 use super::metrics::Tally;
-use super::negotiate::{self, Haggling, Tls};
 use super::queue::Queue;
 use super::wire::replies::{self, Errno};
 use super::wire::requests::{Ask, HEAD_BYTES, Head, Terms};

@@ -2,48 +2,48 @@
 
 use std::sync::Arc;
 
-use super::wire::requests::Ask;
 use crate::block::Disk;
+use crate::nbd::wire::requests::Ask;
 
 /// A request in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Flight {
+pub(in crate::nbd) struct Flight {
     /// Who asked.
-    pub(super) whose: Whose,
+    pub(in crate::nbd) whose: Whose,
     /// What it called the request.
-    pub(super) cookie: u64,
+    pub(in crate::nbd) cookie: u64,
     /// What it asked for.
-    pub(super) ask: Ask,
+    pub(in crate::nbd) ask: Ask,
     /// The first byte.
-    pub(super) at: u64,
+    pub(in crate::nbd) at: u64,
     /// How many.
-    pub(super) len: u32,
+    pub(in crate::nbd) len: u32,
     /// Bytes of its buffer.
-    pub(super) held: usize,
+    pub(in crate::nbd) held: usize,
     /// Who answers it.
-    pub(super) disk: DiskId,
+    pub(in crate::nbd) disk: DiskId,
 }
 
 /// A disk, for as long as it is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct DiskId(usize);
+pub(in crate::nbd) struct DiskId(usize);
 
 impl DiskId {
-    pub(super) fn of(disk: &Arc<dyn Disk>) -> DiskId {
+    pub(in crate::nbd) fn of(disk: &Arc<dyn Disk>) -> DiskId {
         DiskId(Arc::as_ptr(disk).cast::<()>().addr())
     }
 }
 
 /// A connection of a worker, by its place and by a number that no other in that place ever has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Whose {
-    pub(super) place: usize,
-    pub(super) serial: u64,
+pub(in crate::nbd) struct Whose {
+    pub(in crate::nbd) place: usize,
+    pub(in crate::nbd) serial: u64,
 }
 
-/// All requests of a worker that are in flight: at most [`IN_FLIGHT_MAX`](super::IN_FLIGHT_MAX) for each connection.
+/// All requests of a worker that are in flight: at most [`IN_FLIGHT_MAX`](crate::nbd::IN_FLIGHT_MAX) for each connection.
 #[derive(Debug, Default)]
-pub(super) struct Flights {
+pub(in crate::nbd) struct Flights {
     slots: Vec<Slot>,
     free: Vec<u32>,
 }
@@ -56,7 +56,7 @@ struct Slot {
 
 impl Flights {
     /// Enters a request; says by which token its outcome comes.
-    pub(super) fn depart(&mut self, flight: Flight) -> u64 {
+    pub(in crate::nbd) fn depart(&mut self, flight: Flight) -> u64 {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot {
                 generation: 0,
@@ -70,7 +70,7 @@ impl Flights {
     }
 
     /// The request of that token; none if it was answered before.
-    pub(super) fn land(&mut self, token: u64) -> Option<Flight> {
+    pub(in crate::nbd) fn land(&mut self, token: u64) -> Option<Flight> {
         let (generation, slot) = ((token >> 32) as u32, token as u32);
         let place = self.slots.get_mut(slot as usize)?;
         if place.generation != generation {
