@@ -59,6 +59,9 @@ pub struct DiskStatus {
     pub why: String,
     /// Clients that are connected, over NBD and vhost-user.
     pub connections: u64,
+    /// Who came, and what went wrong with them.
+    #[serde(default)]
+    pub clients: DiskClients,
     /// Reads that were asked for.
     pub reads: u64,
     /// Writes that were asked for, trims and zeroes among them.
@@ -92,6 +95,34 @@ pub struct DiskStatus {
     pub differences: Vec<Difference>,
 }
 
+/// Who came to a disk over NBD and vhost-user, and what went wrong with them. A place that disks share counts for each.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DiskClients {
+    /// Connections that were made.
+    pub connections_made: u64,
+    /// Connections that were refused or ended, and questions for an export that is not there, by reason.
+    pub turned_away: BTreeMap<String, u64>,
+    /// Requests that made no sense, or asked for what is not allowed; the disk never saw them.
+    pub requests_refused: u64,
+    /// Queues that stopped because a guest's rings made no sense.
+    pub broken_rings: u64,
+}
+
+impl DiskClients {
+    /// These, with those of another place.
+    #[must_use]
+    pub fn and(mut self, other: &DiskClients) -> DiskClients {
+        self.connections_made += other.connections_made;
+        self.requests_refused += other.requests_refused;
+        self.broken_rings += other.broken_rings;
+        for (reason, count) in &other.turned_away {
+            *self.turned_away.entry(reason.clone()).or_default() += count;
+        }
+        self
+    }
+}
+
 impl DiskStatus {
     /// A disk that nobody has asked for anything yet.
     pub fn idle(settings: DiskSettings, size: Bytes) -> DiskStatus {
@@ -101,6 +132,7 @@ impl DiskStatus {
             state: DiskState::Serving,
             why: String::new(),
             connections: 0,
+            clients: DiskClients::default(),
             reads: 0,
             writes: 0,
             bytes_read: 0,

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use sublet_types::{Bytes, EvictionKind, ReleaseMode, TenantName, Weight};
 
 pub use self::disks::{
-    AddDisk, AllowFolder, Deserted, DiskFolders, DiskState, DiskStatus, Disks, LeftBehind,
-    OpenDisk, RemoveDisk, RemovedDisk, ResizeDisk,
+    AddDisk, AllowFolder, Deserted, DiskClients, DiskFolders, DiskState, DiskStatus, Disks,
+    LeftBehind, OpenDisk, RemoveDisk, RemovedDisk, ResizeDisk,
 };
 pub use self::leavers::{EvictedStatus, LeaversStatus};
 pub use self::rings::RingStatus;

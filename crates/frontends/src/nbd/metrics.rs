@@ -18,8 +18,6 @@ figures! {
         ended_garbage,
         /// Connections that ended because they stalled while memory was short.
         ended_stalled,
-        /// TLS sessions made.
-        tls_sessions,
         /// TLS handshakes that failed.
         tls_handshake_errors,
         /// TLS records that were wrong.
@@ -28,37 +26,14 @@ figures! {
     by turns {
         /// Clients that asked for a disk that is not there.
         unknown_exports,
-        /// Reads.
-        reads,
-        /// Writes.
-        writes,
-        /// Flushes.
-        flushes,
-        /// Trims.
-        trims,
-        /// Writes of zeroes.
-        zeroes,
-        /// Prefetches.
-        prefetches,
-        /// Questions which parts have bytes.
-        block_statuses,
-        /// Requests answered from memory at once.
-        at_once,
         /// Requests refused before they reached a disk.
         refused,
-        /// Requests that a disk failed.
-        faults,
-        /// Bytes read.
-        bytes_read,
-        /// Bytes written.
-        bytes_written,
     }
 }
 
 impl TlsFigures for Figures {
-    fn session_made(&self) {
-        self.tls_sessions.bump();
-    }
+    /// What goes well is nothing to act on.
+    fn session_made(&self) {}
 
     fn handshake_failed(&self) {
         self.tls_handshake_errors.bump();

@@ -15,27 +15,7 @@ figures! {
         broken_rings,
     }
     by turns {
-        /// Requests that were answered.
-        requests,
         /// Requests whose descriptors or buffers made no sense.
         faults,
-        /// Requests answered by an error.
-        errors,
-        /// Reads.
-        reads,
-        /// Reads that memory answered at once.
-        hits,
-        /// Bytes read.
-        bytes_read,
-        /// Writes.
-        writes,
-        /// Bytes written.
-        bytes_written,
-        /// Flushes.
-        flushes,
-        /// Discards.
-        discards,
-        /// Times that a guest was notified.
-        notifications,
     }
 }

@@ -158,6 +158,8 @@ pub(super) struct Queue {
     chain: Chain,
     spares: Spares,
     tally: Tally,
+    /// Answers since the guest was last told, or needed no telling.
+    untold: u32,
 }
 
 impl Queue {
@@ -192,6 +194,7 @@ impl Queue {
             chain: Chain::default(),
             spares: Spares::new(SPARE_MAX),
             tally: Tally::default(),
+            untold: 0,
         })
     }
 
@@ -323,7 +326,7 @@ impl Queue {
         }
         let mut settled = Ok(());
         if !self.is_silent {
-            match land(&self.memory, away, result, &buffer, &mut self.tally) {
+            match land(&self.memory, away, result, &buffer) {
                 Ok(written) => entry.state = State::Done(written),
                 Err(broken) => {
                     self.tally.faults += 1;
@@ -349,14 +352,14 @@ impl Queue {
             self.ring.add_used(self.memory.guest(), *head, *written)?;
             self.entries.pop_front();
             self.first += 1;
-            self.tally.requests += 1;
+            self.untold += 1;
         }
         Ok(())
     }
 
     /// One notification for all that was answered, if the guest wants one.
     pub(super) fn tell(&mut self, figures: &Figures) -> Result<(), BrokenRing> {
-        let wants = match self.tally.requests {
+        let wants = match std::mem::take(&mut self.untold) {
             0 => Ok(false),
             _ => self.wants_notification(),
         };
@@ -382,7 +385,6 @@ impl Queue {
     pub(super) fn notify(&mut self) {
         if let Some(call) = &self.call {
             call.ring();
-            self.tally.notifications += 1;
         }
     }
 
@@ -412,7 +414,7 @@ impl Queue {
             Ok(Progress::Done(written)) => (Status::Ok, written),
             Err(status) => (status, 0),
         };
-        finish(memory, status_at, status, written, &mut self.tally).map(State::Done)
+        finish(memory, status_at, status, written).map(State::Done)
     }
 
     fn carry_out(
@@ -439,7 +441,6 @@ impl Queue {
             Asked::Name => self.name(memory, seat),
             Asked::Discard => {
                 let range = request::discard(self.range(memory)?, &seat.shape)?;
-                self.tally.discards += 1;
                 if range.len == 0 || seat.desk.trim(range.at, range.len) {
                     return Ok(Progress::Done(0));
                 }
@@ -484,8 +485,6 @@ impl Queue {
         memory: &Memory,
         seat: &Seat<'_>,
     ) -> Result<Progress, Status> {
-        self.tally.reads += 1;
-        self.tally.bytes_read += u64::from(len);
         let mut buffer = self.buffer(len);
         let is_hit = seat.desk.read(at, &mut buffer);
         let into = cut(self.chain.writable(), 0, u64::from(len));
@@ -495,7 +494,6 @@ impl Queue {
             return Ok(self.send(ask, buffer, into, status_at, seat));
         }
         let landed = memory.scatter(into, &buffer);
-        self.tally.hits += 1;
         self.spares.give_back(buffer);
         landed?;
         Ok(Progress::Done(len))
@@ -509,8 +507,6 @@ impl Queue {
         memory: &Memory,
         seat: &Seat<'_>,
     ) -> Result<Progress, Status> {
-        self.tally.writes += 1;
-        self.tally.bytes_written += u64::from(len);
         let mut buffer = self.buffer(len);
         let from = cut(self.chain.readable(), HEADER_BYTES, u64::from(len));
         memory.gather(from, &mut buffer)?;
@@ -524,7 +520,6 @@ impl Queue {
     }
 
     fn flush(&mut self, status_at: u64, seat: &Seat<'_>) -> Result<Progress, Status> {
-        self.tally.flushes += 1;
         seat.caching.flushed();
         if seat.desk.flush() {
             return Ok(Progress::Done(0));
@@ -583,28 +578,20 @@ fn land(
     away: &Away,
     result: Result<(), Fault>,
     buffer: &Buffer,
-    tally: &mut Tally,
 ) -> Result<u32, BrokenRing> {
     let landed = match result {
         Ok(()) => memory.scatter(away.into.iter().copied(), buffer),
-        Err(fault) => return finish(memory, away.status_at, Status::of(fault), 0, tally),
+        Err(fault) => return finish(memory, away.status_at, Status::of(fault), 0),
     };
     let (status, written) = match landed {
         Ok(()) => (Status::Ok, bytes_of(&away.into) as u32),
         Err(NoMemory) => (Status::IoErr, 0),
     };
-    finish(memory, away.status_at, status, written, tally)
+    finish(memory, away.status_at, status, written)
 }
 
 /// Writes a request's status; says how many bytes the guest got in all.
-fn finish(
-    memory: &Memory,
-    at: u64,
-    status: Status,
-    written: u32,
-    tally: &mut Tally,
-) -> Result<u32, BrokenRing> {
-    tally.errors += u64::from(status != Status::Ok);
+fn finish(memory: &Memory, at: u64, status: Status, written: u32) -> Result<u32, BrokenRing> {
     match memory.write(at, &[status as u8]) {
         Ok(()) => Ok(written + 1),
         Err(NoMemory) => Err(BrokenRing::Status(at)),

@@ -42,7 +42,7 @@ pub(crate) struct FakeDisk {
     bad_at: Option<u64>,
     mood: Mood,
     /// Requests so far: what is answered at once depends on it.
-    asked: Mutex<u64>,
+    pub(crate) asked: Mutex<u64>,
     late: Mutex<Option<Sender<Request>>>,
     /// What a silent disk was asked.
     pub(crate) unanswered: Mutex<Vec<Request>>,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use sublet_client::messages::{Deserted, DiskState, DiskStatus, LeftBehind};
+use sublet_client::messages::{Deserted, DiskClients, DiskState, DiskStatus, LeftBehind};
 use sublet_frontends::backend::Backend;
 use sublet_frontends::block::Disk;
 use sublet_frontends::doors::TlsError;
@@ -470,6 +470,7 @@ impl OpenDisks {
         let figures = disk.tallies.sum();
         let callers = self.callers.lock();
         let callers = callers.get(&shelved.settings.name).into_iter().flatten();
+        let clients = callers.clone().map(Callers::clients);
         let dirty = disk.swap.as_ref().map_or(0, Swap::dirty);
         let is_leaving = shelved.is_leaving.load(Ordering::Relaxed);
         let (state, why) = match (disk.ails_of(), is_leaving) {
@@ -490,6 +491,7 @@ impl OpenDisks {
             unnoted: disk.plight.is_unnoted(),
             held_back: disk.swap.as_ref().is_some_and(Swap::is_held_back),
             connections: callers.map(Callers::count).sum(),
+            clients: clients.fold(DiskClients::default(), |all, some| all.and(&some)),
             reads: figures.reads,
             writes: figures.writes + figures.trims,
             bytes_read: figures.read_bytes,

@@ -9,11 +9,13 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use signal_hook::consts::SIGTERM;
+use sublet_client::messages::DiskClients;
 use sublet_frontends::backend::Backend;
 use sublet_frontends::block::Disk;
 use sublet_frontends::doors::{
     ClientCertificate, Endpoint, Tls, TlsSettings, TlsVersion, Transport, bind_one,
 };
+use sublet_frontends::figures::Figure;
 use sublet_frontends::nbd::serve::{self, Group, Running};
 use sublet_frontends::nbd::{Exports, Settings};
 use sublet_frontends::vhost_user::metrics::Figures;
@@ -223,6 +225,40 @@ impl Callers {
         match self {
             Callers::Nbd(group) => group.figures.connections.get(),
             Callers::VhostUser(figures) => figures.connections.get(),
+        }
+    }
+
+    /// Who came, and what went wrong with them.
+    pub(super) fn clients(&self) -> DiskClients {
+        let reasons = |all: &[(&str, &Figure)]| {
+            let all = all.iter();
+            all.map(|(reason, figure)| ((*reason).to_owned(), figure.get()))
+                .collect()
+        };
+        match self {
+            Callers::Nbd(group) => {
+                let figures = &group.figures;
+                DiskClients {
+                    connections_made: figures.connections_made.get(),
+                    turned_away: reasons(&[
+                        ("full", &figures.refused_full),
+                        ("late", &figures.ended_late),
+                        ("garbage", &figures.ended_garbage),
+                        ("stalled", &figures.ended_stalled),
+                        ("no_such_export", &figures.unknown_exports),
+                        ("tls_handshake", &figures.tls_handshake_errors),
+                        ("tls_record", &figures.tls_record_errors),
+                    ]),
+                    requests_refused: figures.refused.get(),
+                    broken_rings: 0,
+                }
+            }
+            Callers::VhostUser(figures) => DiskClients {
+                connections_made: figures.connections_made.get(),
+                turned_away: reasons(&[("memory", &figures.refused_memory)]),
+                requests_refused: figures.faults.get(),
+                broken_rings: figures.broken_rings.get(),
+            },
         }
     }
 }

@@ -48,15 +48,7 @@ enum Verb {
         reach: Reach,
     },
     /// Show one disk, and what to paste so that a guest or this host uses it
-    Show {
-        /// Which one
-        name: DiskName,
-        /// As JSON, for programs
-        #[arg(long)]
-        json: bool,
-        #[command(flatten)]
-        reach: Reach,
-    },
+    Show(Show),
     /// Open a disk that was closed at the start, once what was in the way is mended
     Open {
         /// Which one
@@ -104,6 +96,21 @@ enum Verb {
     },
 }
 
+/// What to show of which disk.
+#[derive(clap::Args)]
+struct Show {
+    /// Which one
+    name: DiskName,
+    /// As JSON, for programs
+    #[arg(long)]
+    json: bool,
+    /// Instead, what was counted of its clients: who was turned away and why, and what they asked that made no sense
+    #[arg(long, conflicts_with = "json")]
+    figures: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
 /// Does it.
 pub(crate) fn run(args: &Args) -> Exit {
     match said(&args.verb) {
@@ -138,7 +145,7 @@ fn said(verb: &Verb) -> Result<String, Exit> {
                 false => list(&all),
             })
         }
-        Verb::Show { name, json, reach } => show(name, *json, reach),
+        Verb::Show(which) => show(which),
         Verb::Open { name, force, reach } => {
             let how = OpenDisk { force: *force };
             let disk = reach.ask(|admin| admin.open_disk(name, how))?;
@@ -211,17 +218,21 @@ fn removed(name: &DiskName, gone: &RemovedDisk) -> String {
     format!("{name}: removed{lost}{kept}{left}\n")
 }
 
-fn show(name: &DiskName, json: bool, reach: &Reach) -> Result<String, Exit> {
+fn show(which: &Show) -> Result<String, Exit> {
+    let Show {
+        name, json, reach, ..
+    } = which;
     let all = reach.ask(|admin| admin.disks())?;
     let left = left::of(&all, name);
     let is_served = all.disks.iter().any(|disk| disk.settings.name == *name);
     match left.filter(|_| !is_served) {
-        Some(left) if json => return Ok(as_json(left)),
+        Some(left) if *json => return Ok(as_json(left)),
         Some(left) => return Ok(format!("{name}: {}\n", left::said(left))),
         None => {}
     }
     let disk = reach.ask(|admin| admin.disk(name))?;
     Ok(match json {
+        _ if which.figures => page::figures(&disk),
         true => as_json(&disk),
         false => page::page(&disk, left),
     })

@@ -46,6 +46,24 @@ pub(super) fn page(disk: &DiskStatus, left: Option<&LeftBehind>) -> String {
     page
 }
 
+/// What was counted of its clients, a line each.
+pub(super) fn figures(disk: &DiskStatus) -> String {
+    let clients = &disk.clients;
+    let mut figures = vec![
+        ("connections".to_owned(), disk.connections),
+        ("connections_made".to_owned(), clients.connections_made),
+    ];
+    let turned_away = clients.turned_away.iter();
+    figures.extend(turned_away.map(|(reason, count)| (format!("turned_away_{reason}"), *count)));
+    figures.push(("requests_refused".to_owned(), clients.requests_refused));
+    figures.push(("broken_rings".to_owned(), clients.broken_rings));
+    figures.push(("faults".to_owned(), disk.faults));
+    let lines = figures.iter();
+    lines
+        .map(|(name, count)| format!("{name:<28} {count}\n"))
+        .collect()
+}
+
 fn facts(disk: &DiskStatus) -> Vec<(&'static str, String)> {
     let settings = &disk.settings;
     let state = match (disk.state, disk.why.as_str()) {

@@ -196,7 +196,8 @@ impl Connection {
             self.permit.keep();
         }
         let tally = std::mem::take(&mut self.session.tally);
-        self.reads_small = tally.reads > 0 && tally.bytes_read <= tally.reads * SMALL_READ;
+        let reads = std::mem::take(&mut self.session.reads);
+        self.reads_small = reads.count > 0 && reads.bytes <= reads.count * SMALL_READ;
         self.permit.group().figures.count(tally);
         if turn == Turn::Over {
             self.stream.hear_last_words(read);

@@ -55,6 +55,15 @@ pub(super) struct Session {
     in_flight_bytes: usize,
     /// What was counted since it was last asked.
     pub(super) tally: Tally,
+    /// What was asked to be read since then.
+    pub(super) reads: Reads,
+}
+
+/// How much was asked to be read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reads {
+    pub(super) count: u64,
+    pub(super) bytes: u64,
 }
 
 enum Stage {
@@ -95,6 +104,7 @@ impl Session {
             in_flight: 0,
             in_flight_bytes: 0,
             tally: Tally::default(),
+            reads: Reads::default(),
         }
     }
 
@@ -222,6 +232,7 @@ impl Session {
             in_flight: &mut self.in_flight,
             in_flight_bytes: &mut self.in_flight_bytes,
             tally: &mut self.tally,
+            reads: &mut self.reads,
             out,
             workplace,
         };
@@ -250,6 +261,7 @@ impl Session {
             in_flight: &mut self.in_flight,
             in_flight_bytes: &mut self.in_flight_bytes,
             tally: &mut self.tally,
+            reads: &mut self.reads,
             out,
             workplace,
         };
@@ -288,6 +300,7 @@ struct Asking<'a> {
     in_flight: &'a mut u32,
     in_flight_bytes: &'a mut usize,
     tally: &'a mut Tally,
+    reads: &'a mut Reads,
     out: &'a mut Queue,
     workplace: &'a mut Workplace,
 }
@@ -406,13 +419,7 @@ impl Asking<'_> {
         }
     }
 
-    fn count_write(&mut self, len: usize) {
-        self.tally.writes += 1;
-        self.tally.bytes_written += len as u64;
-    }
-
     fn write(&mut self, head: &Head, lasting: bool, payload: &[u8]) {
-        self.count_write(payload.len());
         if payload.is_empty() || self.serving.desk.write(head.at, payload, lasting) {
             self.done_at_once(head.cookie);
             return;
@@ -423,7 +430,6 @@ impl Asking<'_> {
     }
 
     fn write_buffer(&mut self, head: &Head, lasting: bool, buffer: Buffer) {
-        self.count_write(buffer.len());
         if self.serving.desk.write(head.at, &buffer, lasting) {
             let held = buffer.len();
             self.workplace.take_back(self.disk(), buffer, held);
@@ -438,34 +444,23 @@ impl Asking<'_> {
             Ask::Read => self.read(head),
             Ask::Flush => self.flush(head),
             Ask::Trim { lasting } => self.trim(head, lasting, shape),
-            Ask::Zero { .. } => {
-                self.tally.zeroes += 1;
-                self.depart_unless_empty(head, ask);
-            }
-            Ask::Prefetch => {
-                self.tally.prefetches += 1;
-                self.depart_unless_empty(head, ask);
-            }
+            Ask::Zero { .. } | Ask::Prefetch => self.depart_unless_empty(head, ask),
             Ask::Extents { one } => self.tell_extents(head, one),
             Ask::Write { .. } | Ask::Disconnect => {}
         }
     }
 
     fn tell_extents(&mut self, head: &Head, one: bool) {
-        self.tally.block_statuses += 1;
         let known = || self.serving.desk.extent(head.at, u64::from(head.len));
         match one.then(known).flatten() {
-            Some(extent) => {
-                self.tally.at_once += 1;
-                replies::extents(self.out, head.cookie, head.len, one, &[extent]);
-            }
+            Some(extent) => replies::extents(self.out, head.cookie, head.len, one, &[extent]),
             None => self.depart(head, Ask::Extents { one }, Buffer::default()),
         }
     }
 
     fn read(&mut self, head: &Head) {
-        self.tally.reads += 1;
-        self.tally.bytes_read += u64::from(head.len);
+        self.reads.count += 1;
+        self.reads.bytes += u64::from(head.len);
         let structured = self.serving.terms.structured;
         if head.len == 0 {
             replies::read_nothing(self.out, structured, head.cookie);
@@ -476,7 +471,6 @@ impl Asking<'_> {
         let space = self.out.space(len);
         if self.serving.desk.read(head.at, &mut space[front..]) {
             replies::read_head(space, structured, head.cookie, head.at, head.len);
-            self.tally.at_once += 1;
             return;
         }
         self.out.give_back(len);
@@ -485,7 +479,6 @@ impl Asking<'_> {
     }
 
     fn flush(&mut self, head: &Head) {
-        self.tally.flushes += 1;
         match self.serving.desk.flush() {
             true => self.done_at_once(head.cookie),
             false => self.depart(head, Ask::Flush, Buffer::default()),
@@ -494,7 +487,6 @@ impl Asking<'_> {
 
     /// A disk that does not trim says yes all the same: it is a hint.
     fn trim(&mut self, head: &Head, lasting: bool, shape: &Shape) {
-        self.tally.trims += 1;
         if !shape.trims || head.len == 0 {
             self.done_at_once(head.cookie);
         } else if self.serving.desk.trim(head.at, u64::from(head.len)) {
@@ -513,7 +505,6 @@ impl Asking<'_> {
     }
 
     fn done_at_once(&mut self, cookie: u64) {
-        self.tally.at_once += 1;
         replies::done(self.out, cookie);
     }
 
@@ -580,7 +571,6 @@ impl Asking<'_> {
     }
 
     fn fail(&mut self, flight: &Flight, errno: Errno) {
-        self.tally.faults += 1;
         let in_chunks =
             self.serving.terms.structured && matches!(flight.ask, Ask::Read | Ask::Extents { .. });
         replies::failed(self.out, in_chunks, flight.cookie, errno);

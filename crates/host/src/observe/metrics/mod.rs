@@ -65,6 +65,7 @@ impl Collector for Scrape {
         for figure in DISK {
             figure.encode_each(&mut encoder, &status.disks)?;
         }
+        encode_turned_away(&mut encoder, &status.disks)?;
         for figure in LEFT_BEHIND {
             figure.encode_each(&mut encoder, &status.left_behind)?;
         }
@@ -167,6 +168,28 @@ fn encode_refused(encoder: &mut DescriptorEncoder<'_>, all: &[Ringing]) -> fmt::
         for (reason, count) in reasons {
             let labels = [("tenant", tenant.as_str()), ("reason", reason)];
             ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+        }
+    }
+    Ok(())
+}
+
+/// `sublet_disk_clients_turned_away_total{disk="db",reason="stalled"}`.
+fn encode_turned_away(encoder: &mut DescriptorEncoder<'_>, disks: &[DiskStatus]) -> fmt::Result {
+    if disks.is_empty() {
+        return Ok(());
+    }
+    let (name, help) = (
+        "sublet_disk_clients_turned_away",
+        "Clients that were refused or whose connections were ended, by reason",
+    );
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for disk in disks {
+        for (reason, count) in &disk.clients.turned_away {
+            let labels = [
+                ("disk", disk.settings.name.as_str()),
+                ("reason", reason.as_str()),
+            ];
+            ConstCounter::new(*count).encode(family.encode_family(&labels)?)?;
         }
     }
     Ok(())

@@ -441,6 +441,24 @@ pub(super) const DISK: &[Figure<DiskStatus>] = &[
         "Clients that are connected",
         |d| Some(d.connections as f64),
     ),
+    counter(
+        "sublet_disk_connections_made",
+        None,
+        "Connections that were made, over NBD and vhost-user",
+        |d| Some(d.clients.connections_made as f64),
+    ),
+    counter(
+        "sublet_disk_requests_refused",
+        None,
+        "Requests that made no sense or asked for what is not allowed: the disk never saw them",
+        |d| Some(d.clients.requests_refused as f64),
+    ),
+    counter(
+        "sublet_disk_broken_rings",
+        None,
+        "Queues that stopped because a guest's rings made no sense",
+        |d| Some(d.clients.broken_rings as f64),
+    ),
     gauge("sublet_disk_pages", None, "Its pages in memory", |d| {
         Some(d.pages as f64)
     }),
