@@ -234,9 +234,9 @@ fn who_drips_gives_way_as_the_silent_do() {
 
 /// A backing hangs, and its disk's clients come and go: they take no places for ever.
 #[test]
-fn who_is_gone_gives_up_its_place_though_the_disk_has_what_it_asked() {
+fn who_is_gone_gives_up_its_place_at_once_though_the_disk_has_what_it_asked() {
     let settings = Settings {
-        absence_max: Duration::from_millis(300),
+        absence_max: Duration::from_secs(3600),
         ..Settings::default()
     };
     let disk = FakeDisk::new("a", BYTES, Mood::Silent);
@@ -249,6 +249,25 @@ fn who_is_gone_gives_up_its_place_though_the_disk_has_what_it_asked() {
     soon("they are gone", || node.figure("connections") == 1);
     drop(stays);
     soon("it is gone, too", || node.figure("connections") == 0);
+}
+
+#[test]
+fn who_only_sends_nothing_more_keeps_its_place_for_a_while() {
+    const ABSENCE: Duration = Duration::from_millis(1500);
+    let settings = Settings {
+        absence_max: ABSENCE,
+        ..Settings::default()
+    };
+    let disk = FakeDisk::new("a", BYTES, Mood::Silent);
+    let node = Node::start_as(vec![disk], settings, None);
+    let mut waits = node.go("a");
+    waits.ask(0, 1, 0, 4096);
+    let since = Instant::now();
+    waits.0.shutdown(Shutdown::Write).expect("shut");
+    soon("it is not waited for any more", || {
+        node.figure("connections") == 0
+    });
+    assert!(since.elapsed() >= ABSENCE);
 }
 
 /// A client that is gone may have asked anew over another connection: what there was no room for is not begun any more.

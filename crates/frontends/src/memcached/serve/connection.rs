@@ -184,30 +184,20 @@ impl Connection {
                     return Ok(Turn::Again);
                 }
                 Next::Read { .. } | Next::Watch if self.stream.is_readable() => {
-                    self.receive(read, pool, tenancies)?;
+                    let figures = &self.seat.instance().figures;
+                    match self.stream.receive(&mut [], read, figures)? {
+                        Came::Nothing => {}
+                        // Who sends nothing more has all that it asked for by now.
+                        Came::End => return Err(Gone),
+                        Came::Bytes(count) => {
+                            self.heard = true;
+                            self.run(&read[..count], pool, tenancies);
+                        }
+                    }
                     reads += 1;
                 }
                 Next::Watch => return Ok(Turn::Watch),
                 Next::Read { .. } | Next::Yield | Next::Become(_) => return Ok(Turn::Rest),
-            }
-        }
-    }
-
-    /// Reads once, and runs what came in. Who sends nothing more has all that it asked for by now, and is gone.
-    fn receive(
-        &mut self,
-        read: &mut [u8],
-        pool: &mut BufferPool,
-        tenancies: &Tenancies<Tenancy>,
-    ) -> Result<(), Gone> {
-        let figures = &self.seat.instance().figures;
-        match self.stream.receive(&mut [], read, figures)? {
-            Came::Nothing => Ok(()),
-            Came::End => Err(Gone),
-            Came::Bytes(count) => {
-                self.heard = true;
-                self.run(&read[..count], pool, tenancies);
-                Ok(())
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::io::{IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
+use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -317,6 +318,21 @@ fn scribble(rogue: &Rogue, rng: &mut TestRng, pool: u64) {
             rogue.submit(tail, &submission);
         }
     }
+}
+
+/// It has said all that it ever says there: what it asks goes through its ring.
+#[test]
+fn who_shuts_its_socket_for_writing_is_served_until_it_hangs_up() {
+    let daemon = Daemon::start(Settings::default(), 1);
+    let rogue = Rogue::connect(&daemon, small());
+    rogue.socket.shutdown(Shutdown::Write).expect("shut");
+    std::thread::sleep(Duration::from_millis(50));
+    rogue.submit(0, &fields(99));
+    assert_eq!(rogue.completion(0).token, 77);
+    let open = || daemon.group.figures.connections.get();
+    assert_eq!(open(), 1);
+    drop(rogue);
+    soon("it is gone", || open() == 0);
 }
 
 #[test]
