@@ -86,7 +86,7 @@ fn step(
             match advance.next {
                 HagglingNext::Read => return false,
                 HagglingNext::Write => assert!(advance.consumed > 0, "it goes in circles"),
-                HagglingNext::Veil => haggling.veil(),
+                HagglingNext::Tls => haggling.begin_tls(),
                 HagglingNext::Close | HagglingNext::Garbage => heard.ended = true,
                 HagglingNext::Serve(disk, terms) => {
                     let (shape, payload) = (disk.shape(), 0);

@@ -13,5 +13,5 @@ pub(crate) use self::listen::tcp_name;
 pub use self::listen::{Endpoint, ListenError, Listener, Transport, bind, bind_one};
 pub use self::places::{Full, GaveWay, Lobby, Place, SILENCE_MAX, WhenFull};
 pub use self::socket_file::{SocketFile, SocketFileError};
-pub(crate) use self::tls::Veil;
+pub(crate) use self::tls::TlsStream;
 pub use self::tls::{ClientCertificate, Tls, TlsError, TlsFigures, TlsSettings, TlsVersion};

@@ -212,16 +212,16 @@ fn unix_now() -> u64 {
 }
 
 /// One connection's TLS.
-pub(crate) struct Veil {
+pub(crate) struct TlsStream {
     tls: ServerConnection,
     greeted: bool,
 }
 
-impl Veil {
+impl TlsStream {
     /// TLS for a new connection; none where nobody may come in by this transport.
-    pub(crate) fn new(tls: &Tls, transport: Transport) -> Option<Veil> {
+    pub(crate) fn new(tls: &Tls, transport: Transport) -> Option<TlsStream> {
         let config = tls.config(transport)?;
-        ServerConnection::new(config).ok().map(|tls| Veil {
+        ServerConnection::new(config).ok().map(|tls| TlsStream {
             tls,
             greeted: false,
         })

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use mio::event::Event;
 
 use super::Presence;
-use crate::doors::{TlsFigures, Veil, socket};
+use crate::doors::{TlsFigures, TlsStream, socket};
 
 /// What a closing connection's client may still have sent: it is read, lest the kernel answers with a reset that
 /// overtakes the last reply.
@@ -71,7 +71,7 @@ pub(crate) trait Outgoing {
 /// A connected socket that never blocks.
 pub(crate) struct Stream {
     socket: Arc<OwnedFd>,
-    tls: Option<Box<Veil>>,
+    tls: Option<Box<TlsStream>>,
     is_local: bool,
     readable: bool,
     /// A short read may have left something, and the kernel says nothing more of it.
@@ -81,7 +81,7 @@ pub(crate) struct Stream {
 
 impl Stream {
     /// A socket of which nothing was read yet.
-    pub(crate) fn new(socket: Arc<OwnedFd>, tls: Option<Veil>) -> Stream {
+    pub(crate) fn new(socket: Arc<OwnedFd>, tls: Option<TlsStream>) -> Stream {
         Stream {
             is_local: socket::is_local(&socket),
             socket,
@@ -124,7 +124,7 @@ impl Stream {
     }
 
     /// From now on all goes through TLS.
-    pub(crate) fn begin_tls(&mut self, tls: Veil) {
+    pub(crate) fn begin_tls(&mut self, tls: TlsStream) {
         self.tls = Some(Box::new(tls));
         self.readable = true;
     }

@@ -97,7 +97,7 @@ fn pem(path: &Path) -> CertificateDer<'static> {
 type Secure = StreamOwned<ClientConnection, UnixStream>;
 
 /// Asks for TLS, and goes on in it.
-fn veil(mut client: Client, config: ClientConfig) -> Client<Secure> {
+fn through_tls(mut client: Client, config: ClientConfig) -> Client<Secure> {
     client.option(5, b"");
     assert_eq!(client.reply().0, 1);
     let name = ServerName::try_from("localhost").expect("a name");
@@ -117,7 +117,7 @@ fn who_has_a_certificate_reads_and_writes_in_tls() {
     let mut plain = node.connect();
     plain.option(3, b"");
     assert_eq!(plain.reply().0, 0x8000_0005, "TLS first");
-    let mut client = veil(plain, papers.config(Some("client")));
+    let mut client = through_tls(plain, papers.config(Some("client")));
     client.go("a");
     client.write(1, 7, &[5; 4096]);
     assert_eq!(client.answer().expect("an answer"), (0, 1));
@@ -145,7 +145,7 @@ fn who_shows_its_certificate_comes_in_where_others_show_none() {
         assert_eq!(other.reply().0, 1);
     }
     for _ in 0..3 {
-        let mut client = veil(node.connect(), papers.config(Some("client")));
+        let mut client = through_tls(node.connect(), papers.config(Some("client")));
         client.go("a");
         client.read(1, 0, 1, 0);
     }
@@ -162,11 +162,11 @@ fn who_shows_its_certificate_comes_in_behind_a_queue_of_others() {
         ..Settings::default()
     };
     let node = Node::start_as(vec![disk], settings, Some(papers.tls()));
-    let mut stays = veil(node.connect(), papers.config(Some("client")));
+    let mut stays = through_tls(node.connect(), papers.config(Some("client")));
     stays.go("a");
     let queue = [(); 80].map(|()| UnixStream::connect(node.path("nbd")).expect("queued"));
     let began = Instant::now();
-    let mut client = veil(node.connect(), papers.config(Some("client")));
+    let mut client = through_tls(node.connect(), papers.config(Some("client")));
     client.go("a");
     client.read(1, 0, 1, 0);
     let took = began.elapsed();
@@ -180,7 +180,7 @@ fn who_shows_its_certificate_comes_in_behind_a_queue_of_others() {
 fn who_has_none_does_not_come_in() {
     let papers = Papers::new();
     let node = node(&papers);
-    let mut client = veil(node.connect(), papers.config(None));
+    let mut client = through_tls(node.connect(), papers.config(None));
     let came_in = client.0.read(&mut [0; 1]);
     assert!(came_in.is_err() || matches!(came_in, Ok(0)), "{came_in:?}");
     soon("it is gone", || node.figure("connections") == 0);

@@ -13,7 +13,7 @@ use super::connection::{Connection, Turn};
 use super::group::Group;
 use super::guesses::Guesses;
 use super::seat::Seat;
-use crate::doors::{Transport, Veil};
+use crate::doors::{TlsStream, Transport};
 use crate::memcached::watch::WATCH_INTERVAL;
 use crate::serving::{
     Asked, BufferPool, Mailbox, PollLoop, Readiness, Stop, Stream, Tenancies, Work,
@@ -352,12 +352,12 @@ impl Newcomer {
             transport,
             seat,
         } = self;
-        let veil = match (transport, &group.tls) {
+        let tls = match (transport, &group.tls) {
             (Transport::Plain, _) => None,
-            (_, Some(tls)) => Some(Veil::new(tls, transport)?),
+            (_, Some(tls)) => Some(TlsStream::new(tls, transport)?),
             (_, None) => return None,
         };
-        let stream = Stream::new(socket, veil);
+        let stream = Stream::new(socket, tls);
         Some(Connection::new(stream, seat, group.tenant, now))
     }
 }

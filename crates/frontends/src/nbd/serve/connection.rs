@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::group::Group;
 use crate::block::Outcome;
-use crate::doors::{Transport, Veil, socket};
+use crate::doors::{TlsStream, Transport, socket};
 use crate::nbd::queue::Queue;
 use crate::nbd::session::in_flight::{DiskId, Flight, Whose};
 use crate::nbd::session::negotiate::Tls;
@@ -242,8 +242,8 @@ impl Connection {
                 // by the time that there is room here.
                 Next::Hold | Next::Park if self.may_be_elsewhere() => self.next = Next::Close,
                 Next::Close | Next::Hold => return Ok(rest),
-                Next::Veil | Next::Write | Next::Park if flow == Flow::Blocked => return Ok(rest),
-                Next::Veil => self.begin_tls()?,
+                Next::Tls | Next::Write | Next::Park if flow == Flow::Blocked => return Ok(rest),
+                Next::Tls => self.begin_tls()?,
                 Next::Park => return Ok(Turn::Park),
                 Next::Write if rounds == ROUNDS_PER_TURN => return Ok(Turn::Again),
                 Next::Write => {
@@ -266,9 +266,9 @@ impl Connection {
         if !self.inbox.is_empty() {
             return Err(Gone);
         }
-        let veil = Veil::new(tls, Transport::Tls).ok_or(Gone)?;
-        self.stream.begin_tls(veil);
-        self.session.veil();
+        let tls = TlsStream::new(tls, Transport::Tls).ok_or(Gone)?;
+        self.stream.begin_tls(tls);
+        self.session.begin_tls();
         self.next = Next::Read;
         Ok(())
     }

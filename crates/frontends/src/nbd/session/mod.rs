@@ -33,7 +33,7 @@ pub(super) enum Next {
     /// It goes on once others hold less.
     Park,
     /// TLS begins once all is sent.
-    Veil,
+    Tls,
     /// It is over once all is answered and sent.
     Close,
     /// It is over.
@@ -135,9 +135,9 @@ impl Session {
     }
 
     /// TLS is spoken from here on.
-    pub(super) fn veil(&mut self) {
+    pub(super) fn begin_tls(&mut self) {
         if let Stage::Haggling(haggling) = &mut self.stage {
-            haggling.veil();
+            haggling.begin_tls();
         }
     }
 
@@ -206,7 +206,7 @@ impl Session {
             negotiate::Next::Read => Next::Read,
             negotiate::Next::Write if out.len() < BACKLOG_MAX => return Step::Took(consumed),
             negotiate::Next::Write => Next::Write,
-            negotiate::Next::Veil => Next::Veil,
+            negotiate::Next::Tls => Next::Tls,
             negotiate::Next::Close => Next::Close,
             negotiate::Next::Garbage => Next::Garbage,
             negotiate::Next::Serve(disk, terms) => {

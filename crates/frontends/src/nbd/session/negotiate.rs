@@ -36,7 +36,7 @@ pub enum Next {
     /// Replies should be sent before it goes on.
     Write,
     /// Once all is sent, TLS begins. What the client said already beyond this option is no secret and is not believed.
-    Veil,
+    Tls,
     /// Requests follow, for this disk.
     Serve(Arc<dyn Disk>, Terms),
     /// It is over once all is sent.
@@ -87,7 +87,7 @@ impl Haggling {
     }
 
     /// TLS is spoken from here on.
-    pub fn veil(&mut self) {
+    pub fn begin_tls(&mut self) {
         self.tls = Tls::Spoken;
     }
 
@@ -212,7 +212,7 @@ impl Haggling {
             Tls::Spoken => refuse(out, head, rep::ERR_INVALID, "TLS is spoken already"),
             Tls::Required => {
                 acknowledge(out, head);
-                Next::Veil
+                Next::Tls
             }
         }
     }

@@ -197,8 +197,8 @@ fn where_there_is_tls_nothing_is_told_without_it() {
     }
     assert_eq!(kinds(&mut line, 5, b"x"), [INVALID]);
     assert_eq!(kinds(&mut line, 5, b""), [ACK]);
-    assert_eq!(line.next, Next::Veil);
-    line.veil();
+    assert_eq!(line.next, Next::Tls);
+    line.begin_tls();
     assert_eq!(kinds(&mut line, 5, b""), [INVALID]);
     assert_eq!(kinds(&mut line, 7, &wish("a", &[])), [3, ACK]);
     let mut old = self::line(Tls::Required);

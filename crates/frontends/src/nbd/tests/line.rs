@@ -100,8 +100,8 @@ impl Line {
     }
 
     /// TLS is spoken from now on.
-    pub(super) fn veil(&mut self) {
-        self.session.veil();
+    pub(super) fn begin_tls(&mut self) {
+        self.session.begin_tls();
     }
 
     /// Requests that were not answered, and bytes that the workplace thinks are held.
