@@ -139,3 +139,35 @@ fn writes(disk: &DiskStatus) -> String {
         (false, false) => durability.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use sublet_client::messages::DiskClients;
+
+    use super::*;
+
+    #[test]
+    fn figures_say_who_was_turned_away_and_why() {
+        let settings = json!({
+            "name": "db", "kind": "disk", "tenant": "web", "listen": [], "mode": "0600",
+            "queues": 1, "read_only": false,
+        });
+        let settings = serde_json::from_value(settings).expect("settings");
+        let mut disk = DiskStatus::idle(settings, Bytes::mib(1));
+        let of = |count: u64| DiskClients {
+            connections_made: count,
+            turned_away: [("stalled".to_owned(), count)].into(),
+            ..DiskClients::default()
+        };
+        disk.clients = of(2).and(&of(3));
+        let page = figures(&disk);
+        let lines: Vec<Vec<&str>> = page
+            .lines()
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        assert!(lines.contains(&vec!["connections_made", "5"]), "{page}");
+        assert!(lines.contains(&vec!["turned_away_stalled", "5"]), "{page}");
+        assert!(lines.contains(&vec!["broken_rings", "0"]), "{page}");
+    }
+}
