@@ -7,6 +7,9 @@ use sublet_types::{
     ReleaseMode, Second, SharedName, TenantId, TenantSettings, UnreadVersion, Weight,
 };
 
+/// The most tenants at a time.
+pub const TENANTS_MAX: usize = 1024;
+
 /// How a store is made.
 #[derive(Clone, Debug)]
 pub struct StoreSettings {
@@ -143,19 +146,6 @@ pub struct PageTally {
     pub evictions: u64,
     /// Persistent pages written to their spill files.
     pub spilled: u64,
-}
-
-impl PageTally {
-    pub(crate) fn add(&mut self, other: &PageTally) {
-        self.puts += other.puts;
-        self.puts_succeeded += other.puts_succeeded;
-        self.puts_refused += other.puts_refused;
-        self.gets += other.gets;
-        self.hits += other.hits;
-        self.flushes += other.flushes;
-        self.evictions += other.evictions;
-        self.spilled += other.spilled;
-    }
 }
 
 /// What the page store's own facts take, in bytes.

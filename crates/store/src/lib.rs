@@ -38,5 +38,4 @@ pub use floors::FloorFigures;
 pub use items::{Entry, Evicted, EvictionListener, ItemUse, LISTENER_WAITING_MAX};
 pub use pages::{Removal, SHARERS_MAX};
 pub use store::Store;
-pub use tenants::TENANTS_MAX;
 pub use worker::{Pin, Worker};

@@ -7,11 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use parking_lot::{Mutex, RwLock};
 use sublet_types::{Bytes, Giving, TenantId, TenantName, TenantSettings, Weight};
 
-use crate::api::TenantError;
+use crate::api::{TENANTS_MAX, TenantError};
 use crate::tails::Tails;
-
-/// The most tenants at a time.
-pub const TENANTS_MAX: usize = 1024;
 
 /// All tenants, by number.
 pub(crate) struct Tenants {

@@ -49,7 +49,11 @@ impl PageKind {
     pub(crate) const ALL: [PageKind; 2] = [PageKind::Ephemeral, PageKind::Persistent];
 }
 
-const NOBODY: u32 = u32::MAX;
+/// In an owner: the block is nobody's any more. Below stays whose it was, for whom what lived in it is counted.
+const NOBODYS_BIT: u32 = 8 << 16;
+
+/// Nobody's since it was opened, or never opened.
+const NOBODY: u32 = NOBODYS_BIT | u16::MAX as u32;
 
 /// In an owner, above the tenant's number: which engine's block it is.
 const EPHEMERAL_BIT: u32 = 1 << 16;
@@ -71,7 +75,7 @@ impl Claimant {
     fn unpacked(packed: u32) -> Claimant {
         let tenant = TenantId(packed as u16);
         match packed & !0xffff & !LEAVING_BIT {
-            _ if packed == NOBODY => Claimant::None,
+            _ if packed & NOBODYS_BIT != 0 => Claimant::None,
             0 => Claimant::Tenant(tenant),
             EPHEMERAL_BIT => Claimant::Pages(tenant, PageKind::Ephemeral),
             _ => Claimant::Pages(tenant, PageKind::Persistent),
@@ -87,6 +91,34 @@ pub(crate) struct Lives {
     pub(crate) bytes: u32,
 }
 
+impl Lives {
+    /// So many pages.
+    pub(super) fn pages(pages: u32) -> Lives {
+        Lives {
+            items: pages,
+            bytes: 0,
+        }
+    }
+
+    fn packed(self) -> u64 {
+        u64::from(self.items) << 32 | u64::from(self.bytes)
+    }
+
+    fn unpacked(packed: u64) -> Lives {
+        Lives {
+            items: (packed >> 32) as u32,
+            bytes: packed as u32,
+        }
+    }
+
+    fn less(self, other: Lives) -> Option<Lives> {
+        Some(Lives {
+            items: self.items.checked_sub(other.items)?,
+            bytes: self.bytes.checked_sub(other.bytes)?,
+        })
+    }
+}
+
 /// One block's facts; all of them may be read at any time.
 #[repr(align(64))]
 #[derive(Debug, Default)]
@@ -97,8 +129,8 @@ pub(crate) struct Block {
     pub(crate) class: AtomicU8,
     /// Where the next record goes; final once sealed.
     pub(crate) filled: AtomicU32,
-    pub(crate) live_items: AtomicU32,
-    pub(crate) live_bytes: AtomicU32,
+    /// Items, or pages, in the upper half and bytes of items in the lower one: both change at once.
+    live: AtomicU64,
     /// Hits, halved once a minute: what releasing it would cost.
     pub(crate) heat: AtomicU32,
     /// Sequence of its opening: orders segments, and is the upper part of implied cas uniques.
@@ -153,8 +185,7 @@ impl Block {
     pub(crate) fn open(&self, owner: Claimant, sequence: u64, now: Second) {
         self.class.store(0, Ordering::Relaxed);
         self.filled.store(0, Ordering::Relaxed);
-        self.live_items.store(0, Ordering::Relaxed);
-        self.live_bytes.store(0, Ordering::Relaxed);
+        self.live.store(0, Ordering::Relaxed);
         self.heat.store(0, Ordering::Relaxed);
         self.sequence.store(sequence, Ordering::Relaxed);
         self.last_expiry.store(0, Ordering::Relaxed);
@@ -170,36 +201,54 @@ impl Block {
             .store(owner.packed() | leaving, Ordering::Release);
     }
 
-    pub(crate) fn disown(&self) {
-        self.owner.store(NOBODY, Ordering::Release);
+    /// Whose it was last, for whom what lives in it is counted. Stays while somebody who saw it is pinned.
+    pub(super) fn account(&self) -> Option<TenantId> {
+        let tenant = self.owner.load(Ordering::Relaxed) as u16;
+        (tenant != u16::MAX).then_some(TenantId(tenant))
     }
 
-    /// Makes every slot that names this block stale; returns the items and bytes that were lost by it.
-    pub(crate) fn drop_content(&self) -> (u32, u32) {
+    /// Whether what lives, or lived last, in it are pages.
+    pub(super) fn has_pages(&self) -> bool {
+        self.owner.load(Ordering::Relaxed) & (EPHEMERAL_BIT | PERSISTENT_BIT) != 0
+    }
+
+    /// Is nobody's from now on.
+    pub(super) fn disown(&self) {
+        self.owner.fetch_or(NOBODYS_BIT, Ordering::AcqRel);
+    }
+
+    /// Makes every slot that names this block stale.
+    pub(super) fn begin_generation(&self) {
         self.generation.fetch_add(1, Ordering::AcqRel);
-        self.disown();
-        (
-            self.live_items.swap(0, Ordering::AcqRel),
-            self.live_bytes.swap(0, Ordering::AcqRel),
-        )
     }
 
-    /// One more live record.
-    pub(crate) fn gain(&self, Lives { items, bytes }: Lives) {
-        self.live_items.fetch_add(items, Ordering::AcqRel);
-        self.live_bytes.fetch_add(bytes, Ordering::AcqRel);
+    /// Live items, or pages.
+    pub(crate) fn live_items(&self) -> u32 {
+        (self.live.load(Ordering::Acquire) >> 32) as u32
     }
 
-    /// One live record fewer. The caller is pinned and saw the slot's generation hold.
-    pub(crate) fn lose(&self, Lives { items, bytes }: Lives) {
-        let fewer = |by: u32| move |n: u32| n.checked_sub(by);
-        // A drop may have taken the count to zero in between; then there is nothing left to lose.
-        let _ = self
-            .live_items
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer(items));
-        let _ = self
-            .live_bytes
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer(bytes));
+    /// Bytes of live items.
+    pub(crate) fn live_bytes(&self) -> u32 {
+        self.live.load(Ordering::Acquire) as u32
+    }
+
+    /// Counts nothing in it as live any more. Says what was.
+    pub(super) fn lose_all(&self) -> Lives {
+        Lives::unpacked(self.live.swap(0, Ordering::AcqRel))
+    }
+
+    /// More live records, or pages.
+    pub(super) fn gain(&self, lives: Lives) {
+        self.live.fetch_add(lives.packed(), Ordering::AcqRel);
+    }
+
+    /// Fewer live records, or pages. The caller is pinned and saw that they were there. Says no where they were counted out
+    /// with the whole block in between.
+    pub(super) fn lose(&self, lives: Lives) -> bool {
+        let fewer = |live: u64| Some(Lives::unpacked(live).less(lives)?.packed());
+        self.live
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer)
+            .is_ok()
     }
 
     /// Whether its pages are being got out of it, so that nothing new may come in.
@@ -220,20 +269,6 @@ impl Block {
     /// Takes pages again. For whoever has opened it, or began to get its pages out: until then it is nobody else's.
     pub(crate) fn stay(&self) {
         self.owner.fetch_and(!LEAVING_BIT, Ordering::Release);
-    }
-
-    /// One more live page.
-    pub(crate) fn gain_page(&self) {
-        self.live_items.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// One live page fewer. The caller holds the lock of the page's shard.
-    pub(crate) fn lose_page(&self) {
-        // A drop may have taken the count to zero in between.
-        let fewer = |n: u32| n.checked_sub(1);
-        let _ = self
-            .live_items
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
     }
 
     /// Notes a hit; `luck` differs from call to call. Racing hits may be lost, and of many only some are

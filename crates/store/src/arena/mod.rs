@@ -10,6 +10,7 @@
 mod blank;
 mod block;
 mod block_list;
+mod census;
 mod epochs;
 mod memory;
 mod prefetch;
@@ -20,13 +21,17 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use sublet_types::{Bytes, Second};
+use sublet_types::{Bytes, Second, TenantId};
+
+use crate::api::TENANTS_MAX;
 
 pub use blank::Blank;
 pub(crate) use blank::land;
 pub(crate) use block::{Block, BlockId, Claimant, GENERATION_BITS, Lives, PageKind};
 pub(crate) use block_list::BlockList;
 use block_list::Link;
+use census::Census;
+pub(crate) use census::Living;
 pub(crate) use epochs::PinSlot;
 use epochs::{Epoch, Epochs};
 #[cfg(any(test, feature = "fake"))]
@@ -49,6 +54,7 @@ pub(crate) struct Arena {
     blocks: Box<[Block]>,
     /// Each block's place in the list that it is in.
     links: Box<[Link]>,
+    census: Census,
     epochs: Epochs,
     stock: Mutex<Stock>,
     wear: Mutex<Wear>,
@@ -95,6 +101,7 @@ impl Arena {
             block_bytes,
             blocks: (0..count).map(|_| Block::nobodys()).collect(),
             links: (0..count).map(|_| Link::default()).collect(),
+            census: Census::new(TENANTS_MAX),
             epochs: Epochs::new(),
             stock: Mutex::new(Stock {
                 ready: Vec::new(),
@@ -218,6 +225,8 @@ impl Arena {
                 .store(stock.ready.len() as u32, Ordering::Relaxed);
             block
         };
+        // Who saw it as another's, and came too late, has left: what that one counted since is nobody's now.
+        self.lose_all(block);
         let sequence = self.sequence.fetch_add(1, Ordering::SeqCst);
         self.block(block).open(owner, sequence, now);
         if matches!(owner, Claimant::Tenant(_)) {
@@ -295,14 +304,72 @@ impl Arena {
         {
             let mut wear = self.wear.lock();
             for block in blocks {
-                let (items, bytes) = self.block(*block).drop_content();
-                lost.0 += u64::from(items);
-                lost.1 += u64::from(bytes);
+                self.block(*block).begin_generation();
+                self.block(*block).disown();
+                let lives = self.lose_all(*block);
+                lost.0 += u64::from(lives.items);
+                lost.1 += u64::from(lives.bytes);
                 wear.note_drop(*block);
             }
         }
         self.retire(blocks);
         lost
+    }
+
+    /// What lives in a tenant's blocks, now.
+    pub(crate) fn living(&self, tenant: TenantId) -> Living {
+        self.census.living(tenant)
+    }
+
+    /// Counts a live record of a block. The caller is pinned.
+    pub(crate) fn gain(&self, block: BlockId, lives: Lives) {
+        let facts = self.block(block);
+        facts.gain(lives);
+        if let Some(tenant) = facts.account() {
+            self.census.gain(tenant, lives, block.0 as usize);
+        }
+    }
+
+    /// Counts a record of a block that lives no longer. The caller is pinned and saw the slot's generation hold.
+    pub(crate) fn lose(&self, block: BlockId, lives: Lives) {
+        let facts = self.block(block);
+        if facts.lose(lives)
+            && let Some(tenant) = facts.account()
+        {
+            self.census.lose(tenant, lives, block.0 as usize);
+        }
+    }
+
+    /// Counts pages that came into a block. `spread` differs from thread to thread, as far as that can be. The caller is pinned.
+    pub(crate) fn gain_pages(&self, block: BlockId, pages: u32, spread: usize) {
+        let facts = self.block(block);
+        facts.gain(Lives::pages(pages));
+        if let Some(tenant) = facts.account() {
+            self.census.gain_pages(tenant, pages, spread);
+        }
+    }
+
+    /// Counts a page that left a block. The caller is pinned and holds the lock of the page's shard.
+    pub(crate) fn lose_page(&self, block: BlockId, spread: usize) {
+        let facts = self.block(block);
+        if facts.lose(Lives::pages(1))
+            && let Some(tenant) = facts.account()
+        {
+            self.census.lose_pages(tenant, 1, spread);
+        }
+    }
+
+    /// Counts nothing of a block as live any more. Says what was.
+    pub(crate) fn lose_all(&self, block: BlockId) -> Lives {
+        let facts = self.block(block);
+        let lives = facts.lose_all();
+        if let Some(tenant) = facts.account() {
+            match facts.has_pages() {
+                true => self.census.lose_pages(tenant, lives.items, 0),
+                false => self.census.lose(tenant, lives, 0),
+            }
+        }
+        lives
     }
 
     /// Blocks that are retired and not yet ready.
@@ -473,7 +540,6 @@ pub(crate) const RECORDS_BEGIN: u32 = 8;
 mod tests {
     use super::fake::{Heap, POISON};
     use super::*;
-    use sublet_types::TenantId;
 
     const BLOCK: usize = 64 << 10;
     const NOW: Second = Second(2);

@@ -9,9 +9,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use sublet_types::{ObjectId, PageIndex};
 
 mod key;
+mod pool_pages;
 
 use crate::arena::{Arena, BlockId, Line, ROW, Wanted, Words};
 pub(crate) use key::{EXTENT_PAGES, Key, Seed, Seeded};
+pub(crate) use pool_pages::{POOLS_MAX, PoolPages};
 
 /// A frame's number: its block's number times the frames of a block, and its place in that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -182,6 +184,7 @@ pub(crate) struct Frames {
     /// One more than the highest block that was ever opened for pages.
     touched: AtomicU32,
     seed: Seed,
+    of_pools: PoolPages,
 }
 
 impl Frames {
@@ -195,6 +198,7 @@ impl Frames {
             page_bytes,
             touched: AtomicU32::new(0),
             seed,
+            of_pools: PoolPages::new(POOLS_MAX),
         })
     }
 
@@ -217,6 +221,11 @@ impl Frames {
     /// A frame's place in its block.
     pub(crate) fn place(&self, frame: FrameId) -> u32 {
         frame.0 & (self.per_block() - 1)
+    }
+
+    /// How many of each pool's pages are in frames.
+    pub(crate) fn of_pools(&self) -> &PoolPages {
+        &self.of_pools
     }
 
     /// Hears that a block is opened for pages.

@@ -393,11 +393,9 @@ impl<'a> Entry<'a> {
             Some((cell, record)) => {
                 self.held.replace(cell, slot);
                 self.items.unlink_chunks(&record);
-                self.items.arena.block(slot.place().block).gain(lives);
-                self.items
-                    .arena
-                    .block(cell.slot.place().block)
-                    .lose(record.lives());
+                let (new, old) = (slot.place().block, cell.slot.place().block);
+                self.items.arena.gain(new, lives);
+                self.items.arena.lose(old, record.lives());
                 if self.absence.is_some() {
                     self.part.tally.reclaim(1, cell.slot);
                 }
@@ -437,7 +435,7 @@ impl Items {
     /// Enters a new slot into the index, and says whether the index should grow. Where it cannot, an
     /// item of the chain gives way that was never hit, if there is one.
     fn link(&self, held: &mut Held<'_>, hash: u64, slot: Slot, lives: Lives, now: Second) -> bool {
-        self.arena.block(slot.place().block).gain(lives);
+        self.arena.gain(slot.place().block, lives);
         if let Ok(grows) = held.insert(&self.arena, hash, slot, self, || self.index_block(now)) {
             return grows;
         }
@@ -452,7 +450,7 @@ impl Items {
             .block_of(cell.slot)
             .and_then(|_| self.record_at(place.block, place.at))
         {
-            self.arena.block(place.block).lose(record.lives());
+            self.arena.lose(place.block, record.lives());
             self.count_eviction(cell.slot, &record);
         }
         false
@@ -470,9 +468,7 @@ impl Items {
     /// Takes an item out of the index.
     pub(super) fn unlink<'t>(&self, held: &mut Held<'t>, cell: Cell<'t>, record: &Record<'_>) {
         held.remove(cell);
-        self.arena
-            .block(cell.slot.place().block)
-            .lose(record.lives());
+        self.arena.lose(cell.slot.place().block, record.lives());
     }
 
     fn count_eviction(&self, slot: Slot, record: &Record<'_>) {

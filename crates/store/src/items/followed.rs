@@ -3,13 +3,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
-
 use crate::api::SAMPLE_ONE_IN;
-use crate::notes::{Note, Order, in_order};
-
-/// Notes are kept in so many places, by the item's hash, so that threads seldom want the same.
-const PLACES: usize = 8;
+use crate::notes::{Notes, Room};
 
 /// Notes that wait in a place to be drained, at the most.
 const NOTES_MAX: usize = 2048;
@@ -30,8 +25,7 @@ pub enum ItemUse {
 /// Notes of one tenant.
 #[derive(Default)]
 pub(crate) struct Followed {
-    places: [Mutex<Vec<Note<ItemUse>>>; PLACES],
-    order: Order,
+    notes: Notes<ItemUse>,
     /// Somebody drains the notes.
     is_heard: AtomicBool,
 }
@@ -50,32 +44,22 @@ impl Followed {
         if !self.is_heard.load(Ordering::Relaxed) {
             return;
         }
-        let place = (hash / SAMPLE_ONE_IN) as usize % PLACES;
-        let Some(mut notes) = self.places[place].try_lock() else {
-            return;
+        let room = match what {
+            ItemUse::Gone => Room::There,
+            ItemUse::Stored(_) | ItemUse::Asked | ItemUse::Evicted => Room::Taken,
         };
-        let has_room = match what {
-            ItemUse::Gone => notes.len() < notes.capacity(), // a removal needs no memory
-            _ => notes.len() < NOTES_MAX,
-        };
-        if has_room {
-            notes.push(Note::next(&self.order, hash, what));
-        }
+        self.notes.write(hash, what, room, NOTES_MAX);
     }
 
     /// Forgets what was noted: another tenant has its place.
     pub(crate) fn reset(&self) {
         self.is_heard.store(false, Ordering::Relaxed);
-        self.places.iter().for_each(|notes| notes.lock().clear());
+        self.notes.clear();
     }
 
     /// Moves what was noted since the last call to the end of `into`, in its order. Before the first call nothing is.
     pub(crate) fn drain(&self, into: &mut Vec<(u64, ItemUse)>) {
         self.is_heard.store(true, Ordering::Relaxed);
-        let mut all = Vec::new();
-        for notes in &self.places {
-            all.append(&mut notes.lock());
-        }
-        in_order(all, into);
+        self.notes.drain(into);
     }
 }

@@ -293,7 +293,7 @@ impl<'a> Evictor<'a> {
                 true => 0,
                 false => {
                     let facts = self.items.arena.block(block);
-                    facts.live_bytes.load(Ordering::Relaxed)
+                    facts.live_bytes()
                 }
             };
             if live < least[0].0 {
@@ -346,7 +346,7 @@ impl<'a> Evictor<'a> {
         }
         let slot = held.remove(cell);
         let lives = record.lives();
-        items.arena.block(place.block).lose(lives);
+        items.arena.lose(place.block, lives);
         if dead {
             self.part.tally.reclaim(lives.items, slot);
         } else {
@@ -390,12 +390,13 @@ impl<'a> Evictor<'a> {
             };
             if cell.exchange(moved).is_ok() {
                 let lives = fields.lives(record.value.len());
-                let target = items.arena.block(copy.place().block);
-                target.gain(lives);
+                let target = copy.place().block;
+                items.arena.gain(target, lives);
                 // What was hit is no colder where it is now.
                 let hit = u32::from(stamp != Stamp::NEVER);
+                let target = items.arena.block(target);
                 target.heat.fetch_add(hit, Ordering::Relaxed);
-                items.arena.block(place.block).lose(record.lives());
+                items.arena.lose(place.block, record.lives());
                 return true;
             }
         }

@@ -22,6 +22,9 @@ const CLASS_BOUNDS: [u32; CLASSES - 2] = [60, 600, 3600, 6 * 3600, 24 * 3600, 7 
 /// A smaller tenant has one class only: open segments would be too large a part of it.
 const ONE_CLASS_BELOW: Bytes = Bytes::mib(64);
 
+/// Of the full segments, the oldest come first: so many are looked at for the one opened first.
+const OLDEST_LOOKED_AT: usize = 64;
+
 /// The segments of one tenant.
 #[derive(Default)]
 pub(crate) struct Segments {
@@ -41,6 +44,8 @@ pub(crate) struct Segments {
     flushed_before: AtomicU64,
     /// The second of the last flush.
     flushed_at: AtomicU32,
+    /// The second after the one in which the oldest segment was opened, as a look found it last; 0 where there was none.
+    oldest: AtomicU32,
 }
 
 /// Full segments in the order of their age.
@@ -174,6 +179,21 @@ impl Segments {
         })
     }
 
+    /// When the oldest segment that was not flushed was opened. Where another thread works on the ring, what was said last.
+    pub(crate) fn oldest_opened(&self, arena: &Arena) -> Option<Second> {
+        if let Some(ring) = self.try_ring() {
+            let lives = |block: &BlockId| !self.is_flushed(arena.block(*block).sequence());
+            let full = ring.blocks.iter().take(OLDEST_LOOKED_AT);
+            let open = self.open.iter().filter_map(|open| *open.lock());
+            let all = full.copied().chain(ring.target).chain(open).filter(lives);
+            let oldest = all.map(|block| arena.block(block).opened().0).min();
+            let after = oldest.map_or(0, |second| second.saturating_add(1));
+            self.oldest.store(after, Ordering::Relaxed);
+        }
+        let after = self.oldest.load(Ordering::Relaxed);
+        after.checked_sub(1).map(Second)
+    }
+
     /// Closes every open segment, the survivors' too.
     pub(super) fn close_all(&self, arena: &Arena, ring: &mut Ring) {
         for open in &self.open {
@@ -201,6 +221,11 @@ impl Segments {
         self.flushed_at.store(now.0, Ordering::Relaxed);
         self.flushed_before
             .store(arena.next_sequence(), Ordering::SeqCst);
+        drop(open);
+        // What is written yet into a place that was claimed before is counted, though nobody sees it, until its block goes.
+        for block in &ring.blocks {
+            arena.lose_all(*block);
+        }
         true
     }
 

@@ -1,7 +1,5 @@
 //! Giving blocks back: ordered, where what is hot survives, and fast, where whole blocks go.
 
-use std::sync::atomic::Ordering;
-
 use parking_lot::MutexGuard;
 use sublet_types::{ReleaseMode, Second};
 
@@ -108,7 +106,7 @@ impl Shrink<'_> {
     fn whole_order(&self, ring: &Ring, mode: ReleaseMode) -> Vec<BlockId> {
         let arena = &self.items.arena;
         let candidate = |block: &BlockId| {
-            let live = arena.block(*block).live_bytes.load(Ordering::Relaxed);
+            let live = arena.block(*block).live_bytes();
             Candidate::new(arena, *block, live)
         };
         let candidates = ring.blocks.iter().map(candidate).collect();

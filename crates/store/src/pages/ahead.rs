@@ -49,7 +49,7 @@ impl Pages {
 
     /// Has a shard have some frames ready, `most` at the most, if it evicted pages or used such frames since the last look: says so.
     fn ready_frames(&self, tenant: &Tenant, shard: &mut Shard, most: u32, now: Second) -> bool {
-        if !shard.ahead.is_needed(shard.tally.evictions) {
+        if !shard.ahead.is_needed(shard.tally.evictions.get()) {
             return false;
         }
         let kind = PageKind::Ephemeral;
@@ -63,7 +63,7 @@ impl Pages {
             shard.ahead.add(1);
         }
         // Its own doing is no reason to do so again.
-        shard.ahead.is_needed(shard.tally.evictions);
+        shard.ahead.is_needed(shard.tally.evictions.get());
         true
     }
 }

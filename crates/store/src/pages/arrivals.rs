@@ -2,7 +2,7 @@
 
 use super::Pages;
 use super::holdings::Holdings;
-use crate::arena::{Blank, BlockId, PageKind, land};
+use crate::arena::{Blank, PageKind, land};
 use crate::frames::FrameId;
 
 /// Pages that come together, at the most: those of a group, or of a part of a run.
@@ -14,7 +14,7 @@ pub(super) const TOGETHER_MAX: usize = 16;
 pub(super) struct Arrivals<'a> {
     pages: &'a Pages,
     streams: bool,
-    uncounted: [BlockId; TOGETHER_MAX],
+    uncounted: [FrameId; TOGETHER_MAX],
     pending: usize,
 }
 
@@ -24,7 +24,7 @@ impl<'a> Arrivals<'a> {
         Arrivals {
             pages,
             streams: holdings.are_beyond_caches(),
-            uncounted: [BlockId(0); TOGETHER_MAX],
+            uncounted: [FrameId(0); TOGETHER_MAX],
             pending: 0,
         }
     }
@@ -49,7 +49,7 @@ impl<'a> Arrivals<'a> {
         if self.pending == TOGETHER_MAX {
             self.count_all();
         }
-        self.uncounted[self.pending] = self.pages.frames.block(frame);
+        self.uncounted[self.pending] = frame;
         self.pending += 1;
     }
 
@@ -63,8 +63,10 @@ impl<'a> Arrivals<'a> {
 
     /// Has their blocks count them: before any page leaves, which may be one of them.
     pub(super) fn count_all(&mut self) {
-        for block in &self.uncounted[..std::mem::take(&mut self.pending)] {
-            self.pages.arena.block(*block).gain_page();
+        let came = &self.uncounted[..std::mem::take(&mut self.pending)];
+        let block = |frame: &FrameId| self.pages.frames.block(*frame);
+        for of_a_block in came.chunk_by(|a, b| block(a) == block(b)) {
+            self.pages.gain(of_a_block[0], of_a_block.len() as u32);
         }
     }
 }

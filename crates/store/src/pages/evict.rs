@@ -147,7 +147,7 @@ impl Evicting<'_> {
         if !block.is_of_pages(self.owner.id, PageKind::Ephemeral) {
             return Remains::Dropped;
         }
-        self.shard.tally.evictions += 1;
+        self.shard.tally.evictions.bump();
         let hash = pages.seed.page_of(object, key.index);
         self.shard.sample(hash, SampledUse::Evict);
         match block.is_leaving() {

@@ -3,17 +3,20 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
 use sublet_types::{EvictionKind, Second};
 
 use super::shard::Shard;
 use super::shard_debt::Part;
 use super::shards_with_spare::{SHARDS_MAX, ShardsWithSpare};
+use super::tally::{AllCounts, Counts, Tally};
+use crate::api::SampledUse;
 use crate::arena::{Arena, BlockId, BlockList, PageKind};
 use crate::eviction::Family;
 use crate::frames::Seed;
 use crate::frames::{FrameId, Frames};
-use crate::notes::Order;
+use crate::notes::Notes;
 
 /// Who has fewer blocks of pages than this, 64 MiB, has most of them in the processor's caches: there to look ahead, or to
 /// write past them, costs more than it brings.
@@ -51,6 +54,10 @@ pub(super) enum Fitting {
 /// A tenant's pages.
 pub(crate) struct Holdings {
     shards: Box<[Mutex<Shard>]>,
+    /// What they count.
+    counts: AllCounts,
+    /// What happens to a sample of the pages.
+    samples: Arc<Notes<SampledUse>>,
     open: [Mutex<Option<Open>>; 2],
     /// Whether there is one: most puts that find no free frame need not lock it to see.
     is_open: [AtomicBool; 2],
@@ -92,17 +99,23 @@ struct Open {
 impl Holdings {
     pub(super) fn new(shards: usize, seed: Seed) -> Holdings {
         let with_spare = Arc::<ShardsWithSpare>::default();
-        let order = Arc::<Order>::default();
+        let samples = Arc::<Notes<SampledUse>>::default();
         let shards = shards.min(SHARDS_MAX);
+        let counts: AllCounts = (0..shards).map(|_| CachePadded::default()).collect();
         let kind = EvictionKind::default();
         let family = Family::new(kind.ruling(false), shards);
         let shard = |n| {
-            let (with_spare, order) = (Arc::clone(&with_spare), Arc::clone(&order));
+            let (with_spare, samples) = (Arc::clone(&with_spare), Arc::clone(&samples));
+            let tally = Tally::new(Arc::clone(&counts), n as u8);
             let eviction = family.eviction(n);
-            Mutex::new(Shard::new(n as u8, seed, eviction, with_spare, order))
+            Mutex::new(Shard::new(
+                n as u8, seed, eviction, with_spare, samples, tally,
+            ))
         };
         Holdings {
             shards: (0..shards).map(shard).collect(),
+            counts: Arc::clone(&counts),
+            samples: Arc::clone(&samples),
             open: [Mutex::new(None), Mutex::new(None)],
             is_open: [AtomicBool::new(false), AtomicBool::new(false)],
             opening: [Mutex::new(()), Mutex::new(())],
@@ -139,6 +152,16 @@ impl Holdings {
     /// All shards.
     pub(crate) fn shards(&self) -> &[Mutex<Shard>] {
         &self.shards
+    }
+
+    /// What each shard counts; no shard is locked for it.
+    pub(super) fn counts(&self) -> &[CachePadded<Counts>] {
+        &self.counts
+    }
+
+    /// What was noted of the tenant's followed pages and not drained yet.
+    pub(crate) fn samples(&self) -> &Notes<SampledUse> {
+        &self.samples
     }
 
     /// Two shards, locked. Who waits for a shard while he has another locks them in the order of their numbers.

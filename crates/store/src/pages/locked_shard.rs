@@ -124,12 +124,12 @@ impl LockedShard<'_> {
     }
 
     pub(super) fn count_put(&mut self, put: Put) {
-        let tally = &mut self.shard.tally;
-        tally.puts += 1;
+        let tally = &self.shard.tally;
+        tally.puts.bump();
         match put {
-            Put::Stored | Put::Replaced => tally.puts_succeeded += 1,
+            Put::Stored | Put::Replaced => tally.puts_succeeded.bump(),
             Put::Displaced => {}
-            Put::Refused(_) => tally.puts_refused += 1,
+            Put::Refused(_) => tally.puts_refused.bump(),
         }
         let hash = self.hash();
         self.shard.sample(hash, SampledUse::Put);
@@ -283,7 +283,10 @@ impl LockedShard<'_> {
         let frames = &self.pages.frames;
         let (key, object, here) = (self.key, self.object, Whereabouts::Here(frame));
         match standing {
-            Standing::OnDisk(_) => self.shard.set(frames, object, key, here),
+            Standing::OnDisk(number) => {
+                let on_disk = Whereabouts::OnDisk(number);
+                self.shard.set(frames, object, key, on_disk, here);
+            }
             _ => self.shard.add(frames, object, key, standing, here),
         }
     }
@@ -429,7 +432,7 @@ impl LockedShard<'_> {
 
     pub(super) fn get(&mut self, visit: impl FnOnce(&[u8])) -> Get {
         let hash = self.hash();
-        self.shard.tally.gets += 1;
+        self.shard.tally.gets.bump();
         let what = match self.pool.is_exclusive() {
             true => SampledUse::Get,
             false => SampledUse::GetKeeping,
@@ -469,12 +472,12 @@ impl LockedShard<'_> {
             self.shard.eviction.lose(page);
             return Get::Miss;
         }
-        self.shard.tally.hits += 1;
+        self.shard.tally.hits.bump();
         let block = pages.arena.block(pages.frames.block(frame));
         block.hit(self.now, self.luck);
         pages.frames.expect_neighbours(frame);
         visit(pages.bytes(frame));
-        block.lose_page();
+        pages.lose(frame);
         self.shard.eviction.take(page);
         pages.free(&mut self.shard, frame, PageKind::Ephemeral);
         Get::Hit
@@ -482,7 +485,7 @@ impl LockedShard<'_> {
 
     /// A page that is here was asked for.
     fn hit(&mut self, frame: FrameId, visit: impl FnOnce(&[u8])) {
-        self.shard.tally.hits += 1;
+        self.shard.tally.hits.bump();
         let pages = self.pages;
         let page = page(pages, frame, self.hash(), self.now);
         let block = pages.arena.block(pages.frames.block(frame));
@@ -521,7 +524,7 @@ impl LockedShard<'_> {
                     if read.is_err() {
                         return Get::Failed;
                     }
-                    self.shard.tally.hits += 1;
+                    self.shard.tally.hits.bump();
                     visit(&page);
                     return Get::Hit;
                 }
@@ -540,7 +543,7 @@ impl LockedShard<'_> {
         let hash = self.hash();
         self.shard.sample(hash, SampledUse::Flush);
         match self.flush_quietly() {
-            true => self.shard.tally.flushes += 1,
+            true => self.shard.tally.flushes.bump(),
             false => self.shard.eviction.forget_absent(hash),
         }
     }
@@ -568,7 +571,7 @@ impl LockedShard<'_> {
                     }
                 }
                 if valid {
-                    self.pages.arena.block(frames.block(frame)).lose_page();
+                    self.pages.lose(frame);
                     let kind = self.pool.kind();
                     self.pages.free(&mut self.shard, frame, kind);
                 }

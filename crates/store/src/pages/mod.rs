@@ -31,19 +31,19 @@ mod shrink;
 mod slots;
 mod spare;
 mod sweep;
+mod tally;
 mod to_remove;
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use sublet_types::{EvictionKind, Pages as PageCount, PoolFlags, PoolId, Second};
 
-use crate::api::{PageFigures, PageOverhead, PageSettings, PoolError, StoreSettings};
+use crate::api::{PageFigures, PageOverhead, PageSettings, PoolError, StoreSettings, TENANTS_MAX};
 use crate::arena::{Arena, BlockId, Claimant, PageKind};
 use crate::frames::{FrameId, Frames, Key, STAMPS, Seed};
-use crate::tenants::{TENANTS_MAX, Tenant, Tenants};
+use crate::tenants::{Tenant, Tenants};
 pub(crate) use desk::{Desk, FoundPages};
 #[cfg(test)]
 pub(crate) use evict::WINDOW_PAGES;
@@ -169,9 +169,17 @@ impl Pages {
             .advance(u64::from(pages) * self.settings.page_bytes as u64);
     }
 
+    /// Has a frame's block count pages that came into it, of which the frame has one.
+    fn gain(&self, frame: FrameId, pages: u32) {
+        let spread = self.frames.get(frame).shard().into();
+        self.arena
+            .gain_pages(self.frames.block(frame), pages, spread);
+    }
+
     /// Has a frame's block count one page fewer.
     fn lose(&self, frame: FrameId) {
-        self.arena.block(self.frames.block(frame)).lose_page();
+        let spread = self.frames.get(frame).shard().into();
+        self.arena.lose_page(self.frames.block(frame), spread);
     }
 
     /// The page in a frame, if one is, with its object's hash.
@@ -266,30 +274,9 @@ impl Pages {
         holdings.map_or_else(Vec::new, |holdings| holdings.list(kind).blocks(&self.arena))
     }
 
-    /// A tenant's blocks of both kinds.
-    fn all_blocks_of(&self, tenant: &Tenant) -> impl Iterator<Item = BlockId> {
-        let kinds = PageKind::ALL.into_iter();
-        kinds.flat_map(|kind| self.blocks_of_kind(tenant, kind))
-    }
-
-    /// Pages of a tenant that are in frames. Looks at every block of the tenant's pages.
+    /// Pages of a tenant that are in frames.
     fn live_pages(&self, tenant: &Tenant) -> PageCount {
-        let live = |block| self.arena.block(block).live_items.load(Ordering::Relaxed);
-        let blocks = self.all_blocks_of(tenant);
-        PageCount(blocks.map(|block| u64::from(live(block))).sum())
-    }
-
-    /// Pages in frames of each of a tenant's pools that has some. Looks at every frame of the tenant.
-    pub(crate) fn pages_of_pools(&self, tenant: &Tenant) -> HashMap<u32, u64> {
-        let mut pages = HashMap::new();
-        let blocks = self.all_blocks_of(tenant);
-        for frame in blocks.flat_map(|block| self.frames.of_block(block)) {
-            let facts = self.frames.get(frame);
-            if facts.is_live() {
-                *pages.entry(facts.key().pool).or_insert(0) += 1;
-            }
-        }
-        pages
+        PageCount(self.arena.living(tenant.id).pages)
     }
 
     /// Has what is remembered of tenants' pages suit the memory that they have. Of what they had more it stays for some ten minutes: pages
@@ -309,10 +296,9 @@ impl Pages {
             return PageFigures::default();
         };
         let mut figures = PageFigures::default();
-        for shard in holdings.shards() {
-            let shard = shard.lock();
-            figures.on_disk.0 += u64::from(shard.on_disk());
-            figures.tally.add(&shard.tally);
+        for counts in holdings.counts() {
+            counts.add_to(&mut figures.tally);
+            figures.on_disk.0 += counts.on_disk.get();
         }
         let per_block = u64::from(self.frames.per_block());
         let held = |kind| PageCount(u64::from(holdings.blocks(kind)) * per_block);
@@ -324,7 +310,7 @@ impl Pages {
         figures
     }
 
-    /// Bytes of directories, frame table and ghosts.
+    /// Bytes of directories, frame table and ghosts. Locks each shard in turn: for benches.
     pub(crate) fn overhead(&self) -> PageOverhead {
         let mut overhead = PageOverhead {
             frames: self.frames.bytes(),

@@ -8,9 +8,7 @@ use sublet_types::{PoolFlags, PoolId, TenantId, Windows};
 
 use crate::api::{PoolError, Spill};
 use crate::arena::PageKind;
-
-/// The most pools of a daemon, handles on shared ones among them.
-pub(super) const POOLS_MAX: usize = 16 << 10;
+use crate::frames::POOLS_MAX;
 
 pub(crate) struct Pools {
     places: Box<[Place]>,

@@ -25,16 +25,9 @@ pub(super) struct Row {
 pub(super) struct Rows {
     pages: Vec<Row>,
     vacant: Vec<u32>,
-    /// Flushed pages whose slots are still being written.
-    doomed: u32,
 }
 
 impl Rows {
-    /// Pages that were not flushed.
-    pub(super) fn len(&self) -> u32 {
-        self.pages.len() as u32 - self.vacant.len() as u32 - self.doomed
-    }
-
     /// A place for a new page.
     pub(super) fn add(&mut self, key: Key, slot: u32) -> u32 {
         let mut page = Row {
@@ -79,7 +72,6 @@ impl Rows {
         page.sequence = page.sequence.wrapping_add(1);
         if page.writing {
             page.doomed = true;
-            self.doomed += 1;
             return None;
         }
         self.vacant.push(number);
@@ -92,7 +84,6 @@ impl Rows {
         let page = &mut self.pages[number as usize];
         page.writing = false;
         if page.doomed {
-            self.doomed -= 1;
             self.vacant.push(number);
             return Written::Doomed(page.slot);
         }

@@ -24,7 +24,7 @@ const POOL_BYTES: usize = 21;
 const PAGE_KEY_BYTES: usize = 16;
 
 /// Pools in a save, at the most.
-const POOLS_MAX: u32 = super::pools::POOLS_MAX as u32;
+const POOLS_MAX: u32 = crate::frames::POOLS_MAX as u32;
 
 const PERSISTENT: u8 = 1;
 const SHARED: u8 = 2;

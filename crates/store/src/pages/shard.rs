@@ -10,15 +10,16 @@ use super::freed_ahead::Ahead;
 use super::rows::Rows;
 use super::shard_debt::ShardDebt;
 use super::shards_with_spare::{ShardsWithSpare, Stock};
-use crate::api::{PageTally, SAMPLE_ONE_IN, SampledUse};
+use super::tally::Tally;
+use crate::api::{SAMPLE_ONE_IN, SampledUse};
 use crate::arena::{Line, PageKind};
 use crate::eviction::{Eviction, Page};
 use crate::frames::{FrameId, Frames, Queue, QueueId};
 use crate::frames::{Key, Seed};
-use crate::notes::{Note, Order};
+use crate::notes::{Notes, Room};
 
-/// Sampled uses that wait to be drained, at the most.
-const SAMPLES_MAX: usize = 4096;
+/// Sampled uses that wait to be drained, at the most, in each of the places that they are kept in.
+const SAMPLES_MAX: usize = 1 << 16;
 
 /// Pages that come to a shard before it tells the arena's clock of them, and evictions before it tells of its oldest.
 const TOLD_AT_ONCE: u32 = 16;
@@ -59,10 +60,9 @@ pub(crate) struct Shard {
     pub(super) kept: Queue,
     /// Persistent pages that have a place on disk.
     pub(super) rows: Rows,
-    pub(super) tally: PageTally,
-    samples: Vec<Note<SampledUse>>,
-    /// Of all of the tenant's shards' notes.
-    order: Arc<Order>,
+    pub(super) tally: Tally,
+    /// What happens to a sample of the tenant's pages.
+    samples: Arc<Notes<SampledUse>>,
     /// Pages that came since it told the arena's clock, at the most [`TOLD_AT_ONCE`].
     fresh: u32,
     /// Puts that found no frame, since the start.
@@ -80,7 +80,8 @@ impl Shard {
         seed: Seed,
         eviction: Box<dyn Eviction>,
         with_spare: Arc<ShardsWithSpare>,
-        order: Arc<Order>,
+        samples: Arc<Notes<SampledUse>>,
+        tally: Tally,
     ) -> Shard {
         Shard {
             number,
@@ -93,9 +94,8 @@ impl Shard {
             debt: ShardDebt::default(),
             kept: Queue::new(QueueId::KEPT),
             rows: Rows::default(),
-            tally: PageTally::default(),
-            samples: Vec::new(),
-            order,
+            tally,
+            samples,
             fresh: 0,
             wanting: 0,
             told_at: 0,
@@ -148,7 +148,7 @@ impl Shard {
 
     /// Counts from nothing on, for another tenant.
     pub(super) fn begin_anew(&mut self) {
-        self.tally = PageTally::default();
+        self.tally.begin_anew();
         self.debt = ShardDebt::default();
         (self.told_at, self.wanting, self.asked_in_vain) = (0, 0, false);
     }
@@ -156,8 +156,12 @@ impl Shard {
     /// Whether it is time to tell what goes next: at the first eviction, and some later.
     pub(super) fn is_time_to_tell(&mut self) -> bool {
         let told = self.told_at;
-        let is_time = told == 0 || self.tally.evictions >= told + u64::from(TOLD_AT_ONCE);
-        self.told_at = if is_time { self.tally.evictions } else { told };
+        let is_time = told == 0 || self.tally.evictions.get() >= told + u64::from(TOLD_AT_ONCE);
+        self.told_at = if is_time {
+            self.tally.evictions.get()
+        } else {
+            told
+        };
         is_time
     }
 
@@ -260,11 +264,6 @@ impl Shard {
         }
     }
 
-    /// Persistent pages that are on disk only.
-    pub(super) fn on_disk(&self) -> u32 {
-        self.rows.len() - self.kept.len()
-    }
-
     /// Where a page is.
     pub(super) fn find(&self, frames: &Frames, object: u64, key: Key) -> Option<Whereabouts> {
         self.directory.get(&self.keys(frames), object, key)
@@ -292,11 +291,22 @@ impl Shard {
         standing: Standing,
         to: Whereabouts,
     ) {
+        self.count_in(frames, key, to);
         let (directory, keys) = self.parts(frames);
         directory.add(&keys, object, key, standing, to);
     }
 
-    pub(super) fn set(&mut self, frames: &Frames, object: u64, key: Key, to: Whereabouts) {
+    /// Notes that a page has gone from one place to another.
+    pub(super) fn set(
+        &mut self,
+        frames: &Frames,
+        object: u64,
+        key: Key,
+        from: Whereabouts,
+        to: Whereabouts,
+    ) {
+        self.count_out(frames, key, from);
+        self.count_in(frames, key, to);
         let (directory, keys) = self.parts(frames);
         directory.set(&keys, object, key, to);
     }
@@ -304,7 +314,9 @@ impl Shard {
     /// Forgets where a page is that nobody reads any more. Says where it was.
     pub(super) fn remove(&mut self, frames: &Frames, object: u64, key: Key) -> Option<Whereabouts> {
         let (directory, keys) = self.parts(frames);
-        directory.remove(&keys, object, key)
+        let was = directory.remove(&keys, object, key)?;
+        self.count_out(frames, key, was);
+        Some(was)
     }
 
     /// Forgets where a page is that will be read. Says where it was.
@@ -319,7 +331,24 @@ impl Shard {
             are_read: true,
             ..keys
         };
-        directory.remove(&keys, object, key)
+        let was = directory.remove(&keys, object, key)?;
+        self.count_out(frames, key, was);
+        Some(was)
+    }
+
+    /// Counts a page for its pool, or among those on disk.
+    fn count_in(&self, frames: &Frames, key: Key, at: Whereabouts) {
+        match at {
+            Whereabouts::Here(_) => frames.of_pools().came(key.pool, self.number),
+            Whereabouts::OnDisk(_) => self.tally.on_disk.bump(),
+        }
+    }
+
+    fn count_out(&self, frames: &Frames, key: Key, was: Whereabouts) {
+        match was {
+            Whereabouts::Here(_) => frames.of_pools().went(key.pool, self.number),
+            Whereabouts::OnDisk(_) => self.tally.on_disk.drop_one(),
+        }
     }
 
     /// The directory, to be changed, and what tells which page is where.
@@ -334,20 +363,13 @@ impl Shard {
 
     /// Notes a use of a page, if it is one of those that are followed.
     pub(super) fn sample(&mut self, hash: u64, what: SampledUse) {
-        let has_room = match what {
-            SampledUse::Flush => self.samples.len() < self.samples.capacity(), // a flush needs no memory
-            _ => self.samples.len() < SAMPLES_MAX,
-        };
-        if hash.is_multiple_of(SAMPLE_ONE_IN) && has_room {
-            self.samples.push(Note::next(&self.order, hash, what));
+        if hash.is_multiple_of(SAMPLE_ONE_IN) {
+            let room = match what {
+                SampledUse::Flush => Room::There,
+                _ => Room::Taken,
+            };
+            self.samples.write(hash, what, room, SAMPLES_MAX);
         }
-    }
-
-    /// What was noted since the last time. Room for as much stays.
-    pub(crate) fn drain_samples(&mut self) -> Vec<Note<SampledUse>> {
-        let notes = self.samples.clone();
-        self.samples.clear();
-        notes
     }
 }
 

@@ -72,8 +72,7 @@ impl Pages {
         Ok(handle)
     }
 
-    /// Pages of shared pools that are charged to a tenant and that two tenants and more share. Looks at every frame of the
-    /// tenant, if it has other pools as well.
+    /// Pages of shared pools that are charged to a tenant and that two tenants and more share.
     pub(crate) fn shared_pages(&self, account: &Tenant) -> PageCount {
         let shared: Vec<u32> = {
             let shared = self.shared.lock();
@@ -82,15 +81,8 @@ impl Pages {
                 .filter_map(|pool| pool.base.map(|base| base.slot))
                 .collect()
         };
-        if shared.is_empty() {
-            return PageCount(0);
-        }
-        let pools = self.pools.of_tenant(account.id);
-        if pools.iter().all(|(_, pool)| shared.contains(&pool.base)) {
-            return self.live_pages(account);
-        }
-        let pages = self.pages_of_pools(account);
-        PageCount(shared.iter().filter_map(|base| pages.get(base)).sum())
+        let pages = shared.iter().map(|base| self.frames.of_pools().of(*base));
+        PageCount(pages.sum())
     }
 
     /// The name of the shared pool that a handle is on.

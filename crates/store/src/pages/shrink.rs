@@ -143,7 +143,7 @@ impl Clearing<'_> {
             return Emptied::Yes;
         };
         while pages.frames.get(frame).is_live() {
-            let before = shard.tally.evictions;
+            let before = shard.tally.evictions.get();
             let free = self.free_frame(&mut shard, PageKind::Ephemeral);
             let to = match (free, how) {
                 (Some(free), _) => Some(free),
@@ -154,7 +154,7 @@ impl Clearing<'_> {
                     evicted.inspect(|frame| pages.lose(*frame))
                 }
             };
-            self.note_lost(shard.tally.evictions - before);
+            self.note_lost(shard.tally.evictions.get() - before);
             match to {
                 // What was evicted for it may have been the very page.
                 Some(to) if pages.frames.get(frame).is_live() => {
@@ -265,7 +265,7 @@ impl Pages {
     }
 
     fn live(&self, block: BlockId) -> u32 {
-        self.arena.block(block).live_items.load(Ordering::Relaxed)
+        self.arena.block(block).live_items()
     }
 
     /// A tenant's blocks of a kind, as a release sees them.
@@ -354,7 +354,8 @@ impl Pages {
         new.set_hits(old.hits());
         new.set_stamp(old.stamp());
         new.set_note(old.note());
-        shard.set(&self.frames, object, key, Whereabouts::Here(to));
+        let (from_here, to_there) = (Whereabouts::Here(from), Whereabouts::Here(to));
+        shard.set(&self.frames, object, key, from_here, to_there);
         new.set_key(key);
         let page = Page {
             frames: &self.frames,
@@ -373,7 +374,7 @@ impl Pages {
 
     fn moved(&self, from: FrameId, to: FrameId) {
         self.lose(from);
-        self.arena.block(self.frames.block(to)).gain_page();
+        self.gain(to, 1);
     }
 
     fn move_kept(&self, shard: &mut Shard, from: FrameId, to: FrameId) {
@@ -382,7 +383,8 @@ impl Pages {
         let object = self.seed.object(key.pool, key.object);
         self.copy(from, to);
         new.set_note(old.note());
-        shard.set(&self.frames, object, key, Whereabouts::Here(to));
+        let (from_here, to_there) = (Whereabouts::Here(from), Whereabouts::Here(to));
+        shard.set(&self.frames, object, key, from_here, to_there);
         new.set_key(key);
         shard.kept.replace(&self.frames, from, to);
         self.moved(from, to);
@@ -396,11 +398,12 @@ impl Pages {
         let Some(Whereabouts::Here(frame)) = shard.find(&self.frames, object, key) else {
             return;
         };
-        shard.set(&self.frames, object, key, Whereabouts::OnDisk(number));
+        let (here, on_disk) = (Whereabouts::Here(frame), Whereabouts::OnDisk(number));
+        shard.set(&self.frames, object, key, here, on_disk);
         shard.kept.remove(&self.frames, frame);
-        shard.tally.spilled += 1;
+        shard.tally.spilled.bump();
+        self.lose(frame);
         let block = self.arena.block(self.frames.block(frame));
-        block.lose_page();
         if block.is_of_pages(tenant.id, PageKind::Persistent) {
             self.free(shard, frame, PageKind::Persistent);
         }

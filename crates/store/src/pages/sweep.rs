@@ -28,7 +28,7 @@ impl Pages {
             self.lost_block(tenant, PageKind::Ephemeral, *block);
             facts.former.store(tenant.id.0, Ordering::Relaxed);
             facts.unswept.store(true, Ordering::Release);
-            lost += u64::from(facts.live_items.swap(0, Ordering::AcqRel));
+            lost += u64::from(self.arena.lose_all(*block).items);
         }
         self.unswept.lock().extend(blocks);
         self.arena.retire(blocks);

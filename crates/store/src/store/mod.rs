@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use sublet_types::{BLOCK_BYTES, Bytes, Second, Shrinking, TenantId, TenantName, TenantSettings};
 
 use crate::api::*;
-use crate::arena::{Arena, Claimant, Mapped, Memory};
+use crate::arena::{Arena, Claimant, Living, Mapped, Memory};
 use crate::engine::Engines;
 use crate::floors::FloorFigures;
 use crate::items::{BLOCKS_MAX, EvictionListener, Items};
@@ -132,60 +132,30 @@ impl Store {
             .set(&settings)
     }
 
-    /// Every tenant, now.
+    /// Every tenant, now. Costs the same whatever tenants hold.
     pub fn tenants(&self) -> Vec<TenantFigures> {
-        let live = self.live();
-        self.tenants
-            .present()
-            .map(|tenant| self.figures_of(tenant, &live))
-            .collect()
+        let present = self.tenants.present();
+        present.map(|tenant| self.figures_of(tenant)).collect()
     }
 
     /// One tenant, now. Its number is one that [`add_tenant`](Store::add_tenant) gave.
     pub fn tenant_figures(&self, id: TenantId) -> TenantFigures {
         let tenant = self.tenants.get(id).expect("a tenant of this store");
-        self.figures_of(tenant, &self.live())
+        self.figures_of(tenant)
     }
 
-    /// Live items of each tenant.
-    fn live(&self) -> Vec<Live> {
-        let tenants: Vec<&Tenant> = self.tenants.iter().collect();
-        let mut live = vec![Live::default(); tenants.len()];
-        for (_, block) in self.arena.blocks() {
-            let Claimant::Tenant(owner) = block.owner() else {
-                continue;
-            };
-            let place = owner.0 as usize;
-            if place < live.len()
-                && !self
-                    .items
-                    .part(tenants[place])
-                    .segments
-                    .is_flushed(block.sequence())
-            {
-                let live = &mut live[place];
-                let items = u64::from(block.live_items.load(Ordering::Relaxed));
-                live.items += items;
-                live.bytes += u64::from(block.live_bytes.load(Ordering::Relaxed));
-                let opened = block.opened();
-                if items > 0 && live.oldest.is_none_or(|oldest| opened < oldest) {
-                    live.oldest = Some(opened);
-                }
-            }
-        }
-        live
-    }
-
-    fn figures_of(&self, tenant: &Tenant, live: &[Live]) -> TenantFigures {
-        let live = live.get(tenant.id.0 as usize).copied().unwrap_or_default();
-        let tally = &self.items.part(tenant).tally;
+    fn figures_of(&self, tenant: &Tenant) -> TenantFigures {
+        let living = self.arena.living(tenant.id);
+        let part = self.items.part(tenant);
+        let tally = &part.tally;
+        let oldest = || part.segments.oldest_opened(&self.arena);
         TenantFigures {
             id: tenant.id,
             settings: tenant.settings(),
             held: self.bytes(tenant.held()),
-            used: Bytes(live.bytes),
-            items: live.items,
-            oldest: live.oldest,
+            used: Bytes(living.bytes),
+            items: living.items,
+            oldest: (living.items > 0).then(oldest).flatten(),
             evictions: tally.evictions.get(),
             displaced: tally.displaced.get(),
             evicted_unfetched: tally.evicted_unfetched.get(),
@@ -241,8 +211,9 @@ impl Store {
 
     /// The whole store, now.
     pub fn figures(&self) -> StoreFigures {
-        let live = self.live();
         let arena = &self.arena;
+        let tenants = self.tenants.iter();
+        let living: Vec<Living> = tenants.map(|tenant| arena.living(tenant.id)).collect();
         StoreFigures {
             limit: self.bytes(arena.limit()),
             held: self.bytes(arena.held()),
@@ -250,8 +221,8 @@ impl Store {
             limbo: self.bytes(arena.in_limbo() as u32),
             index: self.bytes(self.items.index_blocks() as u32),
             reserve: self.bytes(arena.reserve() as u32),
-            used: Bytes(live.iter().map(|live| live.bytes).sum()),
-            items: live.iter().map(|live| live.items).sum(),
+            used: Bytes(living.iter().map(|living| living.bytes).sum()),
+            items: living.iter().map(|living| living.items).sum(),
         }
     }
 
@@ -288,13 +259,4 @@ impl Store {
     pub fn populate(&self) -> bool {
         self.arena.populate_ahead()
     }
-}
-
-/// What a tenant's blocks have of live items.
-#[derive(Clone, Copy, Default)]
-struct Live {
-    items: u64,
-    bytes: u64,
-    /// When the oldest of these blocks was opened.
-    oldest: Option<Second>,
 }

@@ -10,7 +10,6 @@ use sublet_types::{
 use super::Store;
 use crate::api::*;
 use crate::items::ItemUse;
-use crate::notes::in_order;
 use crate::pages::Space;
 
 impl Store {
@@ -76,17 +75,13 @@ impl Store {
             .collect()
     }
 
-    /// Pages in memory of each of a tenant's private pools that has some. Looks at every frame that the tenant has:
-    /// a few milliseconds for each GiB.
+    /// Pages in memory of each of a tenant's pools that has some. Those of memory that was released just now may count until it is
+    /// swept.
     pub fn pool_pages(&self, tenant: TenantId) -> HashMap<PoolId, u64> {
-        let Some(owner) = self.tenants.get(tenant) else {
-            return HashMap::new();
-        };
-        let pages = self.pages.pages_of_pools(owner);
         let pools = self.pages.pools.of_tenant(tenant).into_iter();
-        pools
-            .filter_map(|(id, pool)| Some((id, *pages.get(&pool.base)?)))
-            .collect()
+        let charged = pools.filter(|(_, pool)| pool.owner == tenant);
+        let counted = charged.map(|(id, pool)| (id, self.pages.frames.of_pools().of(pool.base)));
+        counted.filter(|(_, pages)| *pages > 0).collect()
     }
 
     /// Says how much a tenant may hold from now on, by policy; `None` leaves it to its ceiling. Who holds more
@@ -148,9 +143,7 @@ impl Store {
     pub fn drain_samples(&self, tenant: TenantId, into: &mut Vec<(u64, SampledUse)>) {
         let tenant = self.tenants.get(tenant);
         if let Some(holdings) = tenant.and_then(|tenant| self.pages.known(tenant)) {
-            let shards = holdings.shards().iter();
-            let notes = shards.flat_map(|shard| shard.lock().drain_samples());
-            in_order(notes.collect(), into);
+            holdings.samples().drain(into);
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use sublet_types::ReleaseMode;
 
+use super::counted::assert_counted;
 use super::*;
 
 const KEYS: u32 = 4000;
@@ -123,6 +124,7 @@ fn values_stay_whole_while_blocks_come_and_go() {
     );
     let held = store.figures().held;
     assert_eq!(held.0 as usize, levers.populated.load(Ordering::Relaxed));
+    assert_counted(&store);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The whole store against oracles.
 
+mod counted;
 mod floors;
 mod followed;
 mod hammer;
@@ -12,10 +13,10 @@ use std::sync::Arc;
 
 use sublet_types::{Bytes, Expiry, Nanos, Second, Shrinking, TenantId, TenantSettings, Weight};
 
+use crate::api::TENANTS_MAX;
 use crate::api::*;
 use crate::arena::fake::{Heap, Levers};
 use crate::store::Store;
-use crate::tenants::TENANTS_MAX;
 use crate::worker::Worker;
 
 /// Blocks of tests: small, so that much happens in little memory.

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use proptest::prelude::*;
 use sublet_types::ReleaseMode;
 
+use super::counted::assert_counted;
 use super::*;
 
 #[derive(Clone, Debug)]
@@ -320,6 +321,7 @@ impl Pair {
             self.check(key);
         }
         self.levers_agree();
+        assert_counted(&self.store);
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use proptest::prelude::*;
 use sublet_types::{EvictionKind, ReleaseMode, SharedName, Windows};
 
+use super::super::counted::assert_counted;
 use super::*;
 
 #[derive(Clone, Debug)]
@@ -639,6 +640,7 @@ impl World {
         for (pool, object, index) in keys {
             self.get(pool, object, index);
         }
+        assert_counted(&self.store);
     }
 }
 

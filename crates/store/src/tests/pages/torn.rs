@@ -2,6 +2,7 @@
 
 use sublet_types::ReleaseMode;
 
+use super::super::counted::assert_counted;
 use super::*;
 
 /// G5: a get returns the bytes of exactly one put, whole, while others put, flush, release and end pools.
@@ -21,6 +22,7 @@ fn r_g5_no_page_is_torn_or_anothers() {
         }
         scope.spawn(|| disturb(&store));
     });
+    assert_counted(&store);
 }
 
 /// Self-describing pages: pool and place in the high bits, a sequence in the low ones.
