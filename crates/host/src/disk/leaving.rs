@@ -12,7 +12,7 @@ use sublet_types::{DiskName, Pages};
 
 use super::error::DiskError;
 use super::open::undo;
-use super::open_disks::{OpenDisks, Shelved};
+use super::open_disks::{OpenDisks, ServedDisk};
 use super::stage::{Pledges, Stage};
 use super::staging::Staging;
 use super::swap::Swap;
@@ -204,7 +204,7 @@ impl OpenDisks {
         {
             tracing::error!("clients of disks are left: a backing does not answer what they asked");
         }
-        let all: Vec<Arc<Shelved>> = self.open.lock().values().cloned().collect();
+        let all: Vec<Arc<ServedDisk>> = self.open.lock().values().cloned().collect();
         all.iter().for_each(|disk| disk.begin_ending());
         let until = Instant::now() + LAST_CHANCE;
         for disk in &all {
@@ -248,7 +248,7 @@ impl Drop for OpenDisks {
     }
 }
 
-impl Shelved {
+impl ServedDisk {
     /// Nothing more is asked of it.
     fn begin_ending(&self) {
         if let Some(running) = &*self.running.lock() {

@@ -63,11 +63,11 @@ pub struct OpenDisks {
     pub(super) pledges: Pledges,
     pub(super) served: Served,
     pub(super) watch: Watch,
-    pub(super) open: Mutex<BTreeMap<DiskName, Arc<Shelved>>>,
+    pub(super) open: Mutex<BTreeMap<DiskName, Arc<ServedDisk>>>,
 }
 
 /// A disk that is served.
-pub(super) struct Shelved {
+pub(super) struct ServedDisk {
     /// What holds, with the backing that it was given and the ports that were taken.
     pub(super) settings: DiskSettings,
     pub(super) disk: Arc<Backed>,
@@ -150,15 +150,13 @@ impl OpenDisks {
                 return Err(error);
             }
         }
-        let shelved = Shelved {
+        let served = ServedDisk {
             disk,
             running: Mutex::new(Some(running)),
             is_leaving: AtomicBool::new(false),
             settings,
         };
-        self.open
-            .lock()
-            .insert(said.name.clone(), Arc::new(shelved));
+        self.open.lock().insert(said.name.clone(), Arc::new(served));
         Ok(())
     }
 
@@ -312,9 +310,9 @@ impl OpenDisks {
             return error;
         };
         let open = self.open.lock();
-        let has_it = |shelved: &&Arc<Shelved>| shelved.disk.backing.is_at(&path);
+        let has_it = |served: &&Arc<ServedDisk>| served.disk.backing.is_at(&path);
         let whose = open.values().find(has_it);
-        DiskError::Backing(match whose.map(|shelved| shelved.settings.name.clone()) {
+        DiskError::Backing(match whose.map(|served| served.settings.name.clone()) {
             Some(disk) => BackingError::Shared { path, disk },
             None => match stuck::holder(&path) {
                 Some(stuck) => BackingError::Stuck { path, stuck },
@@ -415,7 +413,7 @@ impl OpenDisks {
     /// All of them, in order of names.
     pub fn list(&self) -> Vec<DiskStatus> {
         let all: Vec<_> = self.open.lock().values().cloned().collect();
-        let tenants: BTreeSet<TenantId> = all.iter().map(|shelved| shelved.disk.tenant).collect();
+        let tenants: BTreeSet<TenantId> = all.iter().map(|served| served.disk.tenant).collect();
         let store = &self.backend.store;
         let pages: HashMap<PoolId, u64> = tenants
             .into_iter()
@@ -454,25 +452,25 @@ impl OpenDisks {
     /// One of them.
     pub fn show(&self, name: &DiskName) -> Option<DiskStatus> {
         let disk = self.open.lock().get(name).cloned();
-        disk.map(|shelved| {
-            let pages = self.backend.store.pool_pages(shelved.disk.tenant);
-            self.status(&shelved, &pages)
+        disk.map(|served| {
+            let pages = self.backend.store.pool_pages(served.disk.tenant);
+            self.status(&served, &pages)
         })
     }
 
-    pub(super) fn find(&self, name: &DiskName) -> Result<Arc<Shelved>, DiskError> {
+    pub(super) fn find(&self, name: &DiskName) -> Result<Arc<ServedDisk>, DiskError> {
         let found = self.open.lock().get(name).cloned();
         found.ok_or_else(|| DiskError::NoDisk(name.clone()))
     }
 
-    fn status(&self, shelved: &Shelved, pages: &HashMap<PoolId, u64>) -> DiskStatus {
-        let disk = &shelved.disk;
+    fn status(&self, served: &ServedDisk, pages: &HashMap<PoolId, u64>) -> DiskStatus {
+        let disk = &served.disk;
         let figures = disk.tallies.sum();
         let callers = self.callers.lock();
-        let callers = callers.get(&shelved.settings.name).into_iter().flatten();
+        let callers = callers.get(&served.settings.name).into_iter().flatten();
         let clients = callers.clone().map(Callers::clients);
         let dirty = disk.swap.as_ref().map_or(0, Swap::dirty);
-        let is_leaving = shelved.is_leaving.load(Ordering::Relaxed);
+        let is_leaving = served.is_leaving.load(Ordering::Relaxed);
         let (state, why) = match (disk.ails_of(), is_leaving) {
             (Some(cause), _) => (
                 DiskState::Ailing,
@@ -502,7 +500,7 @@ impl OpenDisks {
             dirty,
             prefetched: figures.read_ahead,
             faults: figures.faults,
-            ..DiskStatus::idle(shelved.settings.clone(), disk.size())
+            ..DiskStatus::idle(served.settings.clone(), disk.size())
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use rustix::fs::{SealFlags, fcntl_add_seals};
 
 use super::*;
-use crate::disk::open_disks::Shelved;
+use crate::disk::open_disks::ServedDisk;
 
 /// A backing that can be broken for good: a sealed memfd refuses every write.
 fn frail() -> (File, String) {
@@ -57,7 +57,7 @@ fn a_backing_that_hangs_is_left_alone() {
     rig.write(&*rig.desk(), 0, &[1; 4096]);
     let open = rig.open.take().expect("open");
     let disk = Arc::clone(&open.disk);
-    let leaving = Shelved {
+    let leaving = ServedDisk {
         settings: rig.settings.clone(),
         disk: Arc::clone(&disk),
         running: Mutex::new(Some(open)),
