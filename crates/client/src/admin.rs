@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Bytes as Body;
+use hyper::body::{Bytes as Body, Incoming};
 use hyper::client::conn::http1;
-use hyper::{Method, Request, StatusCode, header};
+use hyper::{Method, Request, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -23,17 +23,22 @@ use tokio_rustls::rustls::{self, ClientConfig};
 
 use crate::door::Door;
 use crate::messages::{
-    AddDisk, AddTenant, AllowFolder, AskWhatIf, ChangePolicy, ChangeTenant, CopyReport,
-    DiskFolders, DiskStatus, Disks, Explained, Freeze, Health, Lasts, OpenDisk, Policies, Refusal,
-    ReleaseReport, ReleaseRequest, RemoveDisk, RemovedDisk, ResizeDisk, RestoreFile, SaveFile,
-    Settings, Status, TenantStatus, Tenants, WhatIf,
+    AddDisk, AddTenant, AllowFolder, AskEvents, AskWhatIf, ChangePolicy, ChangeTenant, CopyReport,
+    DiskFolders, DiskStatus, Disks, Events, Explained, Freeze, Health, Lasts, OpenDisk, Policies,
+    Refusal, ReleaseReport, ReleaseRequest, RemoveDisk, RemovedDisk, ResizeDisk, RestoreFile,
+    SaveFile, Settings, Status, TenantStatus, Tenants, WhatIf,
 };
 
 /// A handle on a daemon's admin interface.
 pub struct Admin {
-    door: Door,
-    runtime: Runtime,
+    pub(crate) door: Door,
+    pub(crate) runtime: Runtime,
 }
+
+/// What a call goes over.
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -132,7 +137,7 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(600);
 
 /// How long an answer is waited for.
 #[derive(Clone, Copy)]
-enum Patience {
+pub(crate) enum Patience {
     /// For [`ANSWER_TIME_MAX`].
     Limited,
     /// As long as the daemon is there: a copy takes as long as there is to copy.
@@ -319,6 +324,12 @@ impl Admin {
         String::from_utf8(body.to_vec()).map_err(|_| CallError::Garbled(self.door.clone()))
     }
 
+    /// Events that are in memory, as many as one answer has; [`Events::next`](crate::messages::Events::next) asks for more.
+    pub fn events(&self, asked: &AskEvents) -> Result<Events, CallError> {
+        let path = format!("/v1/events?{}", asked.query());
+        self.call::<(), _>(Method::GET, &path, None)
+    }
+
     fn call<Q: Serialize, A: DeserializeOwned>(
         &self,
         method: Method,
@@ -359,40 +370,41 @@ impl Admin {
         patience: Patience,
     ) -> Result<Body, CallError> {
         self.runtime.block_on(async {
-            match &self.door {
-                Door::Unix(socket) => {
-                    let stream = in_time(CONNECT_TIME_MAX, UnixStream::connect(socket)).await;
-                    let stream = stream.map_err(|e| self.unreachable(e))?;
-                    self.exchange(stream, self.request(method, path, body, None), patience)
-                        .await
-                }
-                Door::Tcp {
-                    host,
-                    port,
-                    ca,
-                    token_file,
-                } => {
-                    let token = first_line(token_file)?;
-                    let stream = in_time(CONNECT_TIME_MAX, async {
-                        TcpStream::connect((host.as_str(), *port)).await
-                    });
-                    let stream = stream.await.map_err(|e| self.unreachable(e))?;
-                    let (connector, name) = (connector(ca)?, server_name(host)?);
-                    let stream = in_time(CONNECT_TIME_MAX, connector.connect(name, stream)).await;
-                    let stream = stream.map_err(|e| self.unreachable(e))?;
-                    self.exchange(
-                        stream,
-                        self.request(method, path, body, Some(&token)),
-                        patience,
-                    )
-                    .await
-                }
-            }
+            let accept = "application/json, application/openmetrics-text";
+            let answer = self.exchange(method, path, body, accept, patience).await?;
+            self.whole(answer).await
         })
     }
 
+    /// A connection, and the token that is to be shown on it.
+    async fn connect(&self) -> Result<(Box<dyn Stream>, Option<String>), CallError> {
+        match &self.door {
+            Door::Unix(socket) => {
+                let stream = in_time(CONNECT_TIME_MAX, UnixStream::connect(socket)).await;
+                let stream = stream.map_err(|e| self.unreachable(e))?;
+                Ok((Box::new(stream), None))
+            }
+            Door::Tcp {
+                host,
+                port,
+                ca,
+                token_file,
+            } => {
+                let token = first_line(token_file)?;
+                let stream = in_time(CONNECT_TIME_MAX, async {
+                    TcpStream::connect((host.as_str(), *port)).await
+                });
+                let stream = stream.await.map_err(|e| self.unreachable(e))?;
+                let (connector, name) = (connector(ca)?, server_name(host)?);
+                let stream = in_time(CONNECT_TIME_MAX, connector.connect(name, stream)).await;
+                let stream = stream.map_err(|e| self.unreachable(e))?;
+                Ok((Box::new(stream), Some(token)))
+            }
+        }
+    }
+
     /// Why nothing was answered. Of a client's certificate the other side speaks after its handshake only.
-    fn unreachable(&self, source: io::Error) -> CallError {
+    pub(crate) fn unreachable(&self, source: io::Error) -> CallError {
         let door = self.door.clone();
         let fault = tls_fault(&source);
         match fault {
@@ -412,6 +424,7 @@ impl Admin {
         method: Method,
         path: &str,
         body: Body,
+        accept: &str,
         token: Option<&str>,
     ) -> Result<Request<Full<Body>>, CallError> {
         let mut request = Request::builder()
@@ -419,10 +432,7 @@ impl Admin {
             .uri(path)
             .header(header::HOST, "sublet")
             .header(header::CONTENT_TYPE, "application/json")
-            .header(
-                header::ACCEPT,
-                "application/json, application/openmetrics-text",
-            );
+            .header(header::ACCEPT, accept);
         if let Some(token) = token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
@@ -431,26 +441,31 @@ impl Admin {
             .map_err(|_| CallError::Garbled(self.door.clone()))
     }
 
-    async fn exchange<S>(
+    /// Asks, and gives back the answer as far as its head.
+    pub(crate) async fn exchange(
         &self,
-        stream: S,
-        request: Result<Request<Full<Body>>, CallError>,
+        method: Method,
+        path: &str,
+        body: Body,
+        accept: &str,
         patience: Patience,
-    ) -> Result<Body, CallError>
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
+    ) -> Result<Response<Incoming>, CallError> {
+        let (stream, token) = self.connect().await?;
+        let request = self.request(method, path, body, accept, token.as_deref())?;
         let lost = |e: hyper::Error| self.unreachable(io::Error::other(e));
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(lost)?;
         tokio::spawn(connection);
-        let request = request?;
         let answer = async { sender.send_request(request).await.map_err(io::Error::other) };
         let answer = match patience {
             Patience::Limited => in_time(ANSWER_TIME_MAX, answer).await,
             Patience::Endless => answer.await,
         };
-        let answer = answer.map_err(|e| self.unreachable(e))?;
+        answer.map_err(|e| self.unreachable(e))
+    }
+
+    /// All of an answer, or what the daemon said instead.
+    pub(crate) async fn whole(&self, answer: Response<Incoming>) -> Result<Body, CallError> {
         let status = answer.status();
         let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX);
         let body = body

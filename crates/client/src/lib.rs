@@ -9,6 +9,8 @@ mod door;
 #[cfg(feature = "ffi")]
 pub mod ffi;
 #[cfg(feature = "admin")]
+mod follow;
+#[cfg(feature = "admin")]
 pub mod messages;
 #[cfg(feature = "admin")]
 mod place;
@@ -18,5 +20,7 @@ pub mod ring;
 pub use admin::{Admin, CallError};
 #[cfg(feature = "admin")]
 pub use door::{Door, DoorError};
+#[cfg(feature = "admin")]
+pub use follow::Followed;
 #[cfg(feature = "admin")]
 pub use place::default_socket;

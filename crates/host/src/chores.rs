@@ -55,6 +55,15 @@ impl Chores {
         backend: &Backend,
         instances: Vec<(Arc<Instance>, TenantId)>,
     ) -> Result<Chores, ChoresError> {
+        Chores::start_with(backend, instances, || {})
+    }
+
+    /// The same, and one more chore of a second.
+    pub(crate) fn start_with(
+        backend: &Backend,
+        instances: Vec<(Arc<Instance>, TenantId)>,
+        chore: impl FnMut() + Send + 'static,
+    ) -> Result<Chores, ChoresError> {
         let mut chores = Chores {
             end: Arc::default(),
             threads: Vec::new(),
@@ -64,7 +73,9 @@ impl Chores {
         // Tried here, because the thread below has nobody to tell.
         drop(backend.store.worker()?);
         let (backend, end) = (backend.clone(), Arc::clone(&chores.end));
-        chores.spawn("second", move || every_second(&backend, instances, &end))?;
+        chores.spawn("second", move || {
+            every_second(&backend, instances, chore, &end)
+        })?;
         Ok(chores)
     }
 
@@ -95,7 +106,12 @@ fn populate(store: &Store, end: &Ending) {
     }
 }
 
-fn every_second(backend: &Backend, instances: Vec<(Arc<Instance>, TenantId)>, end: &Ending) {
+fn every_second(
+    backend: &Backend,
+    instances: Vec<(Arc<Instance>, TenantId)>,
+    mut chore: impl FnMut(),
+    end: &Ending,
+) {
     let Ok(doorman) = Doorman::new(&backend.store, backend.clock, &backend.ledger) else {
         tracing::error!("no place for the worker that does the chores of a second");
         return;
@@ -109,6 +125,7 @@ fn every_second(backend: &Backend, instances: Vec<(Arc<Instance>, TenantId)>, en
         if Instant::now() >= due {
             whom = Whom::All;
             log::tell_left_out();
+            chore();
             heap.tidy(backend.store.held());
             let rest = match upkeep(&doorman, end) {
                 Backlog::None => SECOND,
@@ -125,6 +142,7 @@ fn every_second(backend: &Backend, instances: Vec<(Arc<Instance>, TenantId)>, en
             pause = pause.min(AHEAD_PAUSE);
         }
     }
+    chore();
     log::tell_all_left_out();
 }
 

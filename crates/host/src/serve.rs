@@ -26,9 +26,11 @@ use crate::finale::{self, Finale};
 use crate::greeting::{self, Granted};
 use crate::headroom::{Headroom, ProcHost, ReadError, ReadHost, StartError};
 use crate::manager::{Manager, WrongPolicy};
+use crate::observe::events::{Cause, EventId, Events, Why, Writer};
 use crate::observe::log::{self, LogError};
 use crate::signals::Heard;
 use crate::state_folder::{self, StateError};
+use crate::tenants::refusals::Refusals;
 use crate::tenants::rings::{self, RingsError};
 use crate::tenants::service::{self, Service, ServiceError};
 use crate::{heap, locked};
@@ -87,6 +89,8 @@ pub enum ServeError {
 pub fn run(loaded: Loaded) -> Result<(), ServeError> {
     heap::bound();
     let _log = log::start(&loaded.config.log, loaded.config.log_format)?;
+    let events = Events::default();
+    let writer = Writer::start(&events)?;
     let mut signals = Heard::begin()?;
     let alone = claim(&loaded.config)?;
     let loaded = state_folder::claim(loaded)?;
@@ -98,18 +102,22 @@ pub fn run(loaded: Loaded) -> Result<(), ServeError> {
     let rings: Vec<Vec<ring::Listener>> = rings.collect::<Result<_, _>>()?;
 
     let backend = backend(&loaded.config)?;
-    let mut services = services(&loaded.config, &places, &backend)?;
+    let mut services = services(&loaded.config, &places, &backend, &events)?;
     let doors_of_rings = doors_of(&loaded.config, &mut services, rings)?;
-    let headroom = follow(&loaded.config, &backend)?;
-    let disks = Disks::open(&loaded, &backend)?;
+    let headroom = follow(&loaded.config, &backend, &events)?;
+    let disks = Disks::open(&loaded, &backend, &events)?;
     let config = loaded.config.clone();
     warn_of_orphans(&loaded);
     warn_of_floors(&loaded.config);
     let groups: Vec<(Group, Vec<Listener>)> =
         services.iter().map(Service::group).zip(places).collect();
     let choice = config.policy.choice()?;
-    let manager = Manager::start(&backend, &config.policy, choice).map_err(ServeError::Manager)?;
-    let chores = Chores::start(&backend, instances(&services))?;
+    let by_hand = headroom.by_hand();
+    let manager = Manager::start(&backend, &config.policy, choice, &events, by_hand)
+        .map_err(ServeError::Manager)?;
+    let mut refusals = Refusals::of(&services, &events);
+    let refused = move || refusals.tell();
+    let chores = Chores::start_with(&backend, instances(&services), refused)?;
     let serving = serve::start(groups, config.threads, &backend, ender())?;
     let broken = Arc::new(|| ender()(Stop::Now));
     let ringing = rings::start(doors_of_rings, config.threads, &backend, broken)?;
@@ -118,36 +126,83 @@ pub fn run(loaded: Loaded) -> Result<(), ServeError> {
         metrics: doors.metrics_place(),
         descriptors: Bounds::of(&config).claim_descriptors(),
     };
-    let daemon = Daemon::new(backend, services, headroom, manager, disks, loaded);
+    let daemon = Daemon::new(
+        backend,
+        services,
+        headroom,
+        manager,
+        disks,
+        loaded,
+        events.clone(),
+    );
     let daemon = Arc::new(daemon);
     let admin = Admin::start(doors, Arc::clone(&daemon))?;
     greeting::print(&daemon.status(), &config, &granted);
+    let release = concat!("release ", env!("CARGO_PKG_VERSION"));
+    events.post(Cause::new(EventId::DaemonStarted, Why::Start).saying(release));
 
     signals.wait(&daemon);
-    // Who asks is answered until the last page is on its backing.
-    daemon.begin_ending();
-    // For as long as the backings go on taking it.
-    daemon.drain_disks();
-    finale.step("a change that was refused", STEP_MAX, || {
-        daemon.settle_changes()
-    });
-    finale.step("files that are read anew", STEP_MAX, || daemon.end_reread());
-    finale.step("disks and their clients", DISKS_END_MAX, || {
-        daemon.end_disks()
-    });
-    finale.step("callers of the admin interface", STEP_MAX, || drop(admin));
-    finale.step("clients of page rings", STEP_MAX, || {
-        ringing.into_iter().for_each(ring::Running::stop)
-    });
-    finale.step("memcached's clients", STEP_MAX, || {
-        serving.stop(Stop::Graceful)
-    });
-    finale.step("threads of the daemon", STEP_MAX, || {
-        drop(chores);
-        drop(daemon);
-        drop(alone);
-    });
+    let all = Everything {
+        daemon,
+        admin,
+        ringing,
+        serving,
+        chores,
+        alone,
+        writer,
+    };
+    all.end(&finale);
     Ok(())
+}
+
+/// What runs while the daemon serves.
+struct Everything {
+    daemon: Arc<Daemon>,
+    admin: Admin,
+    ringing: Option<ring::Running>,
+    serving: serve::Running,
+    chores: Chores,
+    alone: Option<Alone>,
+    writer: Writer,
+}
+
+impl Everything {
+    /// Ends it, whoever needs others before them.
+    fn end(self, finale: &Finale) {
+        let Everything {
+            daemon,
+            admin,
+            ringing,
+            serving,
+            chores,
+            alone,
+            writer,
+        } = self;
+        // Who asks is answered until the last page is on its backing.
+        daemon.begin_ending();
+        // For as long as the backings go on taking it.
+        daemon.drain_disks();
+        finale.step("a change that was refused", STEP_MAX, || {
+            daemon.settle_changes()
+        });
+        finale.step("files that are read anew", STEP_MAX, || daemon.end_reread());
+        finale.step("disks and their clients", DISKS_END_MAX, || {
+            daemon.end_disks()
+        });
+        finale.step("callers of the admin interface", STEP_MAX, || drop(admin));
+        finale.step("clients of page rings", STEP_MAX, || {
+            ringing.into_iter().for_each(ring::Running::stop)
+        });
+        finale.step("memcached's clients", STEP_MAX, || {
+            serving.stop(Stop::Graceful)
+        });
+        finale.step("threads of the daemon", STEP_MAX, || {
+            drop(chores);
+            drop(daemon);
+            drop(alone);
+            drop(writer);
+        });
+    }
 }
 
 /// How long disks, their clients and whoever keeps pages of swap may take to end, all bounds of their own together.
@@ -199,6 +254,7 @@ fn services(
     config: &Config,
     places: &[Vec<Listener>],
     backend: &Backend,
+    events: &Events,
 ) -> Result<Vec<Service>, ServiceError> {
     let enter = |tenant| Ok((tenant, service::enter(tenant, &backend.store)?));
     let numbered: Result<Vec<_>, ServiceError> = config.tenants.iter().map(enter).collect();
@@ -208,7 +264,7 @@ fn services(
     let each = numbered.into_iter().zip(places);
     each.map(|((tenant, id), listeners)| {
         let store = &backend.store;
-        Service::open(tenant, id, listeners, store, &users, config)
+        Service::open(tenant, id, listeners, store, &users, config, events)
     })
     .collect()
 }
@@ -232,7 +288,7 @@ fn doors_of(
     Ok(doors)
 }
 
-fn follow(config: &Config, backend: &Backend) -> Result<Headroom, ServeError> {
+fn follow(config: &Config, backend: &Backend, events: &Events) -> Result<Headroom, ServeError> {
     let settings = headroom::Settings {
         reserve: config.arena.reserve,
         floor: config.arena.floor,
@@ -245,6 +301,7 @@ fn follow(config: &Config, backend: &Backend) -> Result<Headroom, ServeError> {
         &backend.store,
         backend.clock,
         settings,
+        events,
     )?)
 }
 

@@ -9,6 +9,7 @@ use sublet_frontends::backend::Backend;
 use sublet_frontends::tenancy::{Clock, Ledger};
 use sublet_host::config::Claim;
 use sublet_host::disk::{DiskError, DiskGround, History, OpenDisks, Unwritten};
+use sublet_host::observe::events::Events;
 use sublet_store::{PageSettings, Store, StoreSettings};
 use sublet_types::{Bytes, DiskKind, DiskListen, DiskName, DiskSettings, Slow, TenantSettings};
 use sublet_vhost_driver::{Ask, Driver, Layout};
@@ -47,6 +48,7 @@ fn open_disks(folder: &Path) -> OpenDisks {
         keeper: folder.join("stage"),
         threads: 1,
         silence_max: SECOND,
+        events: Events::default(),
     };
     OpenDisks::open(&backend(), ground)
 }

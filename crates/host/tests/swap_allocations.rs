@@ -19,6 +19,7 @@ use sublet_frontends::backend::Backend;
 use sublet_frontends::tenancy::{Clock, Ledger};
 use sublet_host::config::Claim;
 use sublet_host::disk::{DiskGround, History, OpenDisks, keep};
+use sublet_host::observe::events::Events;
 use sublet_store::{PageSettings, Store, StoreSettings};
 use sublet_types::{
     Bytes, DiskKind, DiskListen, DiskName, DiskSettings, TenantName, TenantSettings,
@@ -63,6 +64,7 @@ fn a_swapping_guest_allocates_nothing() {
             keeper: folder.path().join("stage"),
             threads: 1,
             silence_max: Duration::from_secs(60),
+            events: Events::default(),
         },
     );
     disks.add(&swap(&socket), History::New).expect("it opens");

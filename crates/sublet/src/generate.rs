@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use clap::Command;
 use clap_complete::Shell;
+use sublet_host::observe::events;
 use sublet_policy::catalogue;
 
 use crate::exit::Exit;
@@ -28,6 +29,8 @@ enum What {
     ConfigReference,
     /// The reference of policies, in Markdown
     PolicyReference,
+    /// The reference of events, in Markdown
+    EventReference,
 }
 
 /// Writes it to stdout; `cli` is the whole command line.
@@ -40,6 +43,7 @@ pub(crate) fn run(args: &Args, mut cli: Command) -> Exit {
             Ok(())
         }
         What::PolicyReference => page.write_all(catalogue::reference().as_bytes()),
+        What::EventReference => page.write_all(events::reference().as_bytes()),
         What::ConfigReference => page.write_all(sublet_host::config::reference().as_bytes()),
     };
     Exit::written(made.and_then(|()| io::stdout().write_all(&page)))

@@ -7,12 +7,14 @@
 mod config;
 mod disk;
 mod doctor;
+mod events;
 mod exit;
 mod generate;
 mod grants;
 mod keep;
 mod leavers;
 mod memcached;
+mod moment;
 mod moved;
 mod policy;
 mod print;
@@ -56,6 +58,8 @@ enum Command {
     Disk(disk::Args),
     /// Show and change who may hold how much, and ask why
     Policy(policy::Args),
+    /// Show what happened, and go on with what comes
+    Events(events::Args),
     /// Give memory back to the host by hand
     Release(release::Args),
     /// Take memcached's place: its own command line, its protocols
@@ -88,6 +92,7 @@ fn main() -> ExitCode {
         Command::Tenants(args) => tenants::run(&args),
         Command::Disk(args) => disk::run(&args),
         Command::Policy(args) => policy::run(&args),
+        Command::Events(args) => events::run(&args),
         Command::Release(args) => release::run(&args),
         Command::Memcached(args) => return memcached::run(args),
         Command::Config(args) => config::run(&args),

@@ -2,16 +2,14 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
-use std::str::FromStr;
 
-use jiff::tz::TimeZone;
-use jiff::{Timestamp, ZonedDateTime, civil};
 use sublet_client::messages::{
     ChangePolicy, Explained, Lasts, Policies, PolicyDecision, PolicyKnob, PolicyStatus,
 };
 use sublet_types::TenantName;
 
 use crate::exit::Exit;
+use crate::moment::{At, now, shown};
 use crate::reach::Reach;
 use crate::what_if;
 
@@ -117,7 +115,7 @@ pub(crate) fn run(args: &Args) -> Exit {
             json,
             reach,
         } => {
-            let until = at.map_or_else(now, |at| at.0);
+            let until = at.map_or_else(now, At::unix);
             let explained = reach.ask(|admin| admin.explain(tenant, until));
             explained.map(|mut told| {
                 told.decisions.truncate(usize::from(*last));
@@ -209,86 +207,4 @@ fn explain(tenant: &TenantName, told: &Explained) -> String {
         let _ = writeln!(text, "{}  {policy:<13} {tenant}: {why}", shown(*at));
     }
     text
-}
-
-fn shown(unix: u64) -> String {
-    let at = Timestamp::from_second(unix as i64).unwrap_or_default();
-    at.to_zoned_datetime(TimeZone::system())
-        .strftime("%Y-%m-%d %H:%M:%S")
-        .to_string()
-}
-
-fn now() -> u64 {
-    Timestamp::now().as_second() as u64
-}
-
-/// A moment, in Unix seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct At(u64);
-
-/// Why a moment was refused.
-#[derive(Debug, thiserror::Error)]
-#[error("{0:?} is no time: write 14:03, 14:03:30, 2026-11-22T14:03, or -10m for ten minutes ago")]
-struct AtError(String);
-
-impl FromStr for At {
-    type Err = AtError;
-
-    fn from_str(text: &str) -> Result<At, AtError> {
-        let moment = match text.strip_prefix('-') {
-            Some(ago) => before_now(ago),
-            None => on_the_clock(text),
-        };
-        moment.map(At).ok_or_else(|| AtError(text.to_owned()))
-    }
-}
-
-fn before_now(ago: &str) -> Option<u64> {
-    let span: jiff::Span = ago.parse().ok()?;
-    let then = ZonedDateTime::now().checked_sub(span).ok()?;
-    u64::try_from(then.timestamp().as_second()).ok()
-}
-
-/// A time of day is the last such one, by the clock of whoever asks. What is said to the minute means its end.
-fn on_the_clock(text: &str) -> Option<u64> {
-    if !text.contains(':') {
-        return None; // an hour alone, or a day, is no moment
-    }
-    let now = ZonedDateTime::now().datetime();
-    let when = match text.parse::<civil::DateTime>() {
-        Ok(when) => when,
-        Err(_) => {
-            let time: civil::Time = text.parse().ok()?;
-            match time <= now.time() {
-                true => now.date().to_datetime(time),
-                false => now.date().yesterday().ok()?.to_datetime(time),
-            }
-        }
-    };
-    let to_the_minute = text.matches(':').count() < 2;
-    let rest = if to_the_minute { 59 } else { 0 };
-    let zoned = when.to_zoned_datetime(TimeZone::system()).ok()?;
-    u64::try_from(zoned.timestamp().as_second() + rest).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn moments_read_as_people_write_them() {
-        let ago = "-10m".parse::<At>().expect("ten minutes ago").0;
-        assert!(now().abs_diff(ago + 600) <= 1);
-        let minute = "2026-11-22T14:03".parse::<At>().expect("a minute").0;
-        let second = "2026-11-22T14:03:30".parse::<At>().expect("a second").0;
-        assert_eq!(minute, second + 29);
-        let day_before = "2026-11-21T14:03".parse::<At>().expect("a minute").0;
-        assert!((minute - day_before).abs_diff(24 * 3600) <= 3600);
-        let minute_of_day = "14:03".parse::<At>().expect("the last one").0;
-        let soonest = now().saturating_sub(25 * 3600);
-        assert!((soonest..now() + 60).contains(&minute_of_day));
-        for wrong in ["", "soon", "25:00", "-soon", "14"] {
-            assert!(wrong.parse::<At>().is_err(), "{wrong}");
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! What is said on the admin interface, in JSON. `docs/admin.md` describes it; amounts are bytes.
 
 mod disks;
+mod events;
 mod leavers;
 mod rings;
 mod saves;
@@ -13,6 +14,7 @@ pub use self::disks::{
     AddDisk, AllowFolder, Deserted, DiskClients, DiskFolders, DiskState, DiskStatus, Disks,
     LeftBehind, OpenDisk, RemoveDisk, RemovedDisk, ResizeDisk,
 };
+pub use self::events::{AskEvents, Event, EventActor, EventGap, EventObject, Events};
 pub use self::leavers::{EvictedStatus, LeaversStatus};
 pub use self::rings::RingStatus;
 pub use self::saves::{CopyReport, CopyStatus, Copying, Freeze, Grants, RestoreFile, SaveFile};

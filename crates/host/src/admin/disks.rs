@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
@@ -10,6 +9,7 @@ use axum::http::StatusCode;
 use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Json};
 use axum::routing::{get, post};
+use axum::{Extension, Router};
 use sublet_client::messages::{AddDisk, AllowFolder, OpenDisk, RemoveDisk, ResizeDisk};
 use sublet_types::DiskName;
 
@@ -18,6 +18,7 @@ use super::http_error::HttpError;
 use super::long_calls::unhurried;
 use super::replies::{Shared, fault_of_query, heard};
 use crate::daemon::Daemon;
+use crate::observe::events::Actor;
 
 /// Where folders for backings are asked for and allowed.
 pub(super) const FOLDERS: &str = "/v1/disk-folders";
@@ -64,22 +65,25 @@ async fn show(
 
 async fn add(
     State(daemon): Shared,
+    Extension(by): Extension<Actor>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<impl IntoResponse, HttpError> {
     let disk = heard::<AddDisk>(body)?;
-    with_files(move || daemon.add_disk(&disk)).await
+    with_files(move || daemon.add_disk(&disk, by)).await
 }
 
 async fn allow(
     State(daemon): Shared,
+    Extension(by): Extension<Actor>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<impl IntoResponse, HttpError> {
     let folder = heard::<AllowFolder>(body)?;
-    with_files(move || daemon.allow_folder(&folder)).await
+    with_files(move || daemon.allow_folder(&folder, by)).await
 }
 
 async fn remove(
     State(daemon): Shared,
+    Extension(by): Extension<Actor>,
     Path(name): Path<String>,
     how: Result<Query<RemoveDisk>, QueryRejection>,
 ) -> Result<impl IntoResponse, HttpError> {
@@ -88,11 +92,12 @@ async fn remove(
         HttpError::new(StatusCode::BAD_REQUEST, fault_of_query(&rejection), hint)
     };
     let (name, Query(how)) = (named(&name)?, how.map_err(wrong)?);
-    with_files(move || daemon.remove_disk(&name, how)).await
+    with_files(move || daemon.remove_disk(&name, how, by)).await
 }
 
 async fn open(
     State(daemon): Shared,
+    Extension(by): Extension<Actor>,
     Path(name): Path<String>,
     how: Result<Query<OpenDisk>, QueryRejection>,
 ) -> Result<impl IntoResponse, HttpError> {
@@ -101,16 +106,17 @@ async fn open(
         HttpError::new(StatusCode::BAD_REQUEST, fault_of_query(&rejection), hint)
     };
     let (name, Query(how)) = (named(&name)?, how.map_err(wrong)?);
-    with_files(move || daemon.open_disk(&name, how)).await
+    with_files(move || daemon.open_disk(&name, how, by)).await
 }
 
 async fn resize(
     State(daemon): Shared,
+    Extension(by): Extension<Actor>,
     Path(name): Path<String>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<impl IntoResponse, HttpError> {
     let (name, size) = (named(&name)?, heard::<ResizeDisk>(body)?);
-    with_files(move || daemon.resize_disk(&name, &size)).await
+    with_files(move || daemon.resize_disk(&name, &size, by)).await
 }
 
 async fn flush(

@@ -3,6 +3,7 @@
 
 mod disks;
 mod doors;
+mod events;
 mod file_calls;
 mod http_error;
 mod long_calls;

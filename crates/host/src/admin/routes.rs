@@ -21,8 +21,9 @@ use tokio::time::timeout;
 use super::file_calls::with_files;
 use super::http_error::HttpError;
 use super::replies::{Shared, ending, fault_of_query, heard, named};
-use super::{disks, saves};
+use super::{disks, events, saves};
 use crate::daemon::Daemon;
+use crate::observe::events::Actor;
 use crate::observe::metrics::{self, Format};
 
 /// Everything.
@@ -50,6 +51,7 @@ pub(super) fn admin(daemon: Arc<Daemon>) -> Router {
         .route("/v1/policy/explain", get(explain))
         .route("/v1/policy/what-if", get(what_if))
         .route("/v1/release", post(release))
+        .route("/v1/events", get(events::events))
         .merge(disks::routes())
         .merge(saves::routes())
         .route("/metrics", get(scrape))
@@ -170,23 +172,26 @@ async fn tenant(
 
 async fn change_tenant(
     State(daemon): Shared,
+    Extension(by): Extension<Actor>,
     Path(name): Path<String>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<impl IntoResponse, HttpError> {
     let (name, change) = (named(&name)?, heard::<ChangeTenant>(body)?);
-    with_files(move || daemon.change_tenant(&name, &change)).await
+    with_files(move || daemon.change_tenant(&name, &change, by)).await
 }
 
 async fn add_tenant(
     State(daemon): Shared,
+    Extension(by): Extension<Actor>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<impl IntoResponse, HttpError> {
     let tenant = heard::<AddTenant>(body)?;
-    with_files(move || daemon.add_tenant(&tenant)).await
+    with_files(move || daemon.add_tenant(&tenant, by)).await
 }
 
 async fn remove_tenant(
     State(daemon): Shared,
+    Extension(by): Extension<Actor>,
     Path(name): Path<String>,
     how: Result<Query<RemoveTenant>, QueryRejection>,
 ) -> Result<impl IntoResponse, HttpError> {
@@ -195,15 +200,16 @@ async fn remove_tenant(
         HttpError::new(StatusCode::BAD_REQUEST, fault_of_query(&rejection), hint)
     };
     let (name, Query(how)) = (named(&name)?, how.map_err(wrong)?);
-    with_files(move || daemon.remove_tenant(&name, how.lasts)).await
+    with_files(move || daemon.remove_tenant(&name, how.lasts, by)).await
 }
 
 async fn change_policy(
     State(daemon): Shared,
+    Extension(by): Extension<Actor>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<impl IntoResponse, HttpError> {
     let change = heard::<ChangePolicy>(body)?;
-    with_files(move || daemon.change_policy(&change)).await
+    with_files(move || daemon.change_policy(&change, by)).await
 }
 
 /// About whom, and until when.
@@ -243,11 +249,12 @@ async fn what_if(
 
 async fn release(
     State(daemon): Shared,
+    Extension(by): Extension<Actor>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<impl IntoResponse, HttpError> {
     let request = heard::<ReleaseRequest>(body)?;
     // It is carried out and told of whether or not its caller waits for it.
-    let release = tokio::spawn(async move { daemon.release(&request).await });
+    let release = tokio::spawn(async move { daemon.release(&request, by).await });
     let report = release.await.map_err(|_| ending())?;
     Ok(Json(report?))
 }
@@ -257,7 +264,7 @@ async fn scrape(State(daemon): Shared, headers: HeaderMap) -> Result<impl IntoRe
     let accept = headers.get_all(header::ACCEPT).iter();
     let accept: Vec<&str> = accept.filter_map(|value| value.to_str().ok()).collect();
     let format = Format::accepted(&accept.join(","));
-    let page = metrics::page(daemon.status(), format).map_err(unwritten)?;
+    let page = metrics::page(daemon.status(), daemon.events(), format).map_err(unwritten)?;
     Ok(([(header::CONTENT_TYPE, format.content_type())], page))
 }
 

@@ -3,13 +3,13 @@
 use std::path::Path as FilePath;
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, State};
 use axum::middleware::from_fn;
 use axum::response::IntoResponse;
 use axum::routing::{delete, post};
+use axum::{Extension, Router};
 use sublet_client::messages::{Freeze, RestoreFile, SaveFile};
 
 use super::file_calls::with_files;
@@ -17,6 +17,7 @@ use super::http_error::HttpError;
 use super::long_calls::unhurried;
 use super::replies::{Shared, heard, named};
 use crate::daemon::Daemon;
+use crate::observe::events::Actor;
 
 /// Everything about save files.
 pub(super) fn routes() -> Router<Arc<Daemon>> {
@@ -35,29 +36,32 @@ pub(super) fn routes() -> Router<Arc<Daemon>> {
 
 async fn freeze(
     State(daemon): Shared,
+    Extension(by): Extension<Actor>,
     Path(name): Path<String>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<impl IntoResponse, HttpError> {
     let (name, freeze) = (named(&name)?, heard::<Freeze>(body)?);
-    with_files(move || daemon.freeze_tenant(&name, freeze.frozen)).await
+    with_files(move || daemon.freeze_tenant(&name, freeze.frozen, by)).await
 }
 
 async fn save(
     State(daemon): Shared,
+    Extension(by): Extension<Actor>,
     Path(name): Path<String>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<impl IntoResponse, HttpError> {
     let (name, asked) = (named(&name)?, heard::<SaveFile>(body)?);
-    with_files(move || daemon.save_tenant(&name, FilePath::new(&asked.file))).await
+    with_files(move || daemon.save_tenant(&name, FilePath::new(&asked.file), by)).await
 }
 
 async fn restore(
     State(daemon): Shared,
+    Extension(by): Extension<Actor>,
     Path(name): Path<String>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<impl IntoResponse, HttpError> {
     let (name, asked) = (named(&name)?, heard::<RestoreFile>(body)?);
-    with_files(move || daemon.restore_tenant(&name, &asked)).await
+    with_files(move || daemon.restore_tenant(&name, &asked, by)).await
 }
 
 async fn discard(

@@ -24,6 +24,7 @@ use super::doors::{Doors, MetricsDoor, TlsDoor, UnixDoor};
 use super::long_calls::LongCall;
 use super::routes;
 use crate::daemon::Daemon;
+use crate::observe::events::Actor;
 
 /// How long a caller may take for the head of a request, or for TLS.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
@@ -60,9 +61,9 @@ async fn admin(socket: UnixDoor, routes: Router) {
     let Ok(listener) = listener else { return };
     let admit = || async { listener.accept().await.map(|(stream, _)| stream) };
     serve(admit, |stream: UnixStream, place| {
-        let routes = match is_owner(&stream) {
-            true => routes.clone(),
-            false => routes::for_strangers(),
+        let routes = match caller(&stream) {
+            Some(caller) => routes.clone().layer(Extension(caller)),
+            None => routes::for_strangers(),
         };
         speak(stream, routes, place)
     })
@@ -84,7 +85,9 @@ async fn over_tls(door: Option<TlsDoor>, daemon: Arc<Daemon>) {
     let routes = routes::admin_with_token(daemon, token);
     let admit = || async { listener.accept().await.map(|(stream, _)| stream) };
     serve(admit, |stream: TcpStream, place| {
-        let (routes, acceptor): (Router, TlsAcceptor) = (routes.clone(), acceptor.clone());
+        let address = stream.peer_addr().ok().map(|address| address.ip());
+        let routes = routes.clone().layer(Extension(Actor::Remote(address)));
+        let acceptor: TlsAcceptor = acceptor.clone();
         async move {
             let veiled = async {
                 stream.readable().await?;
@@ -187,16 +190,18 @@ where
     }
 }
 
-/// The socket's mode lets nobody else in; where a mount ignores modes, this does not.
-fn is_owner(stream: &UnixStream) -> bool {
-    let peer = stream.peer_cred().map(|peer| peer.uid());
-    let welcome = peer
-        .as_ref()
-        .is_ok_and(|uid| *uid == 0 || *uid == geteuid().as_raw());
-    if !welcome {
-        complain(STRANGER, &format_args!("uid {peer:?}"));
+/// Who came, if it is the owner. The socket's mode lets nobody else in; where a mount ignores modes, this does not.
+fn caller(stream: &UnixStream) -> Option<Actor> {
+    let peer = stream.peer_cred();
+    let uid = peer.as_ref().map(|peer| peer.uid());
+    if !matches!(uid, Ok(uid) if uid == 0 || uid == geteuid().as_raw()) {
+        complain(STRANGER, &format_args!("uid {uid:?}"));
+        return None;
     }
-    welcome
+    peer.ok().map(|peer| Actor::Caller {
+        uid: peer.uid(),
+        pid: peer.pid(),
+    })
 }
 
 const BAD_TLS: &str = "a TLS handshake on the admin interface failed";

@@ -7,13 +7,20 @@ use super::Daemon;
 use super::declined::Declined;
 use crate::config::DiskChange;
 use crate::disk::Unwritten;
+use crate::observe::events::{Actor, Amount, EventId};
 
 impl Daemon {
     /// Ends a disk when its backing has everything, or what it does not take is given up, and writes that down where
     /// it lasts.
-    pub fn remove_disk(&self, name: &DiskName, how: RemoveDisk) -> Result<RemovedDisk, Declined> {
+    pub fn remove_disk(
+        &self,
+        name: &DiskName,
+        how: RemoveDisk,
+        by: Actor,
+    ) -> Result<RemovedDisk, Declined> {
         let _turn = self.disks.turn(name)?;
         let behind = self.disks.behind(name)?;
+        let removed = self.of_disk(EventId::DiskRemoved, how.lasts.into(), name);
         if how.delete {
             behind.check_deletable(name, how.lasts)?;
         }
@@ -24,7 +31,8 @@ impl Daemon {
                 self.remove_and_keep(name, Unwritten::Kept, how.lasts)?
             }
         };
-        tracing::info!(disk = %name, given_up = given_up.0, "disk removed by its owner");
+        self.events
+            .post(removed.by(by).of(Amount::Pages(given_up.0)));
         Ok(RemovedDisk {
             version: messages::VERSION,
             given_up: given_up.0,

@@ -12,6 +12,7 @@ use super::Daemon;
 use super::declined::Declined;
 use crate::config::{DISKS_MAX, DiskChange, Live, Said, check_disk_size, disk_asked, shown_disk};
 use crate::disk::{ANSWER_MAX, DiskError, Image, Look, place_for};
+use crate::observe::events::{Actor, Amount, Cause, EventId, Object, Why};
 
 impl Daemon {
     /// All disks.
@@ -33,7 +34,7 @@ impl Daemon {
     }
 
     /// Opens a disk, serves it, and writes it down where it lasts.
-    pub fn add_disk(&self, asked: &AddDisk) -> Result<DiskStatus, Declined> {
+    pub fn add_disk(&self, asked: &AddDisk, by: Actor) -> Result<DiskStatus, Declined> {
         let said = asked.said.iter().filter(|(_, value)| !value.is_null());
         let said = said.map(|(key, value)| (key.clone(), Said::from_json(value)));
         let mut said: BTreeMap<String, Said> = said.collect();
@@ -61,8 +62,25 @@ impl Daemon {
             return Err(declined);
         }
         image.into_iter().for_each(Image::keep);
-        tracing::info!(disk = %name, with_tenant = made.is_some(), "disk added by its owner");
+        let added = self.of_disk(EventId::DiskAdded, asked.lasts.into(), &name);
+        if let (Some(_), Some(tenant)) = (made, added.tenant()) {
+            let tenant_added = Cause::new(EventId::TenantAdded, Why::ForDisk).to_tenant(tenant);
+            self.events.post(tenant_added.by(by));
+        }
+        self.events.post(added.by(by));
         self.disk(&name)
+    }
+
+    /// Something happened to a disk.
+    pub(super) fn of_disk(&self, id: EventId, why: Why, name: &DiskName) -> Cause {
+        let tenant = self
+            .disks
+            .named
+            .lock()
+            .get(name)
+            .map(|named| named.said.tenant.clone());
+        let name = name.clone();
+        Cause::new(id, why).to(Object::Disk { name, tenant })
     }
 
     fn open_and_keep(&self, disk: DiskSettings, lasts: Lasts) -> Result<(), Declined> {
@@ -83,7 +101,12 @@ impl Daemon {
     }
 
     /// Opens a disk that could not be opened at the start.
-    pub fn open_disk(&self, name: &DiskName, how: OpenDisk) -> Result<DiskStatus, Declined> {
+    pub fn open_disk(
+        &self,
+        name: &DiskName,
+        how: OpenDisk,
+        by: Actor,
+    ) -> Result<DiskStatus, Declined> {
         let _turn = self.disks.turn(name)?;
         let said = self.disks.closed(name)?;
         let was_added = self.live.now().disk(name).is_some_and(DiskChange::is_added);
@@ -91,12 +114,18 @@ impl Daemon {
         let allow = was_added.then_some(&allowed);
         Look::at(&said, allow).wait(Instant::now() + ANSWER_MAX)?;
         self.disks.reopen(said, how.force)?;
-        tracing::info!(disk = %name, "disk opened by its owner");
+        let opened = self.of_disk(EventId::DiskOpened, Why::ByHand, name);
+        self.events.post(opened.by(by));
         self.disk(name)
     }
 
     /// Gives a disk another size, and writes it down where it lasts.
-    pub fn resize_disk(&self, name: &DiskName, asked: &ResizeDisk) -> Result<DiskStatus, Declined> {
+    pub fn resize_disk(
+        &self,
+        name: &DiskName,
+        asked: &ResizeDisk,
+        by: Actor,
+    ) -> Result<DiskStatus, Declined> {
         check_disk_size(name, asked.size)?;
         let _turn = self.disks.turn(name)?;
         self.disks.check_open(name)?;
@@ -115,7 +144,9 @@ impl Daemon {
         if let Some(named) = self.disks.named.lock().get_mut(name) {
             named.said.size = Some(asked.size);
         }
-        tracing::info!(disk = %name, size = %asked.size, "disk resized by its owner");
+        let resized = self.of_disk(EventId::DiskResized, asked.lasts.into(), name);
+        self.events
+            .post(resized.by(by).of(Amount::Bytes(asked.size)));
         self.disk(name)
     }
 

@@ -8,6 +8,7 @@ use sublet_client::messages::{AllowFolder, Difference, DiskFolders, Lasts, VERSI
 use super::Daemon;
 use super::declined::Declined;
 use crate::disk::DiskError;
+use crate::observe::events::{Actor, Cause, EventId};
 
 impl Daemon {
     /// Where backings may lie that are named while it runs.
@@ -28,7 +29,7 @@ impl Daemon {
     }
 
     /// Lets backings lie under one folder more, and writes that down where it lasts.
-    pub fn allow_folder(&self, asked: &AllowFolder) -> Result<DiskFolders, Declined> {
+    pub fn allow_folder(&self, asked: &AllowFolder, by: Actor) -> Result<DiskFolders, Declined> {
         let folder = PathBuf::from(&asked.folder);
         let refused = |source| DiskError::NoFolder {
             folder: folder.clone(),
@@ -50,7 +51,8 @@ impl Daemon {
             allowed.push(folder.clone());
         }
         drop(allowed);
-        tracing::info!(folder = %folder.display(), "backings may lie under one folder more, by the owner's word");
+        let allowed = Cause::new(EventId::DiskAllowed, asked.lasts.into()).by(by);
+        self.events.post(allowed.saying(folder.display()));
         Ok(self.disk_folders())
     }
 

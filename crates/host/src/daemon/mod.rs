@@ -37,6 +37,7 @@ use crate::disk::Disks;
 use crate::headroom::Headroom;
 use crate::heap;
 use crate::manager::Manager;
+use crate::observe::events::Events;
 use crate::observe::process;
 use crate::tenants::service::Service;
 
@@ -58,6 +59,7 @@ pub struct Daemon {
     live: Changes,
     is_ending: AtomicBool,
     copying: CopyDesk,
+    events: Events,
 }
 
 impl Daemon {
@@ -69,6 +71,7 @@ impl Daemon {
         manager: Manager,
         disks: Disks,
         loaded: Loaded,
+        events: Events,
     ) -> Daemon {
         let held = backend.store.held();
         let resident = process::resident().unwrap_or_default();
@@ -88,6 +91,7 @@ impl Daemon {
             is_ending: AtomicBool::new(false),
             adding: Mutex::default(),
             copying: CopyDesk::default(),
+            events,
         }
     }
 
@@ -110,6 +114,11 @@ impl Daemon {
     /// Lets the clients of all disks go, and ends each.
     pub(crate) fn end_disks(&self) {
         self.disks.end();
+    }
+
+    /// What happened, and what comes.
+    pub fn events(&self) -> &Events {
+        &self.events
     }
 
     /// Whether it changes nothing any more.

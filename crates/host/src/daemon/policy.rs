@@ -11,7 +11,8 @@ use sublet_types::{Pages, TenantName};
 use super::Daemon;
 use super::declined::Declined;
 use crate::config::PolicyChange;
-use crate::manager::{self, Event, Made};
+use crate::manager;
+use crate::observe::events::{Actor, Cause, Event, EventId, Happened};
 
 /// Decisions in one answer.
 const TOLD_MAX: usize = 50;
@@ -28,7 +29,7 @@ impl Daemon {
     }
 
     /// Has another policy decide, and writes it down where it lasts.
-    pub fn change_policy(&self, change: &ChangePolicy) -> Result<Policies, Declined> {
+    pub fn change_policy(&self, change: &ChangePolicy, by: Actor) -> Result<Policies, Declined> {
         let choice = manager::choice(&change.name, &change.knobs)?;
         let turn = self.live.turn()?;
         if change.lasts == Lasts::Always {
@@ -38,7 +39,8 @@ impl Daemon {
             };
             turn.keep(|live| live.with_policy(policy))?;
         }
-        tracing::info!(policy = change.name, "policy changed by its owner");
+        let changed = Cause::new(EventId::PolicyChanged, change.lasts.into()).by(by);
+        self.events.post(changed.saying(in_full(&choice)));
         self.manager.change(choice);
         drop(turn);
         Ok(self.policies())
@@ -46,14 +48,14 @@ impl Daemon {
 
     /// What was decided about a tenant until then, the latest first. Of one that was removed as long as the log has it.
     pub fn explain(&self, name: &TenantName, until: u64) -> Result<Explained, Declined> {
-        let (decisions, since) = self.manager.decisions(name, until, TOLD_MAX);
-        if decisions.is_empty() {
+        let (told, since) = self.events.about(name, until, TOLD_MAX);
+        if told.is_empty() {
             self.tenant(name)?;
         }
         Ok(Explained {
             version: VERSION,
             since: Some(since),
-            decisions: decisions.iter().map(decision).collect(),
+            decisions: told.iter().filter_map(|event| decision(event)).collect(),
         })
     }
 }
@@ -124,10 +126,11 @@ fn told(entry: &Entry, choice: &Choice) -> PolicyStatus {
     }
 }
 
-fn decision(made: &Made) -> PolicyDecision {
-    let (targets, held) = match &made.what {
-        Event::Decided(decided) => ((decided.before, decided.after), None),
-        Event::Lost(loss) => ((None, None), Some(*loss)),
+fn decision(event: &Event) -> Option<PolicyDecision> {
+    let record = event.policy()?;
+    let (targets, held) = match &record.what {
+        Happened::Decided(decided) => ((decided.before, decided.after), None),
+        Happened::Lost(loss) => ((None, None), Some(*loss)),
     };
     let moved = |one: &Move<TenantName>| MemoryMove {
         place: match &one.place {
@@ -143,14 +146,14 @@ fn decision(made: &Made) -> PolicyDecision {
         },
         amount: one.pages.bytes(),
     };
-    PolicyDecision {
-        at: made.at,
-        policy: made.policy.to_owned(),
+    Some(PolicyDecision {
+        at: event.at_millis / 1000,
+        policy: record.policy.to_owned(),
         before: targets.0.map(Pages::bytes),
         after: targets.1.map(Pages::bytes),
         held_before: held.map(|loss| loss.before.bytes()),
         held_after: held.map(|loss| loss.after.bytes()),
-        moves: made.moves.iter().map(moved).collect(),
-        why: made.why(),
-    }
+        moves: record.moves.iter().map(moved).collect(),
+        why: record.why(),
+    })
 }

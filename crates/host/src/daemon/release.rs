@@ -7,10 +7,15 @@ use sublet_client::messages::{ReleaseReport, ReleaseRequest, VERSION};
 use super::Daemon;
 use super::declined::{Declined, HOLD_MAX};
 use crate::headroom::Order;
+use crate::observe::events::{Actor, Object, Why};
 
 impl Daemon {
     /// Gives memory back; ready when the last block has left.
-    pub async fn release(&self, request: &ReleaseRequest) -> Result<ReleaseReport, Declined> {
+    pub async fn release(
+        &self,
+        request: &ReleaseRequest,
+        by: Actor,
+    ) -> Result<ReleaseReport, Declined> {
         let hold = Duration::from_millis(request.hold_millis);
         if hold > HOLD_MAX {
             return Err(Declined::Hold);
@@ -21,24 +26,16 @@ impl Daemon {
             .as_ref()
             .map(|name| self.find(name))
             .transpose()?;
-        self.manager.mark_order();
         let order = Order {
             amount: request.amount,
             mode: request.mode,
             tenant: tenant.map(|figures| figures.id),
             hold,
+            by,
         };
-        let took = self.headroom.release(order).await;
-        self.manager.mark_order();
-        let took = took?;
-        tracing::info!(
-            asked = %request.amount,
-            given = %took.released.bytes,
-            items_lost = took.released.items_lost,
-            pages_lost = took.released.pages_lost.0,
-            mode = ?took.mode,
-            "memory was given back, released by hand"
-        );
+        let took = self.headroom.release(order).await?;
+        let object = request.tenant.clone().map_or(Object::None, Object::Tenant);
+        self.events.post(took.event(Why::ByHand).to(object).by(by));
         Ok(ReleaseReport {
             version: VERSION,
             mode: took.mode,

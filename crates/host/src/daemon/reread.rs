@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 
 use super::Daemon;
+use crate::observe::events::Object;
 use crate::tenants::reread::Reread;
 use crate::tenants::service;
 
@@ -52,13 +53,13 @@ impl Daemon {
             .clone()
             .map(|(tenant, service)| (tenant, service.id));
         let users = service::users(ids);
-        let mut outcome = Reread::default();
+        let mut outcome = Reread::new(&self.events);
         for (tenant, service) in tenants {
             service.reread(tenant, &users, &mut outcome);
         }
         for (files, read) in self.disks.open.reread_certificates() {
             let files: Vec<&str> = files.iter().map(String::as_str).collect();
-            outcome.note(&files, read);
+            outcome.note(Object::None, &files, read);
         }
         let config = self.file.as_ref().map(|file| file.display().to_string());
         tracing::info!(

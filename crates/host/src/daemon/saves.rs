@@ -24,6 +24,7 @@ use super::Daemon;
 use super::copy_desk::Counted;
 use super::declined::Declined;
 use super::save_error::SaveError;
+use crate::observe::events::{Actor, Amount, Cause, EventId, Why};
 
 /// What a page takes in a save file beside its bytes.
 const PAGE_EXTRA_BYTES: u64 = 33;
@@ -36,15 +37,30 @@ const BUFFER_BYTES: usize = 1 << 20;
 
 impl Daemon {
     /// Refuses a tenant's new pages from now on, or takes them again; until the daemon ends.
-    pub fn freeze_tenant(&self, name: &TenantName, frozen: bool) -> Result<TenantStatus, Declined> {
+    pub fn freeze_tenant(
+        &self,
+        name: &TenantName,
+        frozen: bool,
+        by: Actor,
+    ) -> Result<TenantStatus, Declined> {
         let id = self.find(name)?.id;
         self.backend.store.freeze(id, frozen);
-        tracing::info!(tenant = %name, frozen, "tenant frozen or thawed by its owner");
+        let id = match frozen {
+            true => EventId::TenantFrozen,
+            false => EventId::TenantThawed,
+        };
+        let event = Cause::new(id, Why::UntilRestart).to_tenant(name);
+        self.events.post(event.by(by));
         self.tenant(name)
     }
 
     /// Writes a tenant's pools and persistent pages into a file that is not there yet.
-    pub fn save_tenant(&self, name: &TenantName, file: &Path) -> Result<CopyReport, Declined> {
+    pub fn save_tenant(
+        &self,
+        name: &TenantName,
+        file: &Path,
+        by: Actor,
+    ) -> Result<CopyReport, Declined> {
         let began = Instant::now();
         let figures = self.find(name)?;
         check_path(file)?;
@@ -56,7 +72,9 @@ impl Daemon {
         let pools = pools.filter(|(_, flags)| flags.persistent).count() as u64;
         let saved = save(&worker, figures.id, file, Arc::clone(&done));
         let pages = saved.map_err(|error| error.of(name))?;
-        tracing::info!(tenant = %name, file = %file.display(), pages, "tenant saved");
+        let saved = Cause::new(EventId::TenantSaved, Why::ByHand).to_tenant(name);
+        let saved = saved.by(by).of(Amount::Pages(pages));
+        self.events.post(saved.saying(file.display()));
         Ok(CopyReport {
             version: VERSION,
             copying: Copying::Save,
@@ -76,6 +94,7 @@ impl Daemon {
         &self,
         name: &TenantName,
         asked: &RestoreFile,
+        by: Actor,
     ) -> Result<CopyReport, Declined> {
         let (began, path) = (Instant::now(), Path::new(&asked.file));
         let id = self.find(name)?.id;
@@ -117,12 +136,14 @@ impl Daemon {
             }
         };
         let grants = (asked.grants == Grants::Saved).then_some(facts.grants);
-        let restored = self.granted(name, id, grants, restore, undo)?;
+        let restored = self.granted(name, id, grants, by, restore, undo)?;
         let pools = restored.len() as u64;
         for (saved, pool) in restored {
             rings.restored.add(pool, saved.flags);
         }
-        tracing::info!(tenant = %name, file = %path.display(), pages = facts.pages, "tenant restored");
+        let told = Cause::new(EventId::TenantRestored, Why::ByHand).to_tenant(name);
+        let told = told.by(by).of(Amount::Pages(facts.pages));
+        self.events.post(told.saying(path.display()));
         Ok(CopyReport {
             version: VERSION,
             copying: Copying::Restore,
@@ -143,6 +164,7 @@ impl Daemon {
         name: &TenantName,
         id: TenantId,
         grants: Option<SavedGrants>,
+        by: Actor,
         restore: impl FnOnce() -> Result<Restored, SaveError>,
         undo: impl FnOnce(Restored),
     ) -> Result<Restored, Declined> {
@@ -154,9 +176,9 @@ impl Daemon {
         // What the file does not say stays.
         let limits = grants.limits.or(before.limits);
         let grants = SavedGrants { limits, ..grants };
-        self.grant(name, grants, Lasts::UntilRestart)?;
+        self.grant(name, grants, Lasts::UntilRestart, by)?;
         let restored = restore().map_err(Declined::from).and_then(|restored| {
-            match self.grant(name, grants, Lasts::Always) {
+            match self.grant(name, grants, Lasts::Always, by) {
                 Ok(()) => Ok(restored),
                 Err(declined) => {
                     undo(restored);
@@ -166,7 +188,7 @@ impl Daemon {
         });
         if restored.is_err()
             && has_now() == grants
-            && let Err(error) = self.grant(name, before, Lasts::UntilRestart)
+            && let Err(error) = self.grant(name, before, Lasts::UntilRestart, by)
         {
             tracing::warn!(tenant = %name, %error, "a tenant that was not restored keeps what the file grants it");
         }
@@ -187,7 +209,13 @@ impl Daemon {
     }
 
     /// Grants a tenant something, as its owner would.
-    fn grant(&self, name: &TenantName, grants: SavedGrants, lasts: Lasts) -> Result<(), Declined> {
+    fn grant(
+        &self,
+        name: &TenantName,
+        grants: SavedGrants,
+        lasts: Lasts,
+        by: Actor,
+    ) -> Result<(), Declined> {
         let limit = |amount: Option<Bytes>| amount.map_or(Limit::None, Limit::Of);
         let change = ChangeTenant {
             weight: grants.limits.map(|limits| limits.weight),
@@ -196,7 +224,7 @@ impl Daemon {
             eviction: Some(grants.eviction),
             lasts,
         };
-        self.change_tenant(name, &change).map(drop)
+        self.change_tenant(name, &change, by).map(drop)
     }
 
     /// Ends restored pools that no program has taken over.

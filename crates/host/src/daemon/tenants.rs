@@ -14,6 +14,7 @@ use super::Daemon;
 use super::changes::Turn;
 use super::declined::Declined;
 use crate::config::{Live, TenantChange, WEIGHT_MAX};
+use crate::observe::events::{Actor, Cause, EventId};
 
 /// How long who adds something waits for who is adding something.
 const ADDING_MAX: Duration = Duration::from_secs(30);
@@ -43,6 +44,7 @@ impl Daemon {
         &self,
         name: &TenantName,
         change: &ChangeTenant,
+        by: Actor,
     ) -> Result<TenantStatus, Declined> {
         let turn = self.live.turn()?;
         let TenantFigures {
@@ -75,14 +77,13 @@ impl Daemon {
         }
         let said =
             |limit: Option<Bytes>| limit.map_or("none".to_owned(), |limit| limit.to_string());
-        tracing::info!(
-            tenant = %name,
-            weight = after.weight.0,
-            floor = said(after.floor),
-            ceiling = said(after.ceiling),
-            eviction = %store.eviction(id),
-            "tenant changed by its owner"
-        );
+        let (floor, ceiling) = (said(after.floor), said(after.ceiling));
+        let changed = Cause::new(EventId::TenantChanged, change.lasts.into()).to_tenant(name);
+        self.events.post(changed.by(by).saying(format_args!(
+            "weight {}, floor {floor}, ceiling {ceiling}, eviction {}",
+            after.weight.0,
+            store.eviction(id)
+        )));
         drop(turn);
         self.tenant(name)
     }
@@ -161,7 +162,7 @@ impl Daemon {
     }
 
     /// Adds a tenant for disks to come, and writes it down where it lasts.
-    pub fn add_tenant(&self, asked: &AddTenant) -> Result<TenantStatus, Declined> {
+    pub fn add_tenant(&self, asked: &AddTenant, by: Actor) -> Result<TenantStatus, Declined> {
         let name = &asked.name;
         let granted = TenantSettings {
             name: name.clone(),
@@ -195,12 +196,18 @@ impl Daemon {
         }
         self.evict_by(id, asked.eviction);
         self.manager.look();
-        tracing::info!(tenant = %name, "tenant added by its owner");
+        let added = Cause::new(EventId::TenantAdded, asked.lasts.into());
+        self.events.post(added.to_tenant(name).by(by));
         self.tenant(name)
     }
 
     /// Removes a tenant that nobody uses, and writes that down where it lasts. Says who remains.
-    pub fn remove_tenant(&self, name: &TenantName, lasts: Lasts) -> Result<Tenants, Declined> {
+    pub fn remove_tenant(
+        &self,
+        name: &TenantName,
+        lasts: Lasts,
+        by: Actor,
+    ) -> Result<Tenants, Declined> {
         let _adding = self.begin_adding()?;
         let id = self.find(name)?.id;
         if let Some(by) = self.use_of(name, id) {
@@ -212,7 +219,8 @@ impl Daemon {
                 .keep(|live| live.with_tenant(name.clone(), None))?;
         }
         self.forget_tenant(id);
-        tracing::info!(tenant = %name, "tenant removed by its owner");
+        let removed = Cause::new(EventId::TenantRemoved, lasts.into());
+        self.events.post(removed.to_tenant(name).by(by));
         Ok(self.tenants())
     }
 

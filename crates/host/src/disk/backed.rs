@@ -13,6 +13,7 @@ use sublet_types::{Bytes, DiskSettings, Fill, PoolId, Slow, TenantId};
 use super::backing::Backing;
 use super::bell::Bell;
 use super::cover::{Cover, OBJECT_PAGES, PAGE, by_object, key};
+use super::disk_events::DiskEvents;
 use super::figures::Tallies;
 use super::holes::Holes;
 use super::inbox::Inbox;
@@ -20,6 +21,7 @@ use super::plight::Plight;
 use super::reading::Reading;
 use super::swap::Swap;
 use crate::observe::Ailment;
+use crate::observe::events::{Amount, EventId, Why};
 
 /// What the threads of a disk share.
 pub(super) struct Backed {
@@ -37,6 +39,7 @@ pub(super) struct Backed {
     pub(super) bytes: AtomicU64,
     /// By what it does with its backing.
     pub(super) ailments: [Ailment; 3],
+    pub(super) events: DiskEvents,
     /// Why the backing has not the blocks for all pages, if it has not.
     pub(super) short_of: Option<String>,
     /// Bytes at the backing's end that are no whole sector, and no part of the disk.
@@ -59,6 +62,15 @@ impl Errand {
             Errand::Read => "read",
             Errand::Write => "write",
             Errand::Sync => "sync",
+        }
+    }
+
+    /// Why a disk ails whose backing does not do it.
+    fn why(self) -> Why {
+        match self {
+            Errand::Read => Why::Read,
+            Errand::Write => Why::Write,
+            Errand::Sync => Why::Sync,
         }
     }
 }
@@ -189,7 +201,7 @@ impl Backed {
         }
     }
 
-    /// Tells the log that the backing failed, but not each time.
+    /// Tells that the backing failed, but not each time.
     pub(super) fn tell(&self, errand: Errand, error: &io::Error) {
         let ailment = &self.ailments[errand as usize];
         let Some(times) = ailment.fails(&error.to_string(), Instant::now()) else {
@@ -201,21 +213,23 @@ impl Backed {
             }
             _ => "",
         };
-        tracing::error!(
-            disk = %self.settings.name,
-            backing = %self.backing.path().display(),
-            %error,
-            times,
-            "the backing failed to {}{consequence}",
-            errand.name()
-        );
+        let (backing, does) = (self.backing.path().display(), errand.name());
+        self.events.post(EventId::DiskAiling, errand.why(), |ails| {
+            let says = format_args!("the backing {backing} failed to {does}: {error}{consequence}");
+            ails.of(Amount::Failures(times)).saying(says)
+        });
     }
 
-    /// Tells the log that the backing does it again, where it did not.
+    /// Tells that the backing does it again, where it did not.
     pub(super) fn tell_works(&self, errand: Errand) {
-        if let Some(failures) = self.ailments[errand as usize].works(Instant::now()) {
-            tracing::info!(disk = %self.settings.name, failures, "the backing does {} again", errand.name());
-        }
+        let Some(failures) = self.ailments[errand as usize].works(Instant::now()) else {
+            return;
+        };
+        self.events
+            .post(EventId::DiskRecovered, errand.why(), |well| {
+                let says = format_args!("the backing does {} again", errand.name());
+                well.of(Amount::Failures(failures)).saying(says)
+            });
     }
 
     /// Why its backing takes no writes, if it takes none.

@@ -17,6 +17,7 @@ use super::open::History;
 use super::open_disks::{DiskGround, OpenDisks};
 use crate::config::{DiskChange, Loaded};
 use crate::locked;
+use crate::observe::events::{Cause, EventId, Events, Object, Why};
 
 /// A disk of the config that cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -48,7 +49,11 @@ pub(crate) struct Named {
 impl Disks {
     /// Opens the disks that a config and live changes name. One that was added live and cannot be opened any more
     /// is told of and left closed, as is one that looks like an image of another format; else one of the config file is a reason not to start.
-    pub(crate) fn open(loaded: &Loaded, backend: &Backend) -> Result<Disks, DisksError> {
+    pub(crate) fn open(
+        loaded: &Loaded,
+        backend: &Backend,
+        events: &Events,
+    ) -> Result<Disks, DisksError> {
         let config = &loaded.config;
         if config.disks.iter().any(|said| said.kind == DiskKind::Swap) {
             locked::lock_process();
@@ -59,6 +64,7 @@ impl Disks {
             keeper: config.admin.socket.with_extension("stage"),
             threads: config.threads,
             silence_max: SILENCE_MAX,
+            events: events.clone(),
         };
         let disks = Disks {
             open: OpenDisks::open(backend, ground),
@@ -90,7 +96,12 @@ impl Disks {
                 // A guest that writes another format's mark into its first sector harms itself only, and one whose pages
                 // are lost is harmed already.
                 Err(error) if was_added || error.is_its_guests() => {
-                    tracing::error!(disk = %name, %error, "a disk stays closed");
+                    let object = Object::Disk {
+                        name: name.clone(),
+                        tenant: Some(said.tenant.clone()),
+                    };
+                    let closed = Cause::new(EventId::DiskClosed, Why::Start);
+                    events.post(closed.to(object).saying(&error));
                     Some(error.to_string())
                 }
                 Err(source) => return Err(DisksError { name, source }),

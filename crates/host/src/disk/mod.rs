@@ -11,6 +11,7 @@ mod behind;
 mod bell;
 mod cover;
 mod desk;
+mod disk_events;
 mod disks;
 mod engine;
 mod error;

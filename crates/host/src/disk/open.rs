@@ -18,6 +18,7 @@ use sublet_types::{Bytes, DiskKind, DiskSettings, Fill, PAGE_BYTES, PoolFlags, T
 use super::backed::Backed;
 use super::backing::{Backing, BackingError, whole_sectors};
 use super::bell::Bell;
+use super::disk_events::DiskEvents;
 use super::engine::Engine;
 use super::error::DiskError;
 use super::figures::Tallies;
@@ -28,6 +29,7 @@ use super::plight::Plight;
 use super::reading::Reading;
 use super::stage::Stage;
 use super::swap::Swap;
+use crate::observe::events::Events;
 use crate::patience::patiently;
 
 /// What is known of a disk before it is opened.
@@ -68,6 +70,8 @@ pub(super) struct Opening<'a> {
     /// The mark of the backing that it was served from since the host's start, where it comes back from there.
     pub(super) mark: Option<u64>,
     pub(super) history: History,
+    /// Where it is told what befalls it.
+    pub(super) events: &'a Events,
 }
 
 /// A disk's pages are ephemeral: the backing has them, or the stage. They stay when they are read, unless the disk
@@ -105,7 +109,8 @@ impl OpenDisk {
         let (settings, tenant) = (settings.clone(), opening.tenant);
         let stage = opening.stage.clone();
         let store = Arc::clone(&opening.backend.store);
-        let make = move || assemble(backing, settings, tenant, stage, &store);
+        let events = DiskEvents::of(&settings, opening.events);
+        let make = move || assemble(backing, settings, tenant, stage, &store, events);
         employ(opening.backend.clone(), make)
     }
 
@@ -146,6 +151,7 @@ pub(super) fn assemble(
     tenant: TenantId,
     stage: Option<Arc<Stage>>,
     store: &Store,
+    events: DiskEvents,
 ) -> Result<Backed, DiskError> {
     let has = backing.bytes().map_err(DiskError::System)?;
     // It may have been larger for a while.
@@ -179,6 +185,7 @@ pub(super) fn assemble(
         tallies: Tallies::default(),
         bytes: AtomicU64::new(bytes),
         ailments: Default::default(),
+        events,
         short_of,
         rest,
         plight,

@@ -29,6 +29,7 @@ use super::staging::Staging;
 use super::swap::Swap;
 use super::watch::{Notes, Watch};
 use crate::config::Claim;
+use crate::observe::events::Events;
 use crate::stuck;
 
 /// What all disks share.
@@ -44,6 +45,8 @@ pub struct DiskGround {
     pub threads: usize,
     /// How long a backing may do nothing at all before its disk, which is to go, stays.
     pub silence_max: Duration,
+    /// Where it is told what befalls disks.
+    pub events: Events,
 }
 
 /// The disks that are open, and what they share.
@@ -132,6 +135,7 @@ impl OpenDisks {
                 may_make: self.may_make(&settings, history),
                 mark: self.mark_before(&settings, history),
                 history,
+                events: &self.ground.events,
             },
         )
         .map_err(|error| self.say_whose(error))?;

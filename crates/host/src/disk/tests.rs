@@ -26,6 +26,7 @@ use super::backing::Backing;
 use super::open::{OpenDisk, Opening};
 use super::stage::{Preface, Stage};
 use super::{DiskError, History};
+use crate::observe::events::Events;
 
 /// Somebody who waits for one outcome at a time.
 struct Asker(Mutex<Sender<Outcome>>);
@@ -136,6 +137,7 @@ impl Rig {
             may_make: history == History::Written,
             mark: None,
             history,
+            events: &Events::default(),
         };
         OpenDisk::start(&self.settings, &opening)
     }

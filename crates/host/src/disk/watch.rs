@@ -13,9 +13,11 @@ use sublet_types::DiskName;
 
 use super::backed::Backed;
 use super::backing::AtPath;
+use super::disk_events::DiskEvents;
 use super::plight::Plight;
 use super::served::Served;
 use super::stage::{Pledge, Pledges};
+use crate::observe::events::{Cause, EventId, Why};
 
 /// How often a note that is owed is tried again, and how often it is looked where backings are.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -58,6 +60,7 @@ struct Books {
 /// A disk that is looked after. Nothing of it is held that would keep it open.
 struct Ward {
     name: DiskName,
+    events: DiskEvents,
     plight: Arc<Plight>,
     backing: AtPath,
     has_thread: AtomicBool,
@@ -87,9 +90,11 @@ impl Watch {
     /// Has the notes of a disk written that is about to be served, and looks after it from now on. Without its notes it
     /// makes no promise that would rest on them, until they are written.
     pub(super) fn begin(&self, disk: &Backed, notes: Option<Notes>) {
-        let (name, plight) = (&disk.settings.name, &disk.plight);
+        let plight = &disk.plight;
         let is_owed = notes.is_some();
-        let ward = Ward::new(name, plight, disk.backing.at_path(), notes);
+        let at_path = disk.backing.at_path();
+        let (name, events) = (&disk.settings.name, disk.events.clone());
+        let ward = Ward::new(name, events, plight, at_path, notes);
         if is_owed {
             self.look_after_first(ward);
         } else {
@@ -97,7 +102,8 @@ impl Watch {
         }
         if plight.is_unnoted() {
             let why = plight.said(disk.settings.durability());
-            tracing::warn!(disk = %name, "{}", why.join("; "));
+            let says = |ails: Cause| ails.saying(why.join("; "));
+            disk.events.post(EventId::DiskAiling, Why::Note, says);
         }
     }
 
@@ -154,9 +160,16 @@ impl Watch {
 }
 
 impl Ward {
-    fn new(name: &DiskName, plight: &Arc<Plight>, backing: AtPath, owed: Option<Notes>) -> Ward {
+    fn new(
+        name: &DiskName,
+        events: DiskEvents,
+        plight: &Arc<Plight>,
+        backing: AtPath,
+        owed: Option<Notes>,
+    ) -> Ward {
         Ward {
             name: name.clone(),
+            events,
             plight: Arc::clone(plight),
             backing,
             has_thread: AtomicBool::new(false),
@@ -214,7 +227,10 @@ impl Ward {
         if noted.is_ok() {
             state.owed = None;
             if was_told {
-                tracing::info!(disk = %name, "the notes of a disk are written: it acknowledges as its durability says");
+                let notes =
+                    "the notes of a disk are written: it acknowledges as its durability says";
+                let says = |well: Cause| well.saying(notes);
+                self.events.post(EventId::DiskRecovered, Why::Note, says);
             }
         }
     }
@@ -223,14 +239,20 @@ impl Ward {
     fn look(&self) {
         let astray = self.backing.look();
         let before = std::mem::replace(&mut *self.plight.astray.lock(), astray);
-        let (disk, backing) = (&self.name, self.backing.path().display());
+        let backing = self.backing.path().display();
         match astray {
             _ if astray == before => {}
             Some(astray) => {
-                tracing::warn!(%disk, %backing, "a disk is served on, but {astray}")
+                let says = |ails: Cause| {
+                    ails.saying(format_args!("{backing}: a disk is served on, but {astray}"))
+                };
+                self.events.post(EventId::DiskAiling, Why::Path, says);
             }
             None => {
-                tracing::info!(%disk, %backing, "the backing is at its path again")
+                let says = |well: Cause| {
+                    well.saying(format_args!("{backing}: the backing is at its path again"))
+                };
+                self.events.post(EventId::DiskRecovered, Why::Path, says);
             }
         }
     }
@@ -258,7 +280,13 @@ mod tests {
         };
         let name = name.parse().expect("a name");
         let backing = AtPath::of(&file).expect("there");
-        Ward::new(&name, &Arc::default(), backing, Some(owed))
+        Ward::new(
+            &name,
+            DiskEvents::of_none(),
+            &Arc::default(),
+            backing,
+            Some(owed),
+        )
     }
 
     /// A state folder in which nothing can be written yet.

@@ -5,14 +5,15 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use sublet_frontends::tenancy::Clock;
-use sublet_policy::headroom::{Arena, Bound, Decision, POLL_MAX, Settings, State, decide};
+use sublet_policy::headroom::{Arena, Bound, Decision, POLL_MAX, Settings, Signal, State, decide};
 use sublet_store::{Release, Released, Worker};
 use sublet_types::{Bytes, HostFigures, ReleaseMode};
 
+use super::by_hand::ByHand;
 use super::figures::ReadHost;
-use super::giving::Giving;
 use super::holds::{Holds, TooManyHolds};
 use super::order::Order;
+use crate::observe::events::{Amount, Cause, Detail, EventId, Events, Why};
 
 /// Ordered release copies what it keeps: after each such piece the host is looked at again, so that a
 /// release turns fast as soon as it must.
@@ -84,8 +85,17 @@ pub struct Follower<H> {
     state: State,
     holds: Holds,
     figures: Arc<Mutex<HeadroomFigures>>,
-    giving: Giving,
     trouble_at: Option<Duration>,
+    /// What kept the arena from being larger at the last turn.
+    bound: Option<Bound>,
+    reports: Reports,
+}
+
+/// Where it tells what it does.
+#[derive(Clone, Default)]
+pub(super) struct Reports {
+    pub(super) events: Events,
+    pub(super) by_hand: Arc<ByHand>,
 }
 
 /// How somebody wants a release done.
@@ -107,9 +117,15 @@ impl<H: ReadHost> Follower<H> {
             state: State::default(),
             holds: Holds::default(),
             figures: Arc::default(),
-            giving: Giving::default(),
             trouble_at: None,
+            bound: None,
+            reports: Reports::default(),
         }
+    }
+
+    /// Has it tell what it does.
+    pub(super) fn reporting(self, reports: Reports) -> Follower<H> {
+        Follower { reports, ..self }
     }
 
     /// Where it shows what it saw and did.
@@ -184,7 +200,7 @@ impl<H: ReadHost> Follower<H> {
         let took = self.release(&decision, held, wish);
         let counted = took.filter(|took| wish.is_some() || took.released.bytes > Bytes::ZERO);
         self.show(host, held, decision, counted);
-        self.tell(at, &decision, took.filter(|_| wish.is_none()));
+        self.report(&decision, took.filter(|_| wish.is_none()));
         let left = held - decision.arena_max - given_back(took);
         let gives = given_back(took) > Bytes::ZERO;
         Turn {
@@ -216,7 +232,8 @@ impl<H: ReadHost> Follower<H> {
                     .is_none_or(|last| at.saturating_sub(last) >= TROUBLE_EVERY);
                 if is_news {
                     self.trouble_at = Some(at);
-                    tracing::warn!(%error, "the arena cannot follow the host and stays as it is");
+                    let blind = Cause::new(EventId::ArenaBlind, Why::Unreadable);
+                    self.reports.events.post(blind.saying(error));
                 }
                 None
             }
@@ -240,7 +257,14 @@ impl<H: ReadHost> Follower<H> {
             tenant: wish.and_then(|wish| wish.order.tenant),
         };
         let began = Instant::now();
-        let released = self.worker.release(release, self.clock.now());
+        let piece = || self.worker.release(release, self.clock.now());
+        let released = match wish {
+            Some(wish) => {
+                let by_hand = &self.reports.by_hand;
+                by_hand.release(wish.order.by, &self.worker, piece)
+            }
+            None => piece(),
+        };
         Some(Took {
             released,
             mode,
@@ -248,26 +272,18 @@ impl<H: ReadHost> Follower<H> {
         })
     }
 
-    /// Writes a line when the arena has given way. What is given by hand is told by whoever asked for it.
-    fn tell(&mut self, at: Duration, decision: &Decision, took: Option<Took>) {
+    /// Tells when the arena gives way, and when it begins to be braked. What is given by hand is told by whoever asked for it.
+    fn report(&mut self, decision: &Decision, took: Option<Took>) {
+        let events = &self.reports.events;
         if let Some(took) = took.filter(|took| took.released.bytes > Bytes::ZERO) {
-            self.giving.add(at, took.released, decision.bound);
+            events.post(took.event(why(decision.bound)));
         }
-        if let Some(given) = self.giving.take(at) {
-            let Released {
-                bytes,
-                items_lost,
-                pages_lost,
-                ..
-            } = given.sum;
-            tracing::info!(
-                given = %bytes,
-                items_lost,
-                pages_lost = pages_lost.0,
-                millis = given.time().as_millis() as u64,
-                reason = why(given.bound),
-                "the arena gave way"
-            );
+        let before = self.bound.replace(decision.bound);
+        match decision.bound {
+            Bound::Braked(signal) if before != Some(decision.bound) => {
+                events.post(Cause::new(EventId::ArenaBraked, brake(signal)));
+            }
+            _ => {}
         }
     }
 
@@ -280,6 +296,18 @@ impl<H: ReadHost> Follower<H> {
             figures.releases.count(&took);
             figures.last_release = Some(took);
         }
+    }
+}
+
+impl Took {
+    /// What is told of it.
+    pub fn event(&self, why: Why) -> Cause {
+        let id = match self.mode {
+            ReleaseMode::Ordered => EventId::ReleaseOrdered,
+            _ => EventId::ReleaseFast,
+        };
+        let cause = Cause::new(id, why).of(Amount::Bytes(self.released.bytes));
+        cause.with(Detail::Released(self.released))
     }
 }
 
@@ -297,14 +325,23 @@ impl ReleaseCounts {
 }
 
 /// Why an arena that gives way does so.
-fn why(bound: Bound) -> &'static str {
+fn why(bound: Bound) -> Why {
     match bound {
-        Bound::Host => "programs of the host took memory",
-        Bound::Cgroup => "its cgroup has no more",
-        Bound::Ceiling => "its ceiling is lower",
-        Bound::Hold => "a release by hand is held",
-        Bound::Floor => "programs of the host took memory, down to its floor",
-        Bound::Growing | Bound::Braked(_) => "the host is short of memory",
+        Bound::Host => Why::Host,
+        Bound::Cgroup => Why::Cgroup,
+        Bound::Ceiling => Why::Ceiling,
+        Bound::Hold => Why::Held,
+        Bound::Floor => Why::Floor,
+        Bound::Growing | Bound::Braked(_) => Why::Shortage,
+    }
+}
+
+fn brake(signal: Signal) -> Why {
+    match signal {
+        Signal::Refaults => Why::Refaults,
+        Signal::Pressure => Why::Pressure,
+        Signal::Stalls => Why::Stalls,
+        Signal::Swapping => Why::Swapping,
     }
 }
 

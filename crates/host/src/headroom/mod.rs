@@ -1,12 +1,12 @@
 //! Headroom: reads the host's memory figures, has `policy::headroom` decide how large the arena may
 //! be, and makes it so.
 
+mod by_hand;
 mod cgroup;
 mod figures;
 #[cfg(test)]
 mod figures_live;
 mod follow;
-mod giving;
 mod holds;
 mod limited;
 mod order;
@@ -14,6 +14,7 @@ mod proc_file;
 mod running;
 mod wants;
 
+pub use by_hand::{ByHand, Taken};
 pub use figures::{ProcHost, ReadError, ReadHost};
 pub use follow::{Follower, HeadroomFigures, ReleaseCounts, Took};
 pub use holds::{HOLDS_MAX, TooManyHolds};

@@ -5,9 +5,10 @@ use std::time::Duration;
 use sublet_types::{Bytes, ReleaseMode, TenantId};
 
 use super::holds::TooManyHolds;
+use crate::observe::events::Actor;
 
-/// Events that may wait for the thread.
-pub(super) const EVENTS_MAX: usize = 16;
+/// Orders that may wait for the thread.
+pub(super) const ORDERS_MAX: usize = 16;
 
 /// What somebody wants given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,13 +21,15 @@ pub struct Order {
     pub tenant: Option<TenantId>,
     /// How long the arena stays that small.
     pub hold: Duration,
+    /// By whose word.
+    pub by: Actor,
 }
 
 /// Why an order was not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OrderError {
     /// Too many wait already.
-    #[error("{EVENTS_MAX} releases wait already; try again")]
+    #[error("{ORDERS_MAX} releases wait already; try again")]
     Busy,
     /// The daemon is ending.
     #[error("the daemon is ending")]

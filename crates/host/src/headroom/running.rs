@@ -13,10 +13,12 @@ use sublet_policy::headroom::Settings;
 use sublet_store::{Store, TooManyWorkers};
 use tokio::sync::oneshot;
 
+use super::by_hand::ByHand;
 use super::figures::ReadHost;
-use super::follow::{Follower, HeadroomFigures, Took};
+use super::follow::{Follower, HeadroomFigures, Reports, Took};
 use super::holds::TooManyHolds;
-use super::order::{EVENTS_MAX, Order, OrderError};
+use super::order::{ORDERS_MAX, Order, OrderError};
+use crate::observe::events::Events;
 
 /// Among the first to go if the kernel must kill: nothing is lost that cannot be had again. Only what the
 /// owner himself puts at 1000 goes before.
@@ -36,15 +38,16 @@ pub enum StartError {
     Thread(#[from] io::Error),
 }
 
-enum Event {
+enum Message {
     Order(Order, oneshot::Sender<Result<Took, TooManyHolds>>),
     End,
 }
 
 /// The arena follows the host for as long as this lives.
 pub struct Headroom {
-    events: SyncSender<Event>,
+    inbox: SyncSender<Message>,
     figures: Arc<Mutex<HeadroomFigures>>,
+    by_hand: Arc<ByHand>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -56,9 +59,15 @@ impl Headroom {
         store: &Arc<Store>,
         clock: Clock,
         settings: Settings,
+        events: &Events,
     ) -> Result<Headroom, StartError> {
         let began = Instant::now();
-        let (events, inbox) = sync_channel(EVENTS_MAX);
+        let by_hand = Arc::new(ByHand::default());
+        let reports = Reports {
+            events: events.clone(),
+            by_hand: Arc::clone(&by_hand),
+        };
+        let (sender, inbox) = sync_channel(ORDERS_MAX);
         let (ready, is_ready) = sync_channel(1);
         let store = Arc::clone(store);
         let thread = thread::Builder::new()
@@ -72,7 +81,7 @@ impl Headroom {
                         return;
                     }
                 };
-                let mut follower = Follower::new(host, worker, clock, settings);
+                let mut follower = Follower::new(host, worker, clock, settings).reporting(reports);
                 let first = follower.turn(began.elapsed());
                 let _ = ready.send(Ok(follower.figures()));
                 come_first();
@@ -80,8 +89,9 @@ impl Headroom {
             })?;
         match is_ready.recv() {
             Ok(Ok(figures)) => Ok(Headroom {
-                events,
+                inbox: sender,
                 figures,
+                by_hand,
                 thread: Some(thread),
             }),
             Ok(Err(error)) => Err(error.into()),
@@ -94,16 +104,21 @@ impl Headroom {
         *self.figures.lock()
     }
 
+    /// What releases by hand take of each tenant.
+    pub fn by_hand(&self) -> Arc<ByHand> {
+        Arc::clone(&self.by_hand)
+    }
+
     /// Gives memory back by hand. Ready when it is given back; no thread waits for that.
     pub async fn release(&self, order: Order) -> Result<Took, OrderError> {
         let (reply, answer) = oneshot::channel();
-        self.send(Event::Order(order, reply))?;
+        self.send(Message::Order(order, reply))?;
         let took = answer.await.map_err(|_| OrderError::Ended)?;
         Ok(took?)
     }
 
-    fn send(&self, event: Event) -> Result<(), OrderError> {
-        self.events.try_send(event).map_err(|error| match error {
+    fn send(&self, message: Message) -> Result<(), OrderError> {
+        self.inbox.try_send(message).map_err(|error| match error {
             TrySendError::Full(_) => OrderError::Busy,
             TrySendError::Disconnected(_) => OrderError::Ended,
         })
@@ -112,7 +127,7 @@ impl Headroom {
 
 impl Drop for Headroom {
     fn drop(&mut self) {
-        let _ = self.events.send(Event::End);
+        let _ = self.inbox.send(Message::End);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -121,15 +136,15 @@ impl Drop for Headroom {
 
 fn run<H: ReadHost>(
     follower: &mut Follower<H>,
-    inbox: &Receiver<Event>,
+    inbox: &Receiver<Message>,
     began: Instant,
     first_wait: Duration,
 ) {
     let mut wait = first_wait;
     loop {
         match inbox.recv_timeout(wait) {
-            Ok(Event::End) | Err(RecvTimeoutError::Disconnected) => return,
-            Ok(Event::Order(order, reply)) => {
+            Ok(Message::End) | Err(RecvTimeoutError::Disconnected) => return,
+            Ok(Message::Order(order, reply)) => {
                 // Whoever asked may have gone: the memory is given back all the same.
                 let _ = reply.send(follower.order(order, || began.elapsed()));
             }

@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use sublet_policy::explain::{Loss, LossCause};
-use sublet_policy::moved::{Move, Moves, Standing};
+use sublet_policy::moved::{Move, Moves, Place, Standing};
 use sublet_types::{Pages, Second, Snapshot, TenantId, TenantSnapshot};
+
+use crate::headroom::Taken;
 
 /// A loss is told from so many parts of what the tenant held on: smaller ones come and go with every put.
 const TOLD_FROM_ONE_IN: u64 = 64;
@@ -28,8 +30,6 @@ struct Mark {
     total: Pages,
     /// What the others held.
     others: Pages,
-    /// Releases by hand that had begun or ended by then.
-    orders: u64,
     /// Pages and items of it that had been evicted.
     evicted: u64,
     /// What everybody held.
@@ -40,16 +40,17 @@ struct Mark {
 pub(super) type Lost = (TenantId, Loss, Vec<Move<TenantId>>);
 
 impl Losses {
-    /// Looks at a snapshot: who has lost since the last look, in the snapshot's order. `orders` counts the beginnings and
-    /// the ends of releases by hand, `evicted` a tenant's evicted pages and items.
+    /// Looks at a snapshot: who has lost since the last look, in the snapshot's order. `by_hand` is what releases by hand took
+    /// meanwhile; `evicted` counts a tenant's evicted pages and items.
     pub(super) fn look(
         &mut self,
         snapshot: &Snapshot,
-        orders: u64,
+        by_hand: &Taken,
         evicted: impl Fn(TenantId) -> u64,
     ) -> Vec<Lost> {
         let held: Pages = snapshot.tenants.iter().map(|tenant| tenant.held).sum();
-        let before = std::mem::take(&mut self.marks);
+        let released: Pages = by_hand.lost.values().copied().sum();
+        let mut before = std::mem::take(&mut self.marks);
         let standing = Arc::new(standing(snapshot));
         let mut lost = Vec::new();
         for tenant in &snapshot.tenants {
@@ -58,14 +59,16 @@ impl Losses {
                 held: tenant.held,
                 total: snapshot.total.max(self.last_total),
                 others: Pages(held.0.saturating_sub(tenant.held.0)),
-                orders,
                 evicted: evicted(tenant.id),
                 standing: Arc::clone(&standing),
             };
-            let mark = before
-                .get(&tenant.id)
-                .cloned()
-                .unwrap_or_else(|| now.clone());
+            let own = by_hand.lost.get(&tenant.id).copied().unwrap_or_default();
+            let mut mark = before.remove(&tenant.id).unwrap_or_else(|| now.clone());
+            // It may have got more since the last look before some of that was released.
+            mark.held = mark.held.max(Pages(tenant.held.0 + own.0));
+            lost.extend(mark.release(tenant.id, own, snapshot.at, by_hand));
+            let others = Pages(released.0 - own.0);
+            mark.others.0 = mark.others.0.saturating_sub(others.0);
             let less = Pages(mark.held.0.saturating_sub(tenant.held.0));
             let is_told = less.0 > 0 && less.0 * TOLD_FROM_ONE_IN >= mark.held.0;
             if is_told {
@@ -78,6 +81,27 @@ impl Losses {
         }
         self.last_total = snapshot.total;
         lost
+    }
+}
+
+impl Mark {
+    /// Goes by what was released by hand of the tenant; says what there is to be told of that.
+    fn release(&mut self, id: TenantId, own: Pages, at: Second, by_hand: &Taken) -> Option<Lost> {
+        let before = self.held;
+        let after = Pages(before.0 - own.0);
+        self.held = after;
+        let by = Pages::of(by_hand.bytes);
+        let loss = Loss {
+            before,
+            after,
+            secs: at.0.saturating_sub(self.at.0),
+            cause: LossCause::Released { by },
+        };
+        let to_host = Move {
+            place: Place::Host,
+            pages: own,
+        };
+        (own.0 > 0).then(|| (id, loss, vec![to_host]))
     }
 }
 
@@ -108,7 +132,6 @@ fn cause(mark: &Mark, now: &Mark, tenant: &TenantSnapshot, snapshot: &Snapshot) 
     match (tenant.ceiling, tenant.target) {
         (Some(ceiling), _) if mark.held > ceiling => LossCause::OverCeiling { ceiling },
         (_, Some(target)) if mark.held > target => LossCause::OverTarget { target },
-        _ if mark.orders != now.orders && by.0 > 0 => LossCause::Released { by },
         _ if mark.total > snapshot.total && by.0 > 0 => LossCause::ArenaShrank {
             by,
             to: snapshot.total,
@@ -121,7 +144,6 @@ fn cause(mark: &Mark, now: &Mark, tenant: &TenantSnapshot, snapshot: &Snapshot) 
 
 #[cfg(test)]
 mod tests {
-    use sublet_policy::moved::Place;
     use sublet_types::Weight;
 
     use super::*;
@@ -156,8 +178,8 @@ mod tests {
     /// What is told of the second look, after a first one. Between them somebody was evicted.
     fn told(first: Snapshot, second: &Snapshot) -> Vec<(u16, LossCause)> {
         let mut losses = Losses::default();
-        assert_eq!(losses.look(&first, 0, |_| 3), []);
-        let told = losses.look(second, 0, |_| 4).into_iter();
+        assert_eq!(losses.look(&first, &Taken::default(), |_| 3), []);
+        let told = losses.look(second, &Taken::default(), |_| 4).into_iter();
         told.map(|(id, loss, _)| (id.0, loss.cause)).collect()
     }
 
@@ -165,9 +187,13 @@ mod tests {
     #[test]
     fn who_let_go_itself_gave_way_to_nobody() {
         let mut losses = Losses::default();
-        losses.look(&snapshot(1, 1000, [500, 500], None), 0, |_| 3);
+        losses.look(
+            &snapshot(1, 1000, [500, 500], None),
+            &Taken::default(),
+            |_| 3,
+        );
         let second = snapshot(2, 1000, [400, 600], None);
-        let lost = losses.look(&second, 0, |_| 3);
+        let lost = losses.look(&second, &Taken::default(), |_| 3);
         let [(id, loss, moves)] = &lost[..] else {
             panic!("one loss: {lost:?}");
         };
@@ -195,11 +221,6 @@ mod tests {
         // The limit sinks by what the arena did not hold, too; that is nobody's loss.
         let smaller = snapshot(2, 300, [400, 400], None);
         assert_eq!(told(before(None), &smaller), [(1, shrank), (2, shrank)]);
-        let mut losses = Losses::default();
-        assert_eq!(losses.look(&before(None), 3, |_| 0), []);
-        let told_of: Vec<_> = losses.look(&smaller, 4, |_| 0).into_iter().collect();
-        let released = LossCause::Released { by: Pages(200) };
-        assert!(told_of.iter().all(|(_, loss, _)| loss.cause == released) && told_of.len() == 2);
         let target = Pages(450);
         let over = snapshot(2, 1000, [450, 500], Some(450));
         assert_eq!(
@@ -217,11 +238,45 @@ mod tests {
         assert_eq!(told(before(None), &alone), [(1, LossCause::MadeRoom)]);
     }
 
+    /// Also under a target, and with the amount that was released, not with what else left meanwhile.
+    #[test]
+    fn what_was_released_by_hand_is_told_as_such_and_the_rest_as_what_it_is() {
+        let mut losses = Losses::default();
+        let first = snapshot(1, 1000, [500, 400], Some(450));
+        losses.look(&first, &Taken::default(), |_| 0);
+        let taken = Taken {
+            bytes: Pages(120).bytes(),
+            lost: [(TenantId(1), Pages(100)), (TenantId(2), Pages(1))].into(),
+            by: None,
+        };
+        // Meanwhile the second one took 51 of the others.
+        let second = snapshot(3, 880, [349, 450], Some(450));
+        let lost = losses.look(&second, &taken, |_| 1);
+        let told = lost.iter().map(|(id, loss, moves)| {
+            let moved: u64 = moves.iter().map(|one| one.pages.0).sum();
+            (id.0, loss.before.0, loss.after.0, loss.cause, moved)
+        });
+        let by = Pages(120);
+        let released = LossCause::Released { by };
+        let gave_way = LossCause::GaveWay { gained: Pages(51) };
+        let [first, rest, small] = &told.collect::<Vec<_>>()[..] else {
+            panic!("three losses: {lost:?}");
+        };
+        assert_eq!(first, &(1, 500, 400, released, 100));
+        assert_eq!((rest.0, rest.1, rest.2, rest.3), (1, 400, 349, gave_way));
+        assert_eq!(small, &(2, 451, 450, released, 1));
+        // It is told once.
+        assert_eq!(losses.look(&second, &Taken::default(), |_| 1), []);
+    }
+
     #[test]
     fn small_losses_are_told_when_they_have_added_up() {
         let mut losses = Losses::default();
         let told: Vec<Loss> = (0..20)
-            .flat_map(|n| losses.look(&snapshot(n, 1000, [500 - u64::from(n), 0], None), 0, |_| 0))
+            .flat_map(|n| {
+                let now = snapshot(n, 1000, [500 - u64::from(n), 0], None);
+                losses.look(&now, &Taken::default(), |_| 0)
+            })
             .map(|(_, loss, _)| loss)
             .collect();
         assert_eq!(told.len(), 2, "one for every 64th part");

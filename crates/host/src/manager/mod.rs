@@ -1,38 +1,43 @@
 //! The Memory Manager: each second the policy sees a snapshot of the store and says what every tenant may
 //! hold; what changed is applied, and written down with its reason.
 
-mod decisions;
 mod followed;
+mod log_file;
 mod losses;
 mod movements;
 mod snapshot;
+mod strain;
 mod told;
 
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use sublet_frontends::backend::Backend;
 use sublet_policy::catalogue::{Choice, ChoiceError};
-use sublet_policy::explain::{Loss, LossCause};
+use sublet_policy::explain::LossCause;
 use sublet_policy::moved::{Move, Place};
 use sublet_policy::what_if::Record;
 use sublet_policy::{Decision, Policy};
-use sublet_types::{Bytes, Shrinking, Targets, TenantId, TenantName};
+use sublet_types::{Bytes, Pages, Shrinking, Targets, TenantId, TenantName};
 
-pub use decisions::{Decisions, Event, LogFile, Made};
 pub use followed::Leavers;
-use losses::{Losses, Lost};
+use log_file::LogFile;
+use losses::Losses;
 use movements::Movements;
 use snapshot::Observer;
+use strain::Strain;
 use told::Told;
 
 use crate::ending::Ending;
+use crate::headroom::ByHand;
+use crate::observe::events::{
+    Actor, Amount, Cause, Detail, EventId, Events, Happened, PolicyRecord, Why,
+};
 
 /// What the owner chose.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,9 +105,9 @@ pub struct Manager {
 struct Seat {
     backend: Backend,
     ruling: Mutex<Ruling>,
-    decisions: Mutex<Decisions>,
-    /// Beginnings and ends of releases by hand.
-    orders: AtomicU64,
+    events: Events,
+    /// What releases by hand take of tenants.
+    by_hand: Arc<ByHand>,
     /// Whoever waits for this holds nothing else: a file system may hang.
     log_file: Option<Mutex<LogFile>>,
 }
@@ -115,6 +120,7 @@ struct Ruling {
     losses: Losses,
     movements: Movements,
     told: Told,
+    strain: Strain,
     /// Whether all floors were more together than tenants may hold.
     floors_were_short: bool,
     /// What it said last.
@@ -122,8 +128,14 @@ struct Ruling {
 }
 
 impl Manager {
-    /// Has `choice` decide from now on.
-    pub fn start(backend: &Backend, config: &PolicyConfig, choice: Choice) -> io::Result<Manager> {
+    /// Has `choice` decide from now on. What it decides and what tenants lose is told as `events`, by hand or not.
+    pub fn start(
+        backend: &Backend,
+        config: &PolicyConfig,
+        choice: Choice,
+        events: &Events,
+        by_hand: Arc<ByHand>,
+    ) -> io::Result<Manager> {
         let log_file = config.log_file.as_deref().map(LogFile::open).transpose()?;
         backend.store.set_shrinking(config.shrinking);
         let seat = Arc::new(Seat {
@@ -135,11 +147,12 @@ impl Manager {
                 losses: Losses::default(),
                 movements: Movements::default(),
                 told: Told::default(),
+                strain: Strain::default(),
                 floors_were_short: false,
                 targets: Targets::default(),
             }),
-            decisions: Mutex::new(Decisions::new(unix_now(backend))),
-            orders: AtomicU64::default(),
+            events: events.clone(),
+            by_hand,
             log_file: log_file.map(Mutex::new),
         });
         let ending = Arc::new(Ending::default());
@@ -178,17 +191,6 @@ impl Manager {
     /// Decides at once: a tenant came or went. What was decided about who went holds no more when this returns.
     pub fn look(&self) {
         self.seat.decide();
-    }
-
-    /// A release by hand begins or has ended: what tenants lose meanwhile is told as its doing.
-    pub fn mark_order(&self) {
-        self.seat.orders.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// What happened to a tenant until `until` (Unix seconds), the latest first, and since when nothing was forgotten.
-    pub fn decisions(&self, tenant: &TenantName, until: u64, most: usize) -> (Vec<Made>, u64) {
-        let decisions = self.seat.decisions.lock();
-        (decisions.about(tenant, until, most), decisions.since())
     }
 
     /// Who of a tenant's pages and items was evicted of late, as of the last look.
@@ -249,43 +251,34 @@ impl Seat {
     fn rule(&self) -> Vec<String> {
         let mut ruling = self.ruling.lock();
         let now = self.backend.clock.now();
-        // Before the snapshot: an order that begins meanwhile is told of at the next look.
-        let orders = self.orders.load(Ordering::Relaxed);
+        // Before the snapshot: nothing is released by hand until that is accounted for.
+        let by_hand = self.by_hand.taken();
         let snapshot = ruling.observer.look(&self.backend, now);
         let decision = ruling.policy.decide(&snapshot);
         let policy = ruling.choice.entry().name;
         let Ruling {
             observer, losses, ..
         } = &mut *ruling;
-        let lost = losses.look(&snapshot, orders, |id| observer.evicted(id));
+        let taken = by_hand.map(|mut by_hand| std::mem::take(&mut *by_hand));
+        let lost = taken.as_ref().map_or(Vec::new(), |taken| {
+            losses.look(&snapshot, taken, |id| observer.evicted(id))
+        });
         let figures = self.backend.store.tenants();
         ruling.movements.look(&figures, snapshot.free, now);
+        ruling
+            .strain
+            .look(&self.backend, &figures, now, &self.events);
         // Under the same lock, so that no older decision is applied after a newer one.
         self.apply(&decision);
-        self.say_what_a_ceiling_took(&lost);
         self.say_that_floors_are_short(&mut ruling.floors_were_short);
-        let changes = ruling.told.changes(&decision).into_iter();
-        let changes = changes.map(|(one, moves)| (one.id, Event::Decided(one), moves));
         let lost = lost.into_iter();
-        let lost = lost.map(|(id, loss, moves)| (id, Event::Lost(loss), moves));
-        let lines = self.remember(policy, lost.chain(changes));
+        let lost = lost.map(|(id, loss, moves)| (id, Happened::Lost(loss), moves));
+        let changes = ruling.told.changes(&decision).into_iter();
+        let changes = changes.map(|(one, moves)| (one.id, Happened::Decided(one), moves));
+        let owner = taken.and_then(|taken| taken.by).unwrap_or(Actor::Daemon);
+        let lines = self.tell(policy, owner, lost.chain(changes));
         ruling.targets = decision.targets;
         lines
-    }
-
-    /// What tenants lose by their owner's word is told in the log; what the arena gives away is told there by whoever has it
-    /// given.
-    fn say_what_a_ceiling_took(&self, lost: &[Lost]) {
-        let over = |loss: &Loss| matches!(loss.cause, LossCause::OverCeiling { .. });
-        if !lost.iter().any(|(_, loss, _)| over(loss)) {
-            return;
-        }
-        let names = self.names();
-        for (id, loss, _) in lost.iter().filter(|(_, loss, _)| over(loss)) {
-            if let Some(tenant) = names.get(id) {
-                tracing::info!(%tenant, "{loss}");
-            }
-        }
     }
 
     /// Warns once, when floors begin to be more together than there is: at the start, after a tenant was changed, or since the
@@ -318,26 +311,67 @@ impl Seat {
         }
     }
 
-    /// Says what happened as lines.
-    fn remember(
+    /// Tells what happened as events, and as lines of the log file. `owner` is who released by hand, if anybody did.
+    fn tell(
         &self,
         policy: &'static str,
-        events: impl Iterator<Item = (TenantId, Event, Vec<Move<TenantId>>)>,
+        owner: Actor,
+        all: impl Iterator<Item = (TenantId, Happened, Vec<Move<TenantId>>)>,
     ) -> Vec<String> {
-        let mut events = events.peekable();
-        if events.peek().is_none() {
+        let mut all = all.peekable();
+        if all.peek().is_none() {
             return Vec::new();
         }
         let names = self.names();
         let unix = unix_now(&self.backend);
-        let mut decisions = self.decisions.lock();
-        let told = |(id, event, moves): (TenantId, Event, Vec<Move<TenantId>>)| {
+        let told = |(id, what, moves): (TenantId, Happened, Vec<Move<TenantId>>)| {
             let name = names.get(&id)?;
             let moves = moves.into_iter().map(|one| named(one, &names)).collect();
-            Some(decisions.add(unix, policy, name, event, moves))
+            let record = PolicyRecord {
+                policy,
+                what,
+                moves,
+            };
+            let line = record.line(unix, name);
+            let (id, why, amount) = kind(&what);
+            let by = match why {
+                Why::ByHand => owner,
+                Why::OverCeiling | Why::ArenaShrank | Why::LetGo => Actor::Daemon,
+                _ => Actor::Policy(policy),
+            };
+            let cause = Cause::new(id, why).to_tenant(name).by(by);
+            let cause = cause.of(Amount::Bytes(amount.bytes()));
+            self.events
+                .post(cause.with(Detail::Policy(Box::new(record))));
+            Some(line)
         };
-        events.filter_map(told).collect()
+        all.filter_map(told).collect()
     }
+}
+
+/// Which kind of event something is, why, and how much it is: the target from now on, or what was lost.
+fn kind(what: &Happened) -> (EventId, Why, Pages) {
+    let loss = match what {
+        Happened::Lost(loss) => loss,
+        Happened::Decided(change) => {
+            let why = match change.is_change() {
+                true if change.is_less() => Why::Lowered,
+                true => Why::Raised,
+                false => Why::Order,
+            };
+            return (EventId::TenantTarget, why, change.after.unwrap_or_default());
+        }
+    };
+    let (id, why) = match loss.cause {
+        LossCause::OverTarget { .. } => (EventId::TenantSqueezed, Why::OverTarget),
+        LossCause::OverCeiling { .. } => (EventId::TenantSqueezed, Why::OverCeiling),
+        LossCause::ArenaShrank { .. } => (EventId::TenantSqueezed, Why::ArenaShrank),
+        LossCause::Released { .. } => (EventId::TenantSqueezed, Why::ByHand),
+        LossCause::GaveWay { .. } => (EventId::TenantSqueezed, Why::GaveWay),
+        LossCause::MadeRoom => (EventId::TenantShrank, Why::MadeRoom),
+        LossCause::LetGo => (EventId::TenantShrank, Why::LetGo),
+    };
+    (id, why, Pages(loss.before.0.saturating_sub(loss.after.0)))
 }
 
 /// A move with the tenant's name. What one had that is gone is free.

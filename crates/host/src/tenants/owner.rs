@@ -1,6 +1,5 @@
 //! What a tenant's clients may ask of the daemon, within what the owner allows.
 
-use std::fmt::Display;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,8 +12,9 @@ use sublet_frontends::memcached::instance::{CertsRefused, Host, LimitRefused};
 use sublet_frontends::memcached::metrics::CpuTime;
 use sublet_frontends::memcached::serve::Tls;
 use sublet_store::Store;
-use sublet_types::{Bytes, TenantId};
+use sublet_types::{Bytes, TenantId, TenantName};
 
+use crate::observe::events::{Actor, Amount, Cause, EventId, Events, Why};
 use crate::observe::process;
 
 /// memcached's least for `cache_memlimit`.
@@ -67,24 +67,32 @@ impl Certificates {
         }
     }
 
-    fn refresh(&self) -> Result<(), CertsRefused> {
+    /// Has them read anew; `told` hears of it once they were.
+    fn refresh(
+        &self,
+        told: impl FnOnce(Result<(), String>) + Send + 'static,
+    ) -> Result<(), CertsRefused> {
         if self.was_pipe {
             return Err(CertsRefused::Unusable(
                 "a file of the certificates is a pipe, and was read; SIGHUP has it read anew",
             ));
         }
         let tls = Arc::clone(&self.tls);
-        read_away(&self.is_reading, move || tls.reload())
+        read_away(&self.is_reading, move || {
+            let read = tls.reload();
+            told(read.as_ref().copied().map_err(ToString::to_string));
+            read
+        })
     }
 }
 
 /// Has certificates read by another thread. Says how that went, if it goes fast.
-fn read_away<E: Display>(
+fn read_away<E>(
     is_reading: &Arc<AtomicBool>,
     read: impl FnOnce() -> Result<(), E> + Send + 'static,
 ) -> Result<(), CertsRefused> {
     let being_read = Err(CertsRefused::Unusable(
-        "the certificates are being read; the log says how that ends",
+        "the certificates are being read; the events say how that ends",
     ));
     if is_reading.swap(true, Ordering::AcqRel) {
         return being_read;
@@ -92,12 +100,10 @@ fn read_away<E: Display>(
     let (tell, told) = mpsc::channel();
     let reads = Arc::clone(is_reading);
     let work = move || {
-        let read = read().inspect_err(|error| tracing::warn!(%error, "the old certificates stay"));
+        let read = read().is_ok();
         reads.store(false, Ordering::Release);
-        let is_late = tell.send(read.is_ok()).is_err();
-        if is_late && read.is_ok() {
-            tracing::info!("the certificates were read, as a client asked");
-        }
+        // Whoever asked may not have waited for it.
+        let _ = tell.send(read);
     };
     let thread = thread::Builder::new().name("reread".to_owned());
     if thread.spawn(work).is_err() {
@@ -120,6 +126,9 @@ pub(crate) struct Owner {
     pub(crate) store: Arc<Store>,
     pub(crate) allowed: Arc<Allowed>,
     pub(crate) certificates: Option<Certificates>,
+    pub(crate) events: Events,
+    /// Which tenant's.
+    pub(crate) name: TenantName,
 }
 
 impl Host for Owner {
@@ -136,7 +145,11 @@ impl Host for Owner {
         // A floor above it: the owner promised that much to the tenant, and keeps it.
         self.store
             .set_tenant(tenant, settings)
-            .map_err(|_| LimitRefused::TooSmall)
+            .map_err(|_| LimitRefused::TooSmall)?;
+        let limited = Cause::new(EventId::TenantLimited, Why::Client).to_tenant(&self.name);
+        self.events
+            .post(limited.by(Actor::Client).of(Amount::Bytes(limit)));
+        Ok(())
     }
 
     fn memory_limit(&self, tenant: TenantId) -> Bytes {
@@ -148,7 +161,19 @@ impl Host for Owner {
 
     fn refresh_certs(&self) -> Result<(), CertsRefused> {
         let certificates = self.certificates.as_ref();
-        certificates.ok_or(CertsRefused::NoTls)?.refresh()
+        let (events, name) = (self.events.clone(), self.name.clone());
+        certificates
+            .ok_or(CertsRefused::NoTls)?
+            .refresh(move |read| {
+                let told = |id| {
+                    let cause = Cause::new(id, Why::Client).to_tenant(&name);
+                    cause.by(Actor::Client)
+                };
+                events.post(match read {
+                    Ok(()) => told(EventId::CredentialsRead),
+                    Err(error) => told(EventId::CredentialsRefused).saying(error),
+                });
+            })
     }
 
     fn cpu_time(&self) -> CpuTime {

@@ -3,26 +3,49 @@
 use std::fmt::Display;
 use std::path::Path;
 
+use crate::observe::events::{Amount, Cause, EventId, Events, Object, Why};
+
 /// What became of each file.
-#[derive(Default)]
 pub(crate) struct Reread {
+    events: Events,
     pub(crate) read: Vec<String>,
     pub(crate) refused: Vec<String>,
 }
 
 impl Reread {
-    /// Notes files that belong together. Where they are refused, what was read of them before holds.
+    /// Nothing yet; each is told as one of `events`.
+    pub(crate) fn new(events: &Events) -> Reread {
+        Reread {
+            events: events.clone(),
+            read: Vec::new(),
+            refused: Vec::new(),
+        }
+    }
+
+    /// Notes files that belong together, and to whom. Where they are refused, what was read of them before holds.
     pub(crate) fn note(
         &mut self,
+        whose: Object,
         files: &[&(impl AsRef<Path> + ?Sized)],
         read: Result<(), impl Display>,
     ) {
         let names = files.iter().map(|file| file.as_ref().display().to_string());
+        let names: Vec<String> = names.collect();
+        let told = |id| {
+            let cause = Cause::new(id, Why::Reread).to(whose);
+            cause.of(Amount::Files(files.len() as u64))
+        };
+        let listed = names.join(", ");
         match read {
-            Ok(()) => self.read.extend(names),
+            Ok(()) => {
+                self.events
+                    .post(told(EventId::CredentialsRead).saying(listed));
+                self.read.extend(names);
+            }
             Err(error) => {
-                let names: Vec<String> = names.collect();
-                tracing::warn!(files = names.join(", "), %error, "SIGHUP: refused, and what was read before holds");
+                let says = format_args!("{listed}: {error}");
+                self.events
+                    .post(told(EventId::CredentialsRefused).saying(says));
                 self.refused.extend(names);
             }
         }

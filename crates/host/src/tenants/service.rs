@@ -19,6 +19,7 @@ use super::owner::{Allowed, Certificates, Owner};
 use super::reread::Reread;
 use super::rings;
 use crate::config::{self, Config, Listen, TenantConfig};
+use crate::observe::events::{Events, Object};
 use crate::stuck::{self, Listening};
 
 /// What the daemon keeps of a tenant's service.
@@ -186,6 +187,7 @@ impl Service {
         store: &Arc<Store>,
         users: &Users,
         config: &Config,
+        events: &Events,
     ) -> Result<Service, ServiceError> {
         let name = &tenant.settings.name;
         let tls = tls(tenant)?;
@@ -196,6 +198,8 @@ impl Service {
             store: Arc::clone(store),
             allowed: Arc::clone(&allowed),
             certificates: tenant.tls.as_ref().zip(tls.as_ref()).map(certificates),
+            events: events.clone(),
+            name: name.clone(),
         };
         let settings = face_settings(tenant, listeners, config.threads);
         if tenant.eviction != EvictionKind::default() {
@@ -212,11 +216,15 @@ impl Service {
         })
     }
 
+    fn object(&self) -> Object {
+        Object::Tenant(self.name.clone())
+    }
+
     /// Reads its passwords and certificates anew. What cannot be used changes nothing.
     pub(crate) fn reread(&self, tenant: &TenantConfig, users: &Users, outcome: &mut Reread) {
         if let Some(file) = &tenant.auth_file {
             let read = passwords(tenant, users).map(|read| self.instance.set_passwords(read));
-            outcome.note(&[file], read);
+            outcome.note(self.object(), &[file], read);
         }
         if let (Some(tls), Some(said)) = (&self.tls, &tenant.tls) {
             let mut files = vec![&said.cert, &said.key];
@@ -225,7 +233,7 @@ impl Service {
                 name: self.name.clone(),
                 source,
             };
-            outcome.note(&files, tls.reload().map_err(named));
+            outcome.note(self.object(), &files, tls.reload().map_err(named));
         }
     }
 

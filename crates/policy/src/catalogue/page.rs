@@ -64,8 +64,8 @@ to trust the answer. How long memory takes to move is not in it. Who is not meas
 
 ## Why did it lose memory?
 
-Every change of a target by a block (2 MiB) and more, smaller ones when they have added up to that, and of who gives way first is kept for a day, or 16 MiB of them, with its reason; and so is every loss of a 64th of what a tenant held and
-more: because it was over its target or a lowered ceiling, because its owner released memory by hand, because the arena gave memory to the host, because others
+Every change of a target by a block (2 MiB) and more, smaller ones when they have added up to that, and of who gives way first is an [event](events.md) with its reason; and so is every loss of a 64th of what a tenant held and
+more: because it was over its target or a lowered ceiling, because its owner released memory by hand (with how much, whatever the policy; told however small), because the arena gave memory to the host, because others
 put and it had most above its weighted share (or the oldest, under `pooled`), because it evicted its own ahead of its next puts, or because it let go itself (nothing of it was evicted). Each says
 where what was lost went, to whom, to the free memory or to the host, and where what was got came from; the amounts are together as much as that. The five largest are
 named; where several lost, each one's loss went to all who got some, in proportion. `sublet policy explain` tells them; `[policy] log_file` writes

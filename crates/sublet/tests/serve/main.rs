@@ -7,6 +7,7 @@ mod crowded;
 mod daemon;
 mod disks;
 mod draining;
+mod events;
 mod guest;
 mod hanging;
 mod images;

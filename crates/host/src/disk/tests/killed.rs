@@ -21,6 +21,7 @@ use sublet_types::{Second, TenantId};
 use super::*;
 use crate::disk::backed::Backed;
 use crate::disk::cover::key;
+use crate::disk::disk_events::DiskEvents;
 use crate::disk::engine::{Carrier, Deed, Engine, Job};
 use crate::disk::floor::Floor;
 use crate::disk::open::assemble;
@@ -205,7 +206,14 @@ impl Life {
             clock,
             ledger,
         } = &host.backend;
-        let disk = assemble(backing, settings, host.tenant, Some(Arc::new(stage)), store);
+        let disk = assemble(
+            backing,
+            settings,
+            host.tenant,
+            Some(Arc::new(stage)),
+            store,
+            DiskEvents::of_none(),
+        );
         let disk = Arc::new(disk.expect("a disk"));
         // For as long as it lives somebody waits for its backing, so that writing behind does not depend on the time.
         std::mem::forget(disk.swap.as_ref().expect("swap").hurry());

@@ -16,6 +16,7 @@ fn a_disk_of_which_a_newer_release_noted_something_is_not_opened() {
         keeper: folder.path().join("keeper"),
         threads: 1,
         silence_max: Duration::from_secs(1),
+        events: Events::default(),
     };
     let disks = OpenDisks::open(&backend(Bytes::mib(8)), ground);
     let backing = folder.path().join("backing");

@@ -5,6 +5,7 @@ use sublet_types::{Expiry, TenantId, TenantSettings, Weight};
 
 use super::*;
 use crate::headroom::ReadError;
+use crate::observe::events::Actor;
 
 /// A host whose programs take what the test says; the arena's own memory counts as used.
 struct Replay {
@@ -141,6 +142,7 @@ fn an_order_is_carried_out_and_held() {
         mode: None,
         tenant: None,
         hold: Duration::from_secs(60),
+        by: Actor::Daemon,
     };
     let took = scene.follower.order(order, || at(1000)).expect("done");
     assert!(took.released.bytes >= Bytes::mib(100), "{took:?}");
@@ -163,6 +165,7 @@ fn an_order_for_one_tenant_leaves_the_others_alone() {
         mode: Some(ReleaseMode::Fast),
         tenant: Some(scene.tenants[1]),
         hold: Duration::ZERO,
+        by: Actor::Daemon,
     };
     scene.follower.order(order, || at(1000)).expect("done");
     let left = scene.store.tenants();

@@ -22,12 +22,14 @@ use self::figure::Labelled;
 pub use self::format::Format;
 use self::format::as_text;
 use self::tables::{DAEMON, DISK, EVICTED, LEFT_BEHIND, PROCESS, RING, TENANT};
+use super::events::{EventCount, Events};
 use super::process::ProcessFigures;
 
 /// The page.
-pub fn page(status: Status, format: Format) -> Result<String, fmt::Error> {
+pub fn page(status: Status, events: &Events, format: Format) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Scrape(status, ProcessFigures::read())));
+    registry.register_collector(Box::new(Happenings(events.counts(), events.lost())));
     let mut page = String::new();
     encode(&mut page, &registry)?;
     Ok(match format {
@@ -70,6 +72,28 @@ impl Collector for Scrape {
             figure.encode_each(&mut encoder, &status.left_behind)?;
         }
         encode_counters(&mut encoder, &status.tenants)
+    }
+}
+
+/// How often each kind of event happened, and how often none was made of a cause.
+#[derive(Debug)]
+struct Happenings(Vec<EventCount>, u64);
+
+impl Collector for Happenings {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Happenings(counts, lost) = self;
+        let (name, help) = ("sublet_events", "What happened, by id and reason");
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for EventCount { id, why, count } in counts {
+            let labels = [("id", *id), ("reason", *why)];
+            ConstCounter::new(*count).encode(family.encode_family(&labels)?)?;
+        }
+        let (name, help) = (
+            "sublet_events_lost",
+            "Causes that became no event, since too many came at once",
+        );
+        let lost = ConstCounter::new(*lost);
+        lost.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)
     }
 }
 

@@ -1,0 +1,134 @@
+//! Moments, as people write and read them.
+
+use std::str::FromStr;
+
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ZonedDateTime, civil};
+
+/// A second, by the clock of whoever reads it.
+pub(crate) fn shown(unix: u64) -> String {
+    let at = Timestamp::from_second(unix as i64).unwrap_or_default();
+    at.to_zoned_datetime(TimeZone::system())
+        .strftime("%Y-%m-%d %H:%M:%S")
+        .to_string()
+}
+
+/// This second, in Unix seconds.
+pub(crate) fn now() -> u64 {
+    Timestamp::now().as_second() as u64
+}
+
+/// A moment, in Unix seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct At(u64);
+
+impl At {
+    /// In Unix seconds.
+    pub(crate) fn unix(self) -> u64 {
+        self.0
+    }
+}
+
+/// Why a moment was refused.
+#[derive(Debug, thiserror::Error)]
+#[error("{0:?} is no time: write 14:03, 14:03:30, 2026-11-22T14:03, or -10m for ten minutes ago")]
+pub(crate) struct AtError(String);
+
+impl FromStr for At {
+    type Err = AtError;
+
+    fn from_str(text: &str) -> Result<At, AtError> {
+        let moment = match text.strip_prefix('-') {
+            Some(ago) => before_now(ago),
+            None => on_the_clock(text),
+        };
+        moment.map(At).ok_or_else(|| AtError(text.to_owned()))
+    }
+}
+
+/// How long ago something may be, or a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Since(u64);
+
+impl Since {
+    /// In Unix seconds.
+    pub(crate) fn unix(self) -> u64 {
+        self.0
+    }
+}
+
+/// Why that was refused.
+#[derive(Debug, thiserror::Error)]
+#[error("{0:?} is no time: write 1h or 30m for how long ago, or 14:03, 14:03:30, 2026-11-22T14:03")]
+pub(crate) struct SinceError(String);
+
+impl FromStr for Since {
+    type Err = SinceError;
+
+    fn from_str(text: &str) -> Result<Since, SinceError> {
+        let ago = text.strip_prefix('-').unwrap_or(text);
+        let moment = before_now(ago).or_else(|| on_the_clock(text));
+        moment.map(Since).ok_or_else(|| SinceError(text.to_owned()))
+    }
+}
+
+fn before_now(ago: &str) -> Option<u64> {
+    let span: jiff::Span = ago.parse().ok()?;
+    let then = ZonedDateTime::now().checked_sub(span).ok()?;
+    u64::try_from(then.timestamp().as_second()).ok()
+}
+
+/// A time of day is the last such one, by the clock of whoever asks. What is said to the minute means its end.
+fn on_the_clock(text: &str) -> Option<u64> {
+    if !text.contains(':') {
+        return None; // an hour alone, or a day, is no moment
+    }
+    let now = ZonedDateTime::now().datetime();
+    let when = match text.parse::<civil::DateTime>() {
+        Ok(when) => when,
+        Err(_) => {
+            let time: civil::Time = text.parse().ok()?;
+            match time <= now.time() {
+                true => now.date().to_datetime(time),
+                false => now.date().yesterday().ok()?.to_datetime(time),
+            }
+        }
+    };
+    let to_the_minute = text.matches(':').count() < 2;
+    let rest = if to_the_minute { 59 } else { 0 };
+    let zoned = when.to_zoned_datetime(TimeZone::system()).ok()?;
+    u64::try_from(zoned.timestamp().as_second() + rest).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_read_as_people_write_them() {
+        let ago = "-10m".parse::<At>().expect("ten minutes ago").0;
+        assert!(now().abs_diff(ago + 600) <= 1);
+        let minute = "2026-11-22T14:03".parse::<At>().expect("a minute").0;
+        let second = "2026-11-22T14:03:30".parse::<At>().expect("a second").0;
+        assert_eq!(minute, second + 29);
+        let day_before = "2026-11-21T14:03".parse::<At>().expect("a minute").0;
+        assert!((minute - day_before).abs_diff(24 * 3600) <= 3600);
+        let minute_of_day = "14:03".parse::<At>().expect("the last one").0;
+        let soonest = now().saturating_sub(25 * 3600);
+        assert!((soonest..now() + 60).contains(&minute_of_day));
+        for wrong in ["", "soon", "25:00", "-soon", "14"] {
+            assert!(wrong.parse::<At>().is_err(), "{wrong}");
+            assert!(wrong.parse::<Since>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn since_is_how_long_ago_or_a_moment() {
+        for text in ["1h", "-1h", "60m"] {
+            let hour = text.parse::<Since>().expect("an hour ago").0;
+            assert!(now().abs_diff(hour + 3600) <= 1, "{text}");
+        }
+        let minute = "2026-11-22T14:03".parse::<Since>().expect("a minute").0;
+        assert_eq!(minute, "2026-11-22T14:03".parse::<At>().expect("one").0);
+    }
+}
