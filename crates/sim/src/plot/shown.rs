@@ -66,7 +66,7 @@ pub struct Bars {
     pub title: String,
     /// In what.
     pub unit: &'static str,
-    /// The groups; the first [`GROUPS_MAX`] are drawn.
+    /// The groups; the first `GROUPS_MAX` are drawn.
     pub groups: Vec<Group>,
     /// What each bar of a group is.
     pub labels: Vec<String>,
