@@ -95,7 +95,8 @@ def mounted(disk, folder):
         try:
             yield place
         finally:
-            says("umount", place)
+            # A process of a database that was stopped at once may be there a moment longer.
+            eventually("the file system is let go of", lambda: subprocess.run(["umount", place]).returncode == 0, 60)
         says("e2fsck", "-n", "-f", loop)
     finally:
         if loop:

@@ -27,7 +27,7 @@ pub(crate) struct Step {
 pub(crate) enum Lane {
     /// What builds, and what takes all cores. It is seen as it runs.
     Building,
-    /// What waits for clients, clocks and guests most of the time, with the program that the other lane built. Only its log has
+    /// What waits for clients and clocks most of the time, with the program that the other lane built. Only its log has
     /// what it says.
     Waiting,
 }
