@@ -225,8 +225,6 @@ impl Arena {
                 .store(stock.ready.len() as u32, Ordering::Relaxed);
             block
         };
-        // Who saw it as another's, and came too late, has left: what that one counted since is nobody's now.
-        self.lose_all(block);
         let sequence = self.sequence.fetch_add(1, Ordering::SeqCst);
         self.block(block).open(owner, sequence, now);
         if matches!(owner, Claimant::Tenant(_)) {
@@ -389,6 +387,8 @@ impl Arena {
                 break;
             }
             stock.limbo.pop_front();
+            // Who saw it as another's, and came too late, has left: what that one counted since is nobody's now.
+            self.lose_all(block);
             if self.wear.lock().is_worn(block) {
                 self.part_with(block, 1);
                 stock.worn.push(block);

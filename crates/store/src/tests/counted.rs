@@ -9,6 +9,7 @@ use crate::engine::Engine;
 /// Holds every counter against a walk through all blocks and frames. Nobody else uses the store meanwhile.
 pub(super) fn assert_counted(store: &Store) {
     while store.pages.chores(NOW) {}
+    store.arena.settle();
     let arena = &store.arena;
     let (mut found, mut owned) = (HashMap::new(), HashMap::<_, Vec<_>>::new());
     for (id, block) in arena.blocks() {
