@@ -1,11 +1,9 @@
 //! Large replies, to clients that read them now fast, now slowly.
 
-use std::fs;
 use std::io::{Read, Write};
 use std::thread;
 use std::time::Duration;
 
-use crate::clients::{image, installed, said, text, uri};
 use crate::fake_disk::{FakeDisk, Mood};
 use crate::node::{Client, Node, request, soon};
 
@@ -131,25 +129,5 @@ fn many_connections_have_large_replies_at_the_same_time() {
         for (seed, client) in (0..).zip(&mut clients) {
             read_all_over(client, &mut Dice(seed), 1, 4);
         }
-    }
-}
-
-#[test]
-fn the_clients_that_people_use_read_what_they_wrote() {
-    let (Some(nbdcopy), Some(qemu_img)) = (installed("nbdcopy"), installed("qemu-img")) else {
-        return;
-    };
-    let node = node();
-    let (there, back) = (node.path("there"), node.path("back"));
-    image(&there);
-    for disk in ["prompt", "late"] {
-        let uri = uri(&node, disk);
-        said(nbdcopy, &[text(&there), &uri]);
-        said(nbdcopy, &[&uri, text(&back)]);
-        assert!(fs::read(&there).expect("there") == fs::read(&back).expect("there"));
-        said(
-            qemu_img,
-            &["compare", "-f", "raw", "-F", "raw", text(&there), &uri],
-        );
     }
 }
