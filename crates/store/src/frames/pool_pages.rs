@@ -1,23 +1,28 @@
 //! How many pages of each pool are in memory.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use crossbeam_utils::CachePadded;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The most pools of a daemon, handles on shared ones among them.
 pub(crate) const POOLS_MAX: usize = 16 << 10;
 
-/// Counters of a pool, so that threads seldom write the same line. A power of two.
-const STRIPES: usize = 4;
+/// Shards have a number in a byte.
+const SHARDS: usize = 1 << 8;
 
 /// Pages in frames, by pool. Those of a dropped block count until it is swept.
 pub(crate) struct PoolPages {
-    pools: Box<[OnceLock<Box<Stripes>>]>,
+    pools: Box<[OnceLock<Box<Shards>>]>,
 }
 
-/// Parts of a count. A part may be below zero, as it wraps: the sum is right.
-type Stripes = [CachePadded<AtomicU64>; STRIPES];
+/// A pool's pages in each shard. Only who holds the shard's lock counts there, and with plain stores: an atomic addition would
+/// wait until every page that was written before has gone its way to memory.
+struct Shards([AtomicU32; SHARDS]);
+
+impl Default for Shards {
+    fn default() -> Shards {
+        Shards(std::array::from_fn(|_| AtomicU32::new(0)))
+    }
+}
 
 impl PoolPages {
     /// None yet, of so many pools.
@@ -27,31 +32,37 @@ impl PoolPages {
         }
     }
 
-    fn part(&self, pool: u32, shard: u8) -> &AtomicU64 {
-        let stripes = self.pools[pool as usize].get_or_init(Box::default);
-        &stripes[usize::from(shard) % STRIPES]
+    /// Has room for what a pool counts, so that no put makes it.
+    pub(crate) fn begin(&self, pool: u32) {
+        self.in_shard(pool, 0);
     }
 
-    /// Counts a page that came into a frame.
+    fn in_shard(&self, pool: u32, shard: u8) -> &AtomicU32 {
+        let shards = self.pools[pool as usize].get_or_init(Box::default);
+        &shards.0[usize::from(shard)]
+    }
+
+    /// Counts a page that came into a frame. The caller holds the shard's lock.
     #[inline]
     pub(crate) fn came(&self, pool: u32, shard: u8) {
-        self.part(pool, shard).fetch_add(1, Ordering::Relaxed);
+        let pages = self.in_shard(pool, shard);
+        pages.store(pages.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Counts a page that left its frame.
+    /// Counts a page that left its frame. The caller holds the shard's lock.
     #[inline]
     pub(crate) fn went(&self, pool: u32, shard: u8) {
-        self.part(pool, shard).fetch_sub(1, Ordering::Relaxed);
+        let pages = self.in_shard(pool, shard);
+        pages.store(pages.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
     }
 
     /// Pages of a pool that are in frames, now.
     pub(crate) fn of(&self, pool: u32) -> u64 {
-        let stripes = self.pools.get(pool as usize).and_then(OnceLock::get);
-        let parts = stripes.into_iter().flat_map(|stripes| stripes.iter());
-        let sum = parts.fold(0_u64, |sum, part| {
-            sum.wrapping_add(part.load(Ordering::Relaxed))
-        });
-        u64::try_from(sum as i64).unwrap_or(0)
+        let shards = self.pools.get(pool as usize).and_then(OnceLock::get);
+        let pages = shards.into_iter().flat_map(|shards| shards.0.iter());
+        pages
+            .map(|pages| u64::from(pages.load(Ordering::Relaxed)))
+            .sum()
     }
 }
 
@@ -60,15 +71,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_count_for_their_pool_whichever_shard_they_go_from() {
+    fn pages_count_for_their_pool_in_whichever_shard() {
         let pages = PoolPages::new(4);
-        for shard in 0..10 {
+        for shard in [0, 3, 3, 255] {
             pages.came(1, shard);
         }
         pages.came(2, 0);
-        for shard in [3, 3, 3, 7] {
-            pages.went(1, shard);
-        }
-        assert_eq!([0, 1, 2, 3].map(|pool| pages.of(pool)), [0, 6, 1, 0]);
+        pages.went(1, 3);
+        assert_eq!([0, 1, 2, 3].map(|pool| pages.of(pool)), [0, 3, 1, 0]);
     }
 }

@@ -250,6 +250,7 @@ impl Pages {
         space: Option<Arc<Space>>,
     ) -> Result<PoolId, PoolError> {
         let id = self.pools.add(tenant.id, flags, None, space)?;
+        self.frames.of_pools().begin(id.slot);
         if flags.keeping && !flags.persistent {
             self.keep_read(tenant);
         }

@@ -66,6 +66,7 @@ impl Pages {
             None => self.pools.add(pool.account, FLAGS, None, None)?,
         };
         pool.base = Some(base);
+        self.frames.of_pools().begin(base.slot);
         let handle = self.pools.add(tenant, FLAGS, Some(base.slot), None)?;
         pool.handles.push(handle);
         of_handle.insert(handle, name);
