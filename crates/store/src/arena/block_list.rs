@@ -4,10 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 
+use super::coldest::{Coldest, Looked, NONE};
 use super::{Arena, BlockId};
-
-/// Where a list ends.
-const NONE: u32 = u32::MAX;
 
 /// A block's neighbours in the list that it is in. They change under that list's lock.
 #[derive(Debug)]
@@ -28,23 +26,54 @@ impl Default for Link {
 /// Some blocks of an arena. Whoever has it may see a block in it that was given up a moment ago, or one that is not quite there yet.
 #[derive(Debug)]
 pub(crate) struct BlockList {
-    first: Mutex<u32>,
+    listed: Mutex<Listed>,
     len: AtomicU32,
+}
+
+#[derive(Debug)]
+struct Listed {
+    first: u32,
+    coldest: Coldest,
 }
 
 impl Default for BlockList {
     fn default() -> BlockList {
+        let listed = Listed {
+            first: NONE,
+            coldest: Coldest::default(),
+        };
         BlockList {
-            first: Mutex::new(NONE),
+            listed: Mutex::new(listed),
             len: AtomicU32::new(0),
         }
+    }
+}
+
+/// A list's blocks, for whoever has its lock.
+struct Linked<'a> {
+    arena: &'a Arena,
+    first: u32,
+}
+
+impl Looked for Linked<'_> {
+    fn first(&self) -> u32 {
+        self.first
+    }
+
+    fn after(&self, block: u32) -> u32 {
+        self.arena.link(block).next.load(Ordering::Relaxed)
+    }
+
+    fn heat(&self, block: u32) -> u32 {
+        self.arena.block(BlockId(block)).heat()
     }
 }
 
 impl BlockList {
     /// Adds a block that is in no list.
     pub(crate) fn add(&self, arena: &Arena, block: BlockId) {
-        let mut first = self.first.lock();
+        let mut listed = self.listed.lock();
+        let Listed { first, coldest } = &mut *listed;
         let link = arena.link(block.0);
         link.prev.store(NONE, Ordering::Relaxed);
         link.next.store(*first, Ordering::Relaxed);
@@ -52,12 +81,20 @@ impl BlockList {
             arena.link(*first).prev.store(block.0, Ordering::Relaxed);
         }
         *first = block.0;
+        coldest.add(
+            block.0,
+            &Linked {
+                arena,
+                first: *first,
+            },
+        );
         self.len.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Takes out a block that is in this list. Before it is given up: then another may add it to its own.
     pub(crate) fn remove(&self, arena: &Arena, block: BlockId) {
-        let mut first = self.first.lock();
+        let mut listed = self.listed.lock();
+        let Listed { first, coldest } = &mut *listed;
         let link = arena.link(block.0);
         let prev = link.prev.load(Ordering::Relaxed);
         let next = link.next.load(Ordering::Relaxed);
@@ -68,6 +105,7 @@ impl BlockList {
         if next != NONE {
             arena.link(next).prev.store(prev, Ordering::Relaxed);
         }
+        coldest.remove(block.0, next);
         self.len.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -78,8 +116,8 @@ impl BlockList {
 
     /// Runs `look` on each, in no order. Adding and taking out wait meanwhile.
     pub(crate) fn each(&self, arena: &Arena, mut look: impl FnMut(BlockId)) {
-        let first = self.first.lock();
-        let mut at = *first;
+        let listed = self.listed.lock();
+        let mut at = listed.first;
         while at != NONE {
             look(BlockId(at));
             at = arena.link(at).next.load(Ordering::Relaxed);
@@ -94,14 +132,15 @@ impl BlockList {
         blocks
     }
 
-    /// The heat of the coldest, if there is one.
+    /// The heat of the coldest, if there is one: of a long list, the coldest that has been seen. However long it is, this takes as long.
     pub(crate) fn coldest(&self, arena: &Arena) -> Option<u32> {
-        let mut coldest = None;
-        self.each(arena, |block| {
-            let heat = arena.block(block).heat();
-            coldest = Some(coldest.map_or(heat, |least: u32| least.min(heat)));
-        });
-        coldest
+        let mut listed = self.listed.lock();
+        let Listed { first, coldest } = &mut *listed;
+        let linked = Linked {
+            arena,
+            first: *first,
+        };
+        coldest.look(self.len(), &linked)
     }
 }
 

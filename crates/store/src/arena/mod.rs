@@ -11,6 +11,7 @@ mod blank;
 mod block;
 mod block_list;
 mod census;
+mod coldest;
 mod epochs;
 mod memory;
 mod prefetch;

@@ -1,0 +1,175 @@
+//! Which block of a list is the coldest, as far as a bounded number of looks can tell.
+//!
+//! Heat changes with every read, so an order of all blocks would have to be kept where it is hot. Instead some candidates are
+//! remembered. Each question looks at a few blocks more, round and round the list, and keeps the coldest that it saw. A list that is
+//! no longer than one look is known exactly.
+
+/// No block: where a list ends, and a candidate's place that is free.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Candidates that are remembered.
+const CANDIDATES: usize = 8;
+
+/// Blocks that one question looks at beside the candidates, at the most: a microsecond or two.
+pub(super) const LOOKS: u32 = 32;
+
+/// The coldest blocks of a list that were seen, and where the next look begins.
+#[derive(Debug)]
+pub(super) struct Coldest {
+    candidates: [u32; CANDIDATES],
+    cursor: u32,
+}
+
+/// A list to look at: which block follows another, and how hot one is.
+pub(super) trait Looked {
+    fn first(&self) -> u32;
+    fn after(&self, block: u32) -> u32;
+    fn heat(&self, block: u32) -> u32;
+}
+
+impl Default for Coldest {
+    fn default() -> Coldest {
+        Coldest {
+            candidates: [NONE; CANDIDATES],
+            cursor: NONE,
+        }
+    }
+}
+
+impl Coldest {
+    /// Hears that a block has come: it is as cold as a block can be.
+    pub(super) fn add(&mut self, block: u32, list: &impl Looked) {
+        self.offer(block, list);
+    }
+
+    /// Hears that a block goes. `next` is the one after it.
+    pub(super) fn remove(&mut self, block: u32, next: u32) {
+        if self.cursor == block {
+            self.cursor = next;
+        }
+        let candidates = self.candidates.iter_mut();
+        candidates
+            .filter(|candidate| **candidate == block)
+            .for_each(|candidate| *candidate = NONE);
+    }
+
+    /// Looks at some blocks more, of `len` in all. Says the heat of the coldest that is known, if there is a block.
+    pub(super) fn look(&mut self, len: u32, list: &impl Looked) -> Option<u32> {
+        for _ in 0..len.min(LOOKS) {
+            if self.cursor == NONE {
+                self.cursor = list.first();
+            }
+            if self.cursor == NONE {
+                break;
+            }
+            self.offer(self.cursor, list);
+            self.cursor = list.after(self.cursor);
+        }
+        let known = self.candidates.iter().filter(|block| **block != NONE);
+        known.map(|block| list.heat(*block)).min()
+    }
+
+    /// Remembers a block in place of the hottest candidate, if that is hotter.
+    fn offer(&mut self, block: u32, list: &impl Looked) {
+        if self.candidates.contains(&block) {
+            return;
+        }
+        let heat = |block: u32| match block {
+            NONE => u64::MAX,
+            block => list.heat(block).into(),
+        };
+        let hottest = self.candidates.iter_mut().max_by_key(|block| heat(**block));
+        if let Some(hottest) = hottest
+            && heat(*hottest) > heat(block)
+        {
+            *hottest = block;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// Blocks in the order of their numbers, which counts how many were gone to.
+    struct Row {
+        heats: Vec<u32>,
+        gone_to: Cell<u32>,
+    }
+
+    impl Row {
+        fn of(heats: impl Iterator<Item = u32>) -> Row {
+            Row {
+                heats: heats.collect(),
+                gone_to: Cell::new(0),
+            }
+        }
+
+        fn len(&self) -> u32 {
+            self.heats.len() as u32
+        }
+
+        fn least(&self) -> Option<u32> {
+            self.heats.iter().copied().min()
+        }
+    }
+
+    impl Looked for Row {
+        fn first(&self) -> u32 {
+            self.gone_to.set(self.gone_to.get() + 1);
+            if self.heats.is_empty() { NONE } else { 0 }
+        }
+
+        fn after(&self, block: u32) -> u32 {
+            self.gone_to.set(self.gone_to.get() + 1);
+            let next = block + 1;
+            if next < self.len() { next } else { NONE }
+        }
+
+        fn heat(&self, block: u32) -> u32 {
+            self.heats[block as usize]
+        }
+    }
+
+    fn scattered(len: u32) -> impl Iterator<Item = u32> {
+        (0..len).map(|n| 10 + n.wrapping_mul(2_654_435_761) % 1000)
+    }
+
+    #[test]
+    fn a_short_list_is_known_exactly_whatever_changes() {
+        let mut coldest = Coldest::default();
+        assert_eq!(coldest.look(0, &Row::of(std::iter::empty())), None);
+        let mut row = Row::of(scattered(LOOKS));
+        for changed in 0..LOOKS as usize {
+            assert_eq!(coldest.look(row.len(), &row), row.least());
+            row.heats[changed] = row.heats[changed].wrapping_mul(31) % 700;
+        }
+    }
+
+    #[test]
+    fn a_long_list_is_known_after_a_round_and_no_question_goes_far() {
+        let mut coldest = Coldest::default();
+        let row = Row::of(scattered(10_000));
+        for _ in 0..row.len().div_ceil(LOOKS) {
+            let before = row.gone_to.get();
+            coldest.look(row.len(), &row);
+            assert!(row.gone_to.get() - before <= LOOKS + 1);
+        }
+        assert_eq!(coldest.look(row.len(), &row), row.least());
+    }
+
+    #[test]
+    fn what_comes_is_known_at_once_and_what_goes_is_forgotten() {
+        let mut coldest = Coldest::default();
+        let mut row = Row::of(scattered(1000));
+        coldest.look(row.len(), &row);
+        row.heats[900] = 0;
+        coldest.add(900, &row);
+        assert_eq!(coldest.look(row.len(), &row), Some(0));
+        coldest.remove(900, 901);
+        row.heats[900] = u32::MAX;
+        assert!(coldest.look(row.len(), &row) > Some(0));
+    }
+}
