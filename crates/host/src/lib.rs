@@ -14,6 +14,7 @@ mod finale;
 mod greeting;
 pub mod headroom;
 mod heap;
+mod live_changes;
 pub mod locked;
 pub mod lone;
 pub mod manager;

@@ -25,11 +25,13 @@ use crate::disk::{Disks, DisksError};
 use crate::finale::{self, Finale};
 use crate::greeting::{self, Granted};
 use crate::headroom::{Headroom, ProcHost, ReadError, ReadHost, StartError};
+use crate::live_changes::Changes;
 use crate::manager::{Manager, WrongPolicy};
 use crate::observe::events::{Cause, EventId, Events, Why, Writer};
 use crate::observe::log::{self, LogError};
 use crate::signals::Heard;
 use crate::state_folder::{self, StateError};
+use crate::tenants::Tenants;
 use crate::tenants::refusals::Refusals;
 use crate::tenants::rings::{self, RingsError};
 use crate::tenants::service::{self, Service, ServiceError};
@@ -102,22 +104,23 @@ pub fn run(loaded: Loaded) -> Result<(), ServeError> {
     let rings: Vec<Vec<ring::Listener>> = rings.collect::<Result<_, _>>()?;
 
     let backend = backend(&loaded.config)?;
-    let mut services = services(&loaded.config, &places, &backend, &events)?;
-    let doors_of_rings = doors_of(&loaded.config, &mut services, rings)?;
+    let live = Changes::of(loaded.live.clone());
+    let mut tenants = Tenants::open(&loaded, &live, &places, &backend, &events)?;
+    let doors_of_rings = tenants.open_rings(rings)?;
     let headroom = follow(&loaded.config, &backend, &events)?;
     let disks = Disks::open(&loaded, &backend, &events)?;
     let config = loaded.config.clone();
     warn_of_orphans(&loaded);
     warn_of_floors(&loaded.config);
-    let groups: Vec<(Group, Vec<Listener>)> =
-        services.iter().map(Service::group).zip(places).collect();
+    let groups = tenants.services().iter().map(Service::group);
+    let groups: Vec<(Group, Vec<Listener>)> = groups.zip(places).collect();
     let choice = config.policy.choice()?;
     let by_hand = headroom.by_hand();
     let manager = Manager::start(&backend, &config.policy, choice, &events, by_hand)
         .map_err(ServeError::Manager)?;
-    let mut refusals = Refusals::of(&services, &events);
+    let mut refusals = Refusals::of(tenants.services(), &events);
     let refused = move || refusals.tell();
-    let chores = Chores::start_with(&backend, instances(&services), refused)?;
+    let chores = Chores::start_with(&backend, instances(tenants.services()), refused)?;
     let serving = serve::start(groups, config.threads, &backend, ender())?;
     let broken = Arc::new(|| ender()(Stop::Now));
     let ringing = rings::start(doors_of_rings, config.threads, &backend, broken)?;
@@ -128,7 +131,7 @@ pub fn run(loaded: Loaded) -> Result<(), ServeError> {
     };
     let daemon = Daemon::new(
         backend,
-        services,
+        tenants,
         headroom,
         manager,
         disks,
@@ -248,44 +251,6 @@ fn capacity(config: &Config) -> Result<Bytes, ReadError> {
         .cgroup
         .map_or(host.memory, |cgroup| cgroup.limit.min(host.memory));
     Ok(config.arena.ceiling.map_or(all, |ceiling| ceiling.min(all)))
-}
-
-fn services(
-    config: &Config,
-    places: &[Vec<Listener>],
-    backend: &Backend,
-    events: &Events,
-) -> Result<Vec<Service>, ServiceError> {
-    let enter = |tenant| Ok((tenant, service::enter(tenant, &backend.store)?));
-    let numbered: Result<Vec<_>, ServiceError> = config.tenants.iter().map(enter).collect();
-    let numbered = numbered?;
-    service::share(&numbered, &backend.store)?;
-    let users = service::users(numbered.iter().copied());
-    let each = numbered.into_iter().zip(places);
-    each.map(|((tenant, id), listeners)| {
-        let store = &backend.store;
-        Service::open(tenant, id, listeners, store, &users, config, events)
-    })
-    .collect()
-}
-
-/// Each ring with what its tenant's rings share; the services know of that, too.
-fn doors_of(
-    config: &Config,
-    services: &mut [Service],
-    rings: Vec<Vec<ring::Listener>>,
-) -> Result<Vec<ring::Door>, RingsError> {
-    let mut doors = Vec::new();
-    let tenants = config.tenants.iter().zip(services).zip(rings);
-    for ((tenant, service), listeners) in tenants {
-        if !listeners.is_empty() {
-            let group = rings::group(tenant, service.id)?;
-            service.rings = Some(Arc::clone(&group));
-            let each = listeners.into_iter();
-            doors.extend(each.map(|listener| (Arc::clone(&group), listener)));
-        }
-    }
-    Ok(doors)
 }
 
 fn follow(config: &Config, backend: &Backend, events: &Events) -> Result<Headroom, ServeError> {

@@ -17,30 +17,17 @@ use super::http_error::HttpError;
 use crate::daemon::{Daemon, Declined, NoAnswer, SaveError};
 use crate::disk::{BackingError, DiskError};
 use crate::headroom::OrderError;
+use crate::tenants::TenantsError;
 
 pub(super) type Shared = State<Arc<Daemon>>;
 
 impl From<Declined> for HttpError {
     fn from(declined: Declined) -> HttpError {
-        let nothing_changed = "nothing was changed; say it again with other values".into();
         let (status, hint) = match &declined {
-            Declined::NoTenant(_) => (
-                StatusCode::NOT_FOUND,
-                "`sublet tenants list` shows them all".into(),
-            ),
-            Declined::TenantInUse { name, .. } => (
-                StatusCode::CONFLICT,
-                format!(
-                    "end that first; `sublet tenants show {name}` and `sublet disk list` show it"
-                ),
-            ),
-            Declined::Change { .. }
-            | Declined::Floor { .. }
-            | Declined::Floors { .. }
-            | Declined::Weight
-            | Declined::BelowBlock { .. }
-            | Declined::Hold
-            | Declined::Amount(_) => (StatusCode::UNPROCESSABLE_ENTITY, nothing_changed),
+            Declined::Tenant(error) => of_tenant(error),
+            Declined::Hold | Declined::Amount(_) => {
+                (StatusCode::UNPROCESSABLE_ENTITY, NOTHING_CHANGED.into())
+            }
             Declined::Policy(_) => (
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "`sublet policy list` shows them all, `sublet policy show` and a name its knobs"
@@ -57,17 +44,10 @@ impl From<Declined> for HttpError {
             ),
             Declined::Disk(error) => of_disk(error),
             Declined::Save(error) => of_save(error),
-            Declined::Keep(_) => (
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "with --temporary it is not written down".into(),
-            ),
+            Declined::Keep(_) => (StatusCode::INTERNAL_SERVER_ERROR, NOT_KEPT.into()),
             Declined::Order(OrderError::Ended) => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "start it again: sublet serve".into(),
-            ),
-            Declined::AddingHangs => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "see to the file systems of disks and of the state folder, then try again".into(),
             ),
             Declined::Order(_) => (
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -76,6 +56,37 @@ impl From<Declined> for HttpError {
         };
         HttpError::new(status, &declined, hint)
     }
+}
+
+const NOTHING_CHANGED: &str = "nothing was changed; say it again with other values";
+
+const NOT_KEPT: &str = "with --temporary it is not written down";
+
+/// Whose fault it is, and what to do beside what the error says.
+fn of_tenant(error: &TenantsError) -> (StatusCode, String) {
+    let (status, hint) = match error {
+        TenantsError::Unknown(_) => (
+            StatusCode::NOT_FOUND,
+            "`sublet tenants list` shows them all",
+        ),
+        TenantsError::InUse { name, .. } => {
+            let hint = format!(
+                "end that first; `sublet tenants show {name}` and `sublet disk list` show it"
+            );
+            return (StatusCode::CONFLICT, hint);
+        }
+        TenantsError::Store { .. }
+        | TenantsError::Floor { .. }
+        | TenantsError::Floors { .. }
+        | TenantsError::Weight
+        | TenantsError::BelowBlock { .. } => (StatusCode::UNPROCESSABLE_ENTITY, NOTHING_CHANGED),
+        TenantsError::Keep(_) => (StatusCode::INTERNAL_SERVER_ERROR, NOT_KEPT),
+        TenantsError::AddingHangs => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "see to the file systems of disks and of the state folder, then try again",
+        ),
+    };
+    (status, hint.to_owned())
 }
 
 /// What to do where there is no answer to what would be.

@@ -2,67 +2,22 @@
 
 use std::time::Duration;
 
-use sublet_store::TenantError;
-use sublet_types::{BelowBlock, Bytes, TenantName};
+use sublet_types::BelowBlock;
 
 use super::no_answer::NoAnswer;
 use super::save_error::SaveError;
-use crate::config::{DISKS_MAX, Faults, KeepError, WEIGHT_MAX};
+use crate::config::{DISKS_MAX, Faults, KeepError};
 use crate::disk::DiskError;
 use crate::headroom::OrderError;
 use crate::manager::WrongPolicy;
+use crate::tenants::TenantsError;
 
 /// Why the daemon did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum Declined {
-    /// No tenant of that name.
-    #[error("no tenant is called {0}")]
-    NoTenant(TenantName),
-    /// It is somebody's still.
-    #[error("tenant {name} cannot go: {by}")]
-    TenantInUse {
-        /// Which tenant.
-        name: TenantName,
-        /// What has it.
-        by: String,
-    },
-    /// The change makes no sense.
-    #[error("tenant {name}: {source}")]
-    Change {
-        /// Which tenant.
-        name: TenantName,
-        /// Why.
-        source: TenantError,
-    },
-    /// A weight that a config could not have.
-    #[error("a weight is 1 to {WEIGHT_MAX}")]
-    Weight,
-    /// A limit that is nothing, for memory moves in blocks.
-    #[error("tenant {name}: its {limit} of {source}")]
-    BelowBlock {
-        /// Which tenant.
-        name: TenantName,
-        /// Floor or ceiling.
-        limit: &'static str,
-        /// What it was to be.
-        source: BelowBlock,
-    },
-    /// More than there can ever be.
-    #[error("the floor is above the arena's ceiling, {arena}")]
-    Floor {
-        /// The arena's ceiling.
-        arena: Bytes,
-    },
-    /// More than there can ever be, with the others'.
-    #[error(
-        "the tenants' floors would be {together} together, more than the arena's ceiling, {arena}: lower another's first"
-    )]
-    Floors {
-        /// All tenants' floors.
-        together: Bytes,
-        /// The arena's ceiling.
-        arena: Bytes,
-    },
+    /// No tenant was added, changed or removed.
+    #[error(transparent)]
+    Tenant(#[from] TenantsError),
     /// It would not survive a restart; nothing was changed.
     #[error("nothing was changed, for it would not outlast the daemon: {0}")]
     Keep(#[from] KeepError),
@@ -81,9 +36,6 @@ pub enum Declined {
     /// More than a daemon serves.
     #[error("there are {DISKS_MAX} disks already")]
     TooManyDisks,
-    /// A file system hangs.
-    #[error("another disk or tenant is being added, and that does not end: a file system hangs")]
-    AddingHangs,
     /// Nothing was done with a disk.
     #[error(transparent)]
     Disk(#[from] DiskError),

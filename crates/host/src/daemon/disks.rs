@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use sublet_client::messages::{self, AddDisk, Difference, DiskStatus, Lasts, OpenDisk, ResizeDisk};
-use sublet_store::TenantError;
-use sublet_types::{Bytes, DiskKind, DiskName, DiskSettings, TenantId, TenantName, TenantSettings};
+use sublet_types::{Bytes, DiskKind, DiskName, DiskSettings};
 
 use super::Daemon;
 use super::declined::Declined;
@@ -46,18 +45,16 @@ impl Daemon {
         let mut disk = disk_asked(&asked.name, said)?;
         let _turn = self.disks.turn(&disk.name)?;
         Look::at(&disk, Some(&allowed)).wait(Instant::now() + ANSWER_MAX)?;
-        let _adding = self.begin_adding()?;
+        let adding = self.tenants.begin_adding()?;
         if self.disks.named.lock().len() >= DISKS_MAX {
             return Err(Declined::TooManyDisks);
         }
         let image = asked.create.then(|| image_of(&mut disk)).transpose()?;
-        let made = self.enter_tenant(&disk.tenant)?;
+        let made = adding.enter(&disk.tenant)?;
         let name = disk.name.clone();
         if let Err(declined) = self.open_and_keep(disk, asked.lasts) {
-            let store = &self.backend.store;
-            // A disk that could not be ended has a pool still.
-            if let Some(tenant) = made.filter(|tenant| store.pools(*tenant).is_empty()) {
-                self.forget_tenant(tenant);
+            if let Some(tenant) = made {
+                adding.take_back(tenant, || self.manager.look());
             }
             return Err(declined);
         }
@@ -177,26 +174,6 @@ impl Daemon {
         match change {
             Some(change) => Ok(turn.keep(|live| live.with_disk(name.clone(), Some(change)))?),
             None => Ok(()),
-        }
-    }
-
-    /// Makes a tenant that is not there; says which. What was changed of one of this name before holds again.
-    fn enter_tenant(&self, name: &TenantName) -> Result<Option<TenantId>, Declined> {
-        let change = self.live.now().change(name);
-        let store = &self.backend.store;
-        let added = store.add_tenant(TenantSettings {
-            name: name.clone(),
-            weight: change.weight.unwrap_or_default(),
-            floor: change.floor.flatten(),
-            ceiling: change.ceiling.flatten(),
-        });
-        match added {
-            Ok(id) => Ok(Some(id)),
-            Err(TenantError::Exists) => Ok(None),
-            Err(source) => Err(Declined::Change {
-                name: name.clone(),
-                source,
-            }),
         }
     }
 

@@ -1,6 +1,5 @@
 //! The daemon as its owner meets it: what it shows, and what it does when asked.
 
-mod changes;
 mod copy_desk;
 mod declined;
 mod disk_removal;
@@ -24,33 +23,29 @@ pub use self::save_error::SaveError;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
 use sublet_frontends::backend::Backend;
-use sublet_store::TenantFigures;
-use sublet_types::{Bytes, TenantId, TenantName};
+use sublet_types::Bytes;
 
-use self::changes::Changes;
 use self::copy_desk::CopyDesk;
 use self::rereading::Rereading;
 use crate::config::{Config, Loaded};
 use crate::disk::Disks;
 use crate::headroom::Headroom;
 use crate::heap;
+use crate::live_changes::Changes;
 use crate::manager::Manager;
 use crate::observe::events::Events;
 use crate::observe::process;
-use crate::tenants::service::Service;
+use crate::tenants::Tenants;
 
 /// The daemon as its owner meets it.
 pub struct Daemon {
     backend: Backend,
-    services: Vec<Service>,
+    tenants: Tenants,
     rereading: Rereading,
     headroom: Headroom,
     manager: Manager,
     disks: Disks,
-    /// Held while a disk or a tenant is added, so that who made a disk's tenant may undo that.
-    adding: Mutex<()>,
     /// Memory of the process beside the arena, the stage and the heap.
     fixed: Bytes,
     config: Config,
@@ -66,7 +61,7 @@ impl Daemon {
     /// A daemon of which everything is in place.
     pub(crate) fn new(
         backend: Backend,
-        services: Vec<Service>,
+        tenants: Tenants,
         headroom: Headroom,
         manager: Manager,
         disks: Disks,
@@ -77,8 +72,9 @@ impl Daemon {
         let resident = process::resident().unwrap_or_default();
         let fixed = resident - held - disks.stage_resident() - heap::allocated();
         Daemon {
+            live: tenants.live().clone(),
             backend,
-            services,
+            tenants,
             rereading: Rereading::default(),
             headroom,
             manager,
@@ -87,9 +83,7 @@ impl Daemon {
             config: loaded.config,
             written: loaded.written,
             file: loaded.file,
-            live: Changes::of(loaded.live),
             is_ending: AtomicBool::new(false),
-            adding: Mutex::default(),
             copying: CopyDesk::default(),
             events,
         }
@@ -124,17 +118,5 @@ impl Daemon {
     /// Whether it changes nothing any more.
     pub fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn find(&self, name: &TenantName) -> Result<TenantFigures, Declined> {
-        let store = &self.backend.store;
-        let id = store.tenant(name);
-        let id = id.ok_or_else(|| Declined::NoTenant(name.clone()))?;
-        Ok(store.tenant_figures(id))
-    }
-
-    /// Its listeners and their instance. A tenant that was made for a disk has none.
-    pub(super) fn service(&self, id: TenantId) -> Option<&Service> {
-        self.services.iter().find(|service| service.id == id)
     }
 }

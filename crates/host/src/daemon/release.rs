@@ -24,7 +24,7 @@ impl Daemon {
         let tenant = request
             .tenant
             .as_ref()
-            .map(|name| self.find(name))
+            .map(|name| self.tenants.find(name))
             .transpose()?;
         let order = Order {
             amount: request.amount,

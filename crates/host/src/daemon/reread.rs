@@ -7,7 +7,6 @@ use std::thread;
 use super::Daemon;
 use crate::observe::events::Object;
 use crate::tenants::reread::Reread;
-use crate::tenants::service;
 
 impl Daemon {
     /// Has passwords and certificates read anew; once more, where that is under way.
@@ -48,15 +47,8 @@ impl Daemon {
     }
 
     fn reread(&self) {
-        let tenants = self.config.tenants.iter().zip(&self.services);
-        let ids = tenants
-            .clone()
-            .map(|(tenant, service)| (tenant, service.id));
-        let users = service::users(ids);
         let mut outcome = Reread::new(&self.events);
-        for (tenant, service) in tenants {
-            service.reread(tenant, &users, &mut outcome);
-        }
+        self.tenants.reread(&mut outcome);
         for (files, read) in self.disks.open.reread_certificates() {
             let files: Vec<&str> = files.iter().map(String::as_str).collect();
             outcome.note(Object::None, &files, read);

@@ -11,13 +11,10 @@ use std::time::Instant;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use sublet_client::messages::{
-    ChangeTenant, CopyReport, CopyStatus, Copying, Grants, Lasts, Limit, RestoreFile, TenantStatus,
-    VERSION,
+    CopyReport, CopyStatus, Copying, Grants, RestoreFile, TenantStatus, VERSION,
 };
 use sublet_frontends::ring::serve::Group;
-use sublet_store::{
-    RestoreError, RestoredPools, SavedGrants, SavedLimits, SavedPool, Spill, Worker,
-};
+use sublet_store::{RestoreError, RestoredPools, SavedPool, Spill, Worker};
 use sublet_types::{Bytes, PAGE_BYTES, PoolId, TenantId, TenantName};
 
 use super::Daemon;
@@ -43,7 +40,7 @@ impl Daemon {
         frozen: bool,
         by: Actor,
     ) -> Result<TenantStatus, Declined> {
-        let id = self.find(name)?.id;
+        let id = self.tenants.find(name)?.id;
         self.backend.store.freeze(id, frozen);
         let id = match frozen {
             true => EventId::TenantFrozen,
@@ -62,7 +59,7 @@ impl Daemon {
         by: Actor,
     ) -> Result<CopyReport, Declined> {
         let began = Instant::now();
-        let figures = self.find(name)?;
+        let figures = self.tenants.find(name)?;
         check_path(file)?;
         let (pages, worker) = (&figures.pages, self.copier()?);
         let of = (pages.used.0 + pages.on_disk.0) * (PAGE_BYTES + PAGE_EXTRA_BYTES);
@@ -97,7 +94,7 @@ impl Daemon {
         by: Actor,
     ) -> Result<CopyReport, Declined> {
         let (began, path) = (Instant::now(), Path::new(&asked.file));
-        let id = self.find(name)?.id;
+        let id = self.tenants.find(name)?.id;
         check_path(path)?;
         let (mut file, size) = open(path)?;
         let begun = begun(Copying::Restore, name, path, Bytes(2 * size));
@@ -136,7 +133,10 @@ impl Daemon {
             }
         };
         let grants = (asked.grants == Grants::Saved).then_some(facts.grants);
-        let restored = self.granted(name, id, grants, by, restore, undo)?;
+        let restore = || restore().map_err(Declined::from);
+        let restored = self
+            .tenants
+            .while_granted(name, grants, by, restore, undo)?;
         let pools = restored.len() as u64;
         for (saved, pool) in restored {
             rings.restored.add(pool, saved.flags);
@@ -157,80 +157,13 @@ impl Daemon {
         })
     }
 
-    /// Restores a tenant with what a file grants it, and keeps that if pages came back; else the tenant has what it had
-    /// before, unless its owner gave it something else meanwhile.
-    fn granted(
-        &self,
-        name: &TenantName,
-        id: TenantId,
-        grants: Option<SavedGrants>,
-        by: Actor,
-        restore: impl FnOnce() -> Result<Restored, SaveError>,
-        undo: impl FnOnce(Restored),
-    ) -> Result<Restored, Declined> {
-        let Some(grants) = grants else {
-            return Ok(restore()?);
-        };
-        let has_now = || self.grants_of(id);
-        let before = has_now();
-        // What the file does not say stays.
-        let limits = grants.limits.or(before.limits);
-        let grants = SavedGrants { limits, ..grants };
-        self.grant(name, grants, Lasts::UntilRestart, by)?;
-        let restored = restore().map_err(Declined::from).and_then(|restored| {
-            match self.grant(name, grants, Lasts::Always, by) {
-                Ok(()) => Ok(restored),
-                Err(declined) => {
-                    undo(restored);
-                    Err(declined)
-                }
-            }
-        });
-        if restored.is_err()
-            && has_now() == grants
-            && let Err(error) = self.grant(name, before, Lasts::UntilRestart, by)
-        {
-            tracing::warn!(tenant = %name, %error, "a tenant that was not restored keeps what the file grants it");
-        }
-        restored
-    }
-
-    fn grants_of(&self, id: TenantId) -> SavedGrants {
-        let settings = self.backend.store.tenant_figures(id).settings;
-        let limits = SavedLimits {
-            weight: settings.weight,
-            floor: settings.floor,
-            ceiling: settings.ceiling,
-        };
-        SavedGrants {
-            eviction: self.backend.store.eviction(id),
-            limits: Some(limits),
-        }
-    }
-
-    /// Grants a tenant something, as its owner would.
-    fn grant(
-        &self,
-        name: &TenantName,
-        grants: SavedGrants,
-        lasts: Lasts,
-        by: Actor,
-    ) -> Result<(), Declined> {
-        let limit = |amount: Option<Bytes>| amount.map_or(Limit::None, Limit::Of);
-        let change = ChangeTenant {
-            weight: grants.limits.map(|limits| limits.weight),
-            floor: grants.limits.map(|limits| limit(limits.floor)),
-            ceiling: grants.limits.map(|limits| limit(limits.ceiling)),
-            eviction: Some(grants.eviction),
-            lasts,
-        };
-        self.change_tenant(name, &change, by).map(drop)
-    }
-
     /// Ends restored pools that no program has taken over.
     pub fn discard_restored(&self, name: &TenantName) -> Result<TenantStatus, Declined> {
-        let id = self.find(name)?.id;
-        let rings = self.service(id).and_then(|service| service.rings.as_ref());
+        let id = self.tenants.find(name)?.id;
+        let rings = self
+            .tenants
+            .service(id)
+            .and_then(|service| service.rings.as_ref());
         if let Some(rings) = rings {
             let (worker, now) = (self.copier()?, self.backend.clock.now());
             for pool in rings.restored.take_all() {
@@ -242,7 +175,10 @@ impl Daemon {
 
     /// The rings of a tenant to which pages may come back.
     fn rings_to_restore(&self, name: &TenantName, id: TenantId) -> Result<Arc<Group>, SaveError> {
-        let rings = self.service(id).and_then(|service| service.rings.clone());
+        let rings = self
+            .tenants
+            .service(id)
+            .and_then(|service| service.rings.clone());
         let rings = rings.ok_or_else(|| SaveError::NoRing(name.clone()))?;
         if self.backend.store.is_frozen(id) {
             return Err(SaveError::Frozen(name.clone()));

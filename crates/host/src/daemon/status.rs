@@ -132,7 +132,7 @@ impl Daemon {
     }
 
     pub(super) fn tenant_status(&self, figures: TenantFigures) -> TenantStatus {
-        let service = self.service(figures.id);
+        let service = self.tenants.service(figures.id);
         let counters = self.backend.ledger.total(figures.id).named();
         let pages = self.pages_status(&figures);
         TenantStatus {

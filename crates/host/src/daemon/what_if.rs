@@ -11,6 +11,7 @@ use super::Daemon;
 use super::declined::Declined;
 use super::no_answer::NoAnswer;
 use crate::manager;
+use crate::tenants::TenantsError;
 
 /// What was asked.
 enum Question {
@@ -50,13 +51,13 @@ impl Daemon {
         let rule = current.entry().name;
         Ok(match question {
             Question::Hits(tenant, hits) => {
-                let id = self.find(&tenant)?.id;
+                let id = self.tenants.find(&tenant)?.id;
                 let granted = what_if::for_hits(&records, &current, id, hits);
                 let told = |refusal| past.refused(refusal, tenant, hits);
                 past.granted(rule, &granted.map_err(told)?)
             }
             Question::Memory(tenant, memory) => {
-                let id = self.find(&tenant)?.id;
+                let id = self.tenants.find(&tenant)?.id;
                 let granted = what_if::with_memory(&records, &current, id, Pages::of(memory));
                 let told = |refusal| past.refused(refusal, tenant, 1.0);
                 past.granted(rule, &granted.map_err(told)?)
@@ -99,7 +100,7 @@ impl Past<'_> {
     fn refused(&self, refusal: Refusal, tenant: TenantName, wanted: f64) -> Declined {
         let secs = self.secs();
         Declined::WhatIf(match refusal {
-            Refusal::Unknown => return Declined::NoTenant(tenant),
+            Refusal::Unknown => return TenantsError::Unknown(tenant).into(),
             Refusal::NotMeasured => NoAnswer::NotMeasured(tenant),
             Refusal::OutOfReach { most, with } => NoAnswer::OutOfReach {
                 tenant,

@@ -73,7 +73,7 @@ fn path(place: &Listen) -> Option<&Path> {
 }
 
 /// What a tenant's rings share.
-pub(crate) fn group(tenant: &TenantConfig, id: TenantId) -> Result<Arc<Group>, RingsError> {
+pub(super) fn group(tenant: &TenantConfig, id: TenantId) -> Result<Arc<Group>, RingsError> {
     let mut settings = Settings::default();
     if !tenant.allow_uids.is_empty() {
         settings.allow_uids.clone_from(&tenant.allow_uids);

@@ -25,6 +25,8 @@ use crate::stuck::{self, Listening};
 /// What the daemon keeps of a tenant's service.
 pub(crate) struct Service {
     pub(crate) name: TenantName,
+    /// What the config and live changes said of it at the start.
+    pub(super) said: TenantConfig,
     pub(crate) id: TenantId,
     pub(crate) instance: Arc<Instance>,
     pub(crate) listen: Vec<String>,
@@ -97,7 +99,7 @@ fn hint(error: &ListenError) -> &'static str {
 }
 
 /// Lets tenants share the pools that others are charged for.
-pub(crate) fn share(
+pub(super) fn share(
     tenants: &[(&TenantConfig, TenantId)],
     store: &Store,
 ) -> Result<(), ServiceError> {
@@ -158,10 +160,10 @@ fn endpoint(tenant: &TenantConfig, place: &Listen) -> Option<Endpoint> {
 }
 
 /// Whose tenant a user is, wherever he logs in.
-pub(crate) type Users = HashMap<Vec<u8>, TenantId>;
+pub(super) type Users = HashMap<Vec<u8>, TenantId>;
 
 /// The users of all tenants.
-pub(crate) fn users<'a>(tenants: impl Iterator<Item = (&'a TenantConfig, TenantId)>) -> Users {
+pub(super) fn users<'a>(tenants: impl Iterator<Item = (&'a TenantConfig, TenantId)>) -> Users {
     let named = |(tenant, id): (&'a TenantConfig, TenantId)| {
         let users = tenant.users.iter();
         users.map(move |user| (user.clone().into_bytes(), id))
@@ -170,7 +172,7 @@ pub(crate) fn users<'a>(tenants: impl Iterator<Item = (&'a TenantConfig, TenantI
 }
 
 /// Adds a tenant to the store.
-pub(crate) fn enter(tenant: &TenantConfig, store: &Store) -> Result<TenantId, ServiceError> {
+pub(super) fn enter(tenant: &TenantConfig, store: &Store) -> Result<TenantId, ServiceError> {
     let added = store.add_tenant(tenant.settings.clone());
     added.map_err(|source| ServiceError::Store {
         name: tenant.settings.name.clone(),
@@ -180,7 +182,7 @@ pub(crate) fn enter(tenant: &TenantConfig, store: &Store) -> Result<TenantId, Se
 
 impl Service {
     /// Makes the instance of a tenant that the store knows.
-    pub(crate) fn open(
+    pub(super) fn open(
         tenant: &TenantConfig,
         id: TenantId,
         listeners: &[Listener],
@@ -207,6 +209,7 @@ impl Service {
         }
         Ok(Service {
             name: name.clone(),
+            said: tenant.clone(),
             id,
             instance: Arc::new(Instance::new(settings, Box::new(owner), passwords)),
             listen: shown_places(tenant, listeners),
@@ -221,12 +224,12 @@ impl Service {
     }
 
     /// Reads its passwords and certificates anew. What cannot be used changes nothing.
-    pub(crate) fn reread(&self, tenant: &TenantConfig, users: &Users, outcome: &mut Reread) {
-        if let Some(file) = &tenant.auth_file {
-            let read = passwords(tenant, users).map(|read| self.instance.set_passwords(read));
+    pub(super) fn reread(&self, users: &Users, outcome: &mut Reread) {
+        if let Some(file) = &self.said.auth_file {
+            let read = passwords(&self.said, users).map(|read| self.instance.set_passwords(read));
             outcome.note(self.object(), &[file], read);
         }
-        if let (Some(tls), Some(said)) = (&self.tls, &tenant.tls) {
+        if let (Some(tls), Some(said)) = (&self.tls, &self.said.tls) {
             let mut files = vec![&said.cert, &said.key];
             files.extend(&said.ca);
             let named = |source| ServiceError::Tls {

@@ -25,7 +25,7 @@ type Write = dyn Fn(&Live) -> Result<(), KeepError> + Send + Sync;
 
 /// Live changes.
 #[derive(Clone)]
-pub(super) struct Changes {
+pub(crate) struct Changes {
     desk: Arc<Desk>,
 }
 
@@ -60,7 +60,7 @@ enum Pen {
 }
 
 impl Changes {
-    pub(super) fn of(live: Live) -> Changes {
+    pub(crate) fn of(live: Live) -> Changes {
         Changes::written_by(live, WRITE_MAX, Box::new(Live::write))
     }
 
@@ -81,12 +81,12 @@ impl Changes {
     }
 
     /// All of them, now. Waits for nobody.
-    pub(super) fn now(&self) -> Arc<Live> {
+    pub(crate) fn now(&self) -> Arc<Live> {
         Arc::clone(&self.desk.shown.lock())
     }
 
     /// The turn to change something.
-    pub(super) fn turn(&self) -> Result<Turn<'_>, KeepError> {
+    pub(crate) fn turn(&self) -> Result<Turn<'_>, KeepError> {
         match self.desk.turn.try_lock_for(TURN_MAX) {
             Some(turn) => Ok(Turn {
                 changes: self,
@@ -97,12 +97,12 @@ impl Changes {
     }
 
     /// Changes one thing and keeps it.
-    pub(super) fn keep(&self, next: impl FnOnce(&Live) -> Live) -> Result<(), KeepError> {
+    pub(crate) fn keep(&self, next: impl FnOnce(&Live) -> Live) -> Result<(), KeepError> {
         self.turn()?.keep(next)
     }
 
     /// Writes what holds over a change that was refused, if the file may have one and nobody changes anything now.
-    pub(super) fn settle(&self) {
+    pub(crate) fn settle(&self) {
         let Some(turn) = self.desk.turn.try_lock() else {
             return;
         };
@@ -148,7 +148,7 @@ impl Changes {
 }
 
 /// The turn to change something.
-pub(super) struct Turn<'a> {
+pub(crate) struct Turn<'a> {
     changes: &'a Changes,
     _turn: MutexGuard<'a, ()>,
 }
@@ -156,7 +156,7 @@ pub(super) struct Turn<'a> {
 impl Turn<'_> {
     /// Writes changes down and shows them. Where they cannot be written they are not shown, and what the file has of them
     /// is written over within seconds.
-    pub(super) fn keep(&self, next: impl FnOnce(&Live) -> Live) -> Result<(), KeepError> {
+    pub(crate) fn keep(&self, next: impl FnOnce(&Live) -> Live) -> Result<(), KeepError> {
         let changes = self.changes;
         let before = changes.now();
         let next = Arc::new(next(&before));
