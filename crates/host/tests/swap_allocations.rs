@@ -8,22 +8,20 @@
 
 use std::alloc::System;
 use std::env::args_os;
+use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use sublet_frontends::backend::Backend;
 use sublet_frontends::tenancy::{Clock, Ledger};
-use sublet_host::config::Claim;
-use sublet_host::disk::{DiskGround, History, OpenDisks, keep};
+use sublet_host::config::{self, Loaded};
+use sublet_host::disk::{Disks, keep};
 use sublet_host::observe::events::Events;
 use sublet_store::{PageSettings, Store, StoreSettings};
-use sublet_types::{
-    Bytes, DiskKind, DiskListen, DiskName, DiskSettings, TenantName, TenantSettings,
-};
+use sublet_types::{Bytes, DiskName, TenantName, TenantSettings};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -56,18 +54,8 @@ fn a_swapping_guest_allocates_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("swap.sock");
     let backend = backend();
-    let disks = OpenDisks::open(
-        &backend,
-        DiskGround {
-            state: Claim::to(Some(folder.path().to_owned())),
-            dirty_max: DIRTY_MAX,
-            keeper: folder.path().join("stage"),
-            threads: 1,
-            silence_max: Duration::from_secs(60),
-            events: Events::default(),
-        },
-    );
-    disks.add(&swap(&socket), History::New).expect("it opens");
+    let loaded = config_of(folder.path(), &socket);
+    let disks = Disks::open(&loaded, &backend, &Events::default()).expect("it opens");
     let mut guest = Guest::of(&socket);
     (0..PAGES).for_each(|page| guest.write(page));
     let kinds: [Kind; 9] = [
@@ -174,24 +162,21 @@ fn name() -> DiskName {
     "swap".parse().expect("a name")
 }
 
-fn swap(socket: &Path) -> DiskSettings {
-    DiskSettings {
-        name: name(),
-        kind: DiskKind::Swap,
-        tenant: tenant(),
-        backing: None,
-        size: Some(DISK),
-        listen: vec![DiskListen::Unix(socket.display().to_string())],
-        mode: 0o600,
-        queues: 1,
-        read_only: false,
-        durability: None,
-        fill: None,
-        windows: None,
-        sequential_max: None,
-        slow: None,
-        tls: None,
-    }
+/// A daemon with one swap disk, and a stage that is smaller than a config may say.
+fn config_of(folder: &Path, socket: &Path) -> Loaded {
+    let file = folder.join("sublet.toml");
+    let text = format!(
+        "[daemon]\nthreads = 1\nstate = {folder:?}\n[admin]\nsocket = {:?}\n\
+         [disks.{}]\nkind = \"swap\"\ntenant = \"{}\"\nsize = \"{DISK}\"\nlisten = [\"unix:{}\"]\n",
+        folder.join("admin.sock"),
+        name(),
+        tenant(),
+        socket.display()
+    );
+    fs::write(&file, text).expect("written");
+    let mut loaded = config::load(Some(&file), &[]).expect("a config");
+    loaded.config.disk.dirty_max = DIRTY_MAX;
+    loaded
 }
 
 const READ: u16 = 0;

@@ -36,7 +36,7 @@ impl Daemon {
         Ok(RemovedDisk {
             version: messages::VERSION,
             given_up: given_up.0,
-            left_behind: self.disks.open.left_of(name).0,
+            left_behind: self.disks.left_of(name).0,
             deleted: how.delete && behind.delete(),
             made: behind.is_ours,
             backing: behind

@@ -46,7 +46,7 @@ impl Daemon {
         let _turn = self.disks.turn(&disk.name)?;
         Look::at(&disk, Some(&allowed)).wait(Instant::now() + ANSWER_MAX)?;
         let adding = self.tenants.begin_adding()?;
-        if self.disks.named.lock().len() >= DISKS_MAX {
+        if self.disks.count() >= DISKS_MAX {
             return Err(Declined::TooManyDisks);
         }
         let image = asked.create.then(|| image_of(&mut disk)).transpose()?;
@@ -70,12 +70,7 @@ impl Daemon {
 
     /// Something happened to a disk.
     pub(super) fn of_disk(&self, id: EventId, why: Why, name: &DiskName) -> Cause {
-        let tenant = self
-            .disks
-            .named
-            .lock()
-            .get(name)
-            .map(|named| named.said.tenant.clone());
+        let tenant = self.disks.said(name).map(|said| said.tenant);
         let name = name.clone();
         Cause::new(id, why).to(Object::Disk { name, tenant })
     }
@@ -129,18 +124,10 @@ impl Daemon {
         if asked.lasts == Lasts::UntilRestart && self.says_size(name) {
             return Err(DiskError::Outgrows(name.clone()).into());
         }
-        if self.disks.open.show(name).is_none() {
-            return Err(DiskError::NoDisk(name.clone()).into());
-        }
-        self.disks
-            .open
-            .resize(name, asked.size, || match asked.lasts {
-                Lasts::Always => self.keep_size(name, asked.size),
-                Lasts::UntilRestart => Ok(()),
-            })?;
-        if let Some(named) = self.disks.named.lock().get_mut(name) {
-            named.said.size = Some(asked.size);
-        }
+        self.disks.resize(name, asked.size, || match asked.lasts {
+            Lasts::Always => self.keep_size(name, asked.size),
+            Lasts::UntilRestart => Ok(()),
+        })?;
         let resized = self.of_disk(EventId::DiskResized, asked.lasts.into(), name);
         self.events
             .post(resized.by(by).of(Amount::Bytes(asked.size)));
@@ -149,8 +136,7 @@ impl Daemon {
 
     /// Returns when the backing has everything that was written before.
     pub fn flush_disk(&self, name: &DiskName) -> Result<DiskStatus, Declined> {
-        self.disks.check_open(name)?;
-        self.disks.open.flush(name)?;
+        self.disks.flush(name)?;
         self.disk(name)
     }
 
@@ -185,11 +171,10 @@ impl Daemon {
     pub(super) fn disk_statuses(&self) -> Vec<DiskStatus> {
         let mut all = self.disks.list();
         let live = self.live.now();
-        let named = self.disks.named.lock();
         for disk in &mut all {
             let name = &disk.settings.name;
-            if let Some(named) = named.get(name) {
-                disk.differences = differences(&named.said, self.written_disk(name), &live);
+            if let Some(said) = self.disks.said(name) {
+                disk.differences = differences(&said, self.written_disk(name), &live);
             }
         }
         all
@@ -198,9 +183,8 @@ impl Daemon {
     /// Disks of the config that were removed.
     pub(super) fn removed_disks(&self) -> Vec<Difference> {
         let live = self.live.now();
-        let named = self.disks.named.lock();
         let written = self.written.disks.iter();
-        let removed = written.filter(|disk| !named.contains_key(&disk.name));
+        let removed = written.filter(|disk| self.disks.said(&disk.name).is_none());
         let difference = |disk: &DiskSettings| Difference {
             key: format!("disks.{}", disk.name),
             config: "served".to_owned(),

@@ -13,7 +13,7 @@ use crate::observe::events::{Actor, Cause, EventId};
 impl Daemon {
     /// Where backings may lie that are named while it runs.
     pub(super) fn allowed_folders(&self) -> Vec<PathBuf> {
-        self.disks.allowed.lock().clone()
+        self.disks.allowed()
     }
 
     /// The same, for its owner.
@@ -46,11 +46,7 @@ impl Daemon {
         if asked.lasts == Lasts::Always && !self.written.disk.allow.contains(&folder) {
             self.live.keep(|live| live.with_folder(folder.clone()))?;
         }
-        let mut allowed = self.disks.allowed.lock();
-        if !allowed.contains(&folder) {
-            allowed.push(folder.clone());
-        }
-        drop(allowed);
+        self.disks.allow(folder.clone());
         let allowed = Cause::new(EventId::DiskAllowed, asked.lasts.into()).by(by);
         self.events.post(allowed.saying(folder.display()));
         Ok(self.disk_folders())

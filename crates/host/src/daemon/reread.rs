@@ -49,7 +49,7 @@ impl Daemon {
     fn reread(&self) {
         let mut outcome = Reread::new(&self.events);
         self.tenants.reread(&mut outcome);
-        for (files, read) in self.disks.open.reread_certificates() {
+        for (files, read) in self.disks.reread_certificates() {
             let files: Vec<&str> = files.iter().map(String::as_str).collect();
             outcome.note(Object::None, &files, read);
         }

@@ -8,6 +8,7 @@ use std::{fs, io, thread};
 use parking_lot::Mutex;
 use sublet_client::messages::{DiskState, DiskStatus, Lasts, LeftBehind};
 use sublet_frontends::backend::Backend;
+use sublet_frontends::doors::TlsError;
 use sublet_types::{Bytes, DiskKind, DiskName, DiskSettings, Pages, TenantName};
 
 use super::error::DiskError;
@@ -30,30 +31,30 @@ pub struct DisksError {
 }
 
 /// The disks, and what was said of each.
-pub(crate) struct Disks {
-    pub(crate) open: OpenDisks,
-    pub(crate) named: Mutex<BTreeMap<DiskName, Named>>,
+pub struct Disks {
+    open: OpenDisks,
+    named: Mutex<BTreeMap<DiskName, Named>>,
     /// Those that are being added, changed or removed.
     turns: Mutex<BTreeSet<DiskName>>,
     /// Folders where backings may lie that are named while the daemon runs.
-    pub(crate) allowed: Mutex<Vec<PathBuf>>,
+    allowed: Mutex<Vec<PathBuf>>,
 }
 
 /// A disk by its owner's word.
-pub(crate) struct Named {
-    pub(crate) said: DiskSettings,
+struct Named {
+    said: DiskSettings,
     /// Why it could not be opened at the start, if it could not.
-    pub(crate) closed: Option<String>,
+    closed: Option<String>,
 }
 
 impl Disks {
     /// Opens the disks that a config and live changes name. One that was added live and cannot be opened any more
     /// is told of and left closed, as is one that looks like an image of another format; else one of the config file is a reason not to start.
-    pub(crate) fn open(
-        loaded: &Loaded,
-        backend: &Backend,
-        events: &Events,
-    ) -> Result<Disks, DisksError> {
+    ///
+    /// # Errors
+    ///
+    /// A disk of the config file cannot be opened.
+    pub fn open(loaded: &Loaded, backend: &Backend, events: &Events) -> Result<Disks, DisksError> {
         let config = &loaded.config;
         if config.disks.iter().any(|said| said.kind == DiskKind::Swap) {
             locked::lock_process();
@@ -148,6 +149,29 @@ impl Disks {
         all
     }
 
+    /// How many there are, open or closed.
+    pub(crate) fn count(&self) -> usize {
+        self.named.lock().len()
+    }
+
+    /// What was said of a disk, open or closed.
+    pub(crate) fn said(&self, name: &DiskName) -> Option<DiskSettings> {
+        self.named.lock().get(name).map(|named| named.said.clone())
+    }
+
+    /// Where backings may lie that are named while the daemon runs.
+    pub(crate) fn allowed(&self) -> Vec<PathBuf> {
+        self.allowed.lock().clone()
+    }
+
+    /// Lets backings lie under one folder more.
+    pub(crate) fn allow(&self, folder: PathBuf) {
+        let mut allowed = self.allowed.lock();
+        if !allowed.contains(&folder) {
+            allowed.push(folder);
+        }
+    }
+
     /// The names of a tenant's disks.
     pub(crate) fn disks_of(&self, tenant: &TenantName) -> Vec<String> {
         let named = self.named.lock();
@@ -221,6 +245,36 @@ impl Disks {
         Ok(())
     }
 
+    /// Returns when the backing has everything that was written before.
+    pub(crate) fn flush(&self, name: &DiskName) -> Result<(), DiskError> {
+        self.check_open(name)?;
+        self.open.flush(name)
+    }
+
+    /// Gives an open disk another size, if `keep` has written it down: else its backing is as it was.
+    pub(crate) fn resize<E: From<DiskError>>(
+        &self,
+        name: &DiskName,
+        size: Bytes,
+        keep: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.open.resize(name, size, keep)?;
+        if let Some(named) = self.named.lock().get_mut(name) {
+            named.said.size = Some(size);
+        }
+        Ok(())
+    }
+
+    /// Pages that were left behind under that name, and no disk that is open writes.
+    pub(crate) fn left_of(&self, name: &DiskName) -> Pages {
+        self.open.left_of(name)
+    }
+
+    /// Reads the certificates of NBD listeners anew. What cannot be used changes nothing.
+    pub(crate) fn reread_certificates(&self) -> Vec<(Vec<String>, Result<(), TlsError>)> {
+        self.open.reread_certificates()
+    }
+
     pub(crate) fn check_open(&self, name: &DiskName) -> Result<(), DiskError> {
         let named = self.named.lock();
         match named.get(name).and_then(|named| named.closed.clone()) {
@@ -286,7 +340,7 @@ impl Disks {
     }
 
     /// Lets all clients go and ends every disk.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         self.open.end();
     }
 

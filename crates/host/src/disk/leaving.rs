@@ -28,7 +28,7 @@ const PLACES_MAX: Duration = Duration::from_secs(5);
 
 /// What becomes of pages that a backing does not take when their disk goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unwritten {
+pub(crate) enum Unwritten {
     /// They stay, and their disk with them.
     Kept,
     /// Nobody has them any more.
@@ -71,7 +71,7 @@ fn is_mute(error: &io::Error) -> bool {
 
 impl OpenDisks {
     /// Waits until everything that was written before lasts on the backing.
-    pub fn flush(&self, name: &DiskName) -> Result<(), DiskError> {
+    pub(super) fn flush(&self, name: &DiskName) -> Result<(), DiskError> {
         self.find(name)?.flush(Patience::Endless)
     }
 
@@ -80,7 +80,7 @@ impl OpenDisks {
     /// # Errors
     ///
     /// The backing fails: only memory has what its guest wrote.
-    pub fn clear(&self, name: &DiskName) -> Result<(), DiskError> {
+    pub(super) fn clear(&self, name: &DiskName) -> Result<(), DiskError> {
         self.find(name)?.clear(self.ground.silence_max)
     }
 
@@ -90,7 +90,7 @@ impl OpenDisks {
     /// # Errors
     ///
     /// The backing fails, and nothing may be given up: then the disk stays and is served.
-    pub fn remove(&self, name: &DiskName, unwritten: Unwritten) -> Result<Pages, DiskError> {
+    pub(super) fn remove(&self, name: &DiskName, unwritten: Unwritten) -> Result<Pages, DiskError> {
         let leaving = self.find(name)?;
         leaving.is_leaving.store(true, Ordering::Relaxed);
         // Clients may write until they are gone.
@@ -140,7 +140,7 @@ impl OpenDisks {
     /// # Errors
     ///
     /// A guest was sooner, and the backing does not take what it wrote: then the disk stays and is served.
-    pub fn retract(&self, name: &DiskName) -> Result<(), DiskError> {
+    pub(super) fn retract(&self, name: &DiskName) -> Result<(), DiskError> {
         let retracted = self.find(name)?;
         self.remove(name, Unwritten::Kept)?;
         let backing = &retracted.disk.backing;
@@ -153,12 +153,12 @@ impl OpenDisks {
     }
 
     /// Pages of a disk that is not open, which an earlier daemon had yet to write.
-    pub fn left_of(&self, name: &DiskName) -> Pages {
+    pub(super) fn left_of(&self, name: &DiskName) -> Pages {
         Pages(self.stage().map_or(0, |stage| stage.count_of(name)))
     }
 
     /// Nobody is to find what is staged under that name again. Says how much that was.
-    pub fn forget(&self, name: &DiskName) -> Pages {
+    pub(super) fn forget(&self, name: &DiskName) -> Pages {
         let stage = self.stage();
         let pages = Pages(stage.map_or(0, |stage| stage.remove_all(name)));
         if pages.0 > 0 {
@@ -175,7 +175,7 @@ impl OpenDisks {
     }
 
     /// Every disk is shown as one that leaves, and none acknowledges any more what its backing does not have.
-    pub fn begin_ending(&self) {
+    pub(super) fn begin_ending(&self) {
         for disk in self.open.lock().values() {
             disk.is_leaving.store(true, Ordering::Relaxed);
             disk.disk.swap.iter().for_each(Swap::begin_ending);
@@ -184,13 +184,13 @@ impl OpenDisks {
 
     /// Brings to the backing of a disk what it takes while it is not silent for too long. What it does not take of swap is
     /// left to the next start.
-    pub fn drain(&self, name: &DiskName) -> Result<(), DiskError> {
+    pub(super) fn drain(&self, name: &DiskName) -> Result<(), DiskError> {
         self.find(name)?
             .flush(Patience::Silence(self.ground.silence_max))
     }
 
     /// Lets all clients go, writes what is staged, and ends every disk. They are shown until then. What hangs is left.
-    pub fn end(&self) {
+    pub(super) fn end(&self) {
         let places = self.places.try_lock_for(PLACES_MAX);
         if places.is_none() {
             tracing::error!(

@@ -40,12 +40,9 @@ mod watch;
 mod work;
 
 pub use self::backing::BackingError;
-pub(crate) use self::disks::Disks;
-pub use self::disks::DisksError;
+pub use self::disks::{Disks, DisksError};
 pub use self::error::DiskError;
 pub(crate) use self::images::{Image, place_for};
-pub use self::leaving::Unwritten;
+pub(crate) use self::leaving::Unwritten;
 pub(crate) use self::look::{ANSWER_MAX, Look};
-pub use self::open::History;
-pub use self::open_disks::{DiskGround, OpenDisks};
 pub use self::stage::{KeeperError, keep};

@@ -34,7 +34,7 @@ use crate::patience::patiently;
 
 /// What is known of a disk before it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum History {
+pub(super) enum History {
     /// Its owner names it now: a file that is not there may be made, and what another disk of that name left keeps it
     /// out.
     New,

@@ -34,23 +34,23 @@ use crate::stuck;
 
 /// What all disks share.
 #[derive(Clone, Debug)]
-pub struct DiskGround {
+pub(super) struct DiskGround {
     /// The state folder, where swap disks without a backing get one.
-    pub state: Claim,
+    pub(super) state: Claim,
     /// The most bytes of pages that no backing has yet.
-    pub dirty_max: Bytes,
+    pub(super) dirty_max: Bytes,
     /// Where whoever keeps these pages listens.
-    pub keeper: PathBuf,
+    pub(super) keeper: PathBuf,
     /// Threads that serve NBD.
-    pub threads: usize,
+    pub(super) threads: usize,
     /// How long a backing may do nothing at all before its disk, which is to go, stays.
-    pub silence_max: Duration,
+    pub(super) silence_max: Duration,
     /// Where it is told what befalls disks.
-    pub events: Events,
+    pub(super) events: Events,
 }
 
 /// The disks that are open, and what they share.
-pub struct OpenDisks {
+pub(super) struct OpenDisks {
     backend: Backend,
     pub(super) ground: DiskGround,
     /// Made with the first disk, as NBD's threads are.
@@ -80,7 +80,7 @@ pub(super) struct ServedDisk {
 
 impl OpenDisks {
     /// No disks yet.
-    pub fn open(backend: &Backend, ground: DiskGround) -> OpenDisks {
+    pub(super) fn open(backend: &Backend, ground: DiskGround) -> OpenDisks {
         let pledges = Pledges::of(&ground.state);
         let served = Served::of(&ground.state);
         OpenDisks {
@@ -103,7 +103,7 @@ impl OpenDisks {
     /// # Errors
     ///
     /// See [`DiskError`]; nothing is left of it then.
-    pub fn add(&self, said: &DiskSettings, history: History) -> Result<(), DiskError> {
+    pub(super) fn add(&self, said: &DiskSettings, history: History) -> Result<(), DiskError> {
         if self.open.lock().contains_key(&said.name) {
             return Err(DiskError::Exists(said.name.clone()));
         }
@@ -326,7 +326,7 @@ impl OpenDisks {
     }
 
     /// The file that a swap disk is given where nobody named one.
-    pub fn own_file(&self, name: &DiskName) -> Option<PathBuf> {
+    pub(super) fn own_file(&self, name: &DiskName) -> Option<PathBuf> {
         let folder = self.ground.state.folder()?;
         Some(folder.join("disks").join(format!("{name}.swap")))
     }
@@ -379,7 +379,7 @@ impl OpenDisks {
     }
 
     /// Whether a disk may have pages on a stage only, or had some on one that is gone.
-    pub fn is_pledged(&self, name: &DiskName) -> bool {
+    pub(super) fn is_pledged(&self, name: &DiskName) -> bool {
         self.pledges.noted(name).is_some()
     }
 
@@ -403,7 +403,7 @@ impl OpenDisks {
     }
 
     /// Reads the certificates of NBD listeners anew. What cannot be used changes nothing.
-    pub fn reread_certificates(&self) -> Vec<(Vec<String>, Result<(), TlsError>)> {
+    pub(super) fn reread_certificates(&self) -> Vec<(Vec<String>, Result<(), TlsError>)> {
         let places = self.places.lock();
         let all = places
             .as_ref()
@@ -415,7 +415,7 @@ impl OpenDisks {
     }
 
     /// All of them, in order of names.
-    pub fn list(&self) -> Vec<DiskStatus> {
+    pub(super) fn list(&self) -> Vec<DiskStatus> {
         let all: Vec<_> = self.open.lock().values().cloned().collect();
         let tenants: BTreeSet<TenantId> = all.iter().map(|served| served.disk.tenant).collect();
         let store = &self.backend.store;
@@ -427,7 +427,7 @@ impl OpenDisks {
     }
 
     /// What was swapped and no disk that is open writes, in order of names.
-    pub fn left_behind(&self) -> Vec<LeftBehind> {
+    pub(super) fn left_behind(&self) -> Vec<LeftBehind> {
         let Some(stage) = self.stage() else {
             return Vec::new();
         };
@@ -451,15 +451,6 @@ impl OpenDisks {
             }
         });
         left.collect()
-    }
-
-    /// One of them.
-    pub fn show(&self, name: &DiskName) -> Option<DiskStatus> {
-        let disk = self.open.lock().get(name).cloned();
-        disk.map(|served| {
-            let pages = self.backend.store.pool_pages(served.disk.tenant);
-            self.status(&served, &pages)
-        })
     }
 
     pub(super) fn find(&self, name: &DiskName) -> Result<Arc<ServedDisk>, DiskError> {
@@ -510,7 +501,7 @@ impl OpenDisks {
 
     /// Makes a disk larger, or takes over what a block device has become. Its guest sees that when `keep` has written it
     /// down: else the backing is as it was.
-    pub fn resize<E: From<DiskError>>(
+    pub(super) fn resize<E: From<DiskError>>(
         &self,
         name: &DiskName,
         size: Bytes,
@@ -542,7 +533,7 @@ impl OpenDisks {
     }
 
     /// How much of the stage is in memory before a page is put there.
-    pub fn stage_resident(&self) -> Bytes {
+    pub(super) fn stage_resident(&self) -> Bytes {
         let staging = self.staging.lock();
         let locked = staging.as_ref().filter(|staging| staging.stage.is_locked());
         locked
@@ -551,7 +542,7 @@ impl OpenDisks {
     }
 
     /// What the stage takes of the host's memory, beside the arena.
-    pub fn stage_bytes(&self) -> Bytes {
+    pub(super) fn stage_bytes(&self) -> Bytes {
         let staging = self.staging.lock();
         let bytes = staging.as_ref().map(|staging| staging.stage.bytes());
         bytes.unwrap_or_default()

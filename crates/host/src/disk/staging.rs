@@ -22,7 +22,7 @@ pub(super) struct Staging {
     pub(super) stage: Arc<Stage>,
     /// Nobody where there is none that takes pages.
     pub(super) kept: Option<Kept>,
-    /// OpenDisks that are being opened: the stage does not know them yet.
+    /// Disks that are being opened: the stage does not know them yet.
     opening: usize,
 }
 
@@ -109,7 +109,7 @@ impl OpenDisks {
         at.is_some_and(|at| at.elapsed() < NOT_ASKED_AGAIN)
     }
 
-    /// OpenDisks that were opened without a stage go on without.
+    /// Disks that were opened without a stage go on without.
     fn put_stage(&self, mut made: Staging) {
         let mut staging = self.staging.lock();
         made.opening = staging.as_ref().map_or(0, |before| before.opening);
@@ -118,7 +118,7 @@ impl OpenDisks {
 
     /// Opens the stage that a daemon before this one left, though no swap disk asks for it, if there are pages on it.
     /// One without any ends, and the host has its memory back.
-    pub fn find_stage(&self) -> Result<(), DiskError> {
+    pub(super) fn find_stage(&self) -> Result<(), DiskError> {
         self.check_notes()?;
         let changes = self.staging_changes.lock();
         if !self.takes_pages()
@@ -140,7 +140,7 @@ impl OpenDisks {
     }
 
     /// Ends a stage that no disk uses and that has no pages. Nobody who only looks waits for that.
-    pub fn fold_stage(&self) {
+    pub(super) fn fold_stage(&self) {
         let _changes = self.staging_changes.lock();
         let is_idle = |staging: &mut Staging| staging.opening == 0 && staging.stage.is_idle();
         let idle = self.staging.lock().take_if(is_idle);
@@ -168,7 +168,7 @@ impl OpenDisks {
     }
 
     /// The same of a disk that goes.
-    pub fn check_gives_up(&self, name: &DiskName) -> Result<(), DiskError> {
+    pub(super) fn check_gives_up(&self, name: &DiskName) -> Result<(), DiskError> {
         if !self.is_pledged(name) {
             return Ok(());
         }

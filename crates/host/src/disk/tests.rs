@@ -3,6 +3,7 @@
 mod ailing;
 mod killed;
 mod notes;
+mod silent;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,9 +24,9 @@ use sublet_types::{
 };
 
 use super::backing::Backing;
-use super::open::{OpenDisk, Opening};
+use super::error::DiskError;
+use super::open::{History, OpenDisk, Opening};
 use super::stage::{Preface, Stage};
-use super::{DiskError, History};
 use crate::observe::events::Events;
 
 /// Somebody who waits for one outcome at a time.

@@ -1,6 +1,6 @@
 //! What a newer release noted of a disk.
 
-use super::super::{DiskGround, OpenDisks};
+use super::super::open_disks::{DiskGround, OpenDisks};
 use super::*;
 use crate::config::Claim;
 

@@ -1,45 +1,16 @@
 //! A backing that does not answer holds what a guest asked: its disk stays, or goes by its owner's word.
 
 use std::fs::File;
-use std::path::Path;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use sublet_frontends::backend::Backend;
-use sublet_frontends::tenancy::{Clock, Ledger};
-use sublet_host::config::Claim;
-use sublet_host::disk::{DiskError, DiskGround, History, OpenDisks, Unwritten};
-use sublet_host::observe::events::Events;
-use sublet_store::{PageSettings, Store, StoreSettings};
-use sublet_types::{Bytes, DiskKind, DiskListen, DiskName, DiskSettings, Slow, TenantSettings};
+use sublet_types::{DiskListen, DiskName};
 use sublet_vhost_driver::{Ask, Driver, Layout};
 
-const SECOND: Duration = Duration::from_secs(1);
-const MEMORY: Bytes = Bytes::mib(16);
+use super::super::leaving::Unwritten;
+use super::super::open_disks::{DiskGround, OpenDisks};
+use super::*;
+use crate::config::Claim;
 
-fn backend() -> Backend {
-    let store = Store::new(StoreSettings {
-        capacity: MEMORY,
-        limit: MEMORY,
-        item_max: Bytes::mib(1),
-        seed: 5,
-        evicts: true,
-        pages: PageSettings::default(),
-    });
-    let backend = Backend {
-        store: store.expect("a store"),
-        clock: Clock::start(),
-        ledger: Arc::new(Ledger::default()),
-    };
-    let tenant = TenantSettings {
-        name: "guests".parse().expect("a name"),
-        weight: Default::default(),
-        floor: None,
-        ceiling: None,
-    };
-    backend.store.add_tenant(tenant).expect("a tenant");
-    backend
-}
+const SECOND: Duration = Duration::from_secs(1);
 
 fn open_disks(folder: &Path) -> OpenDisks {
     let ground = DiskGround {
@@ -50,30 +21,27 @@ fn open_disks(folder: &Path) -> OpenDisks {
         silence_max: SECOND,
         events: Events::default(),
     };
-    OpenDisks::open(&backend(), ground)
+    let backend = backend(Bytes::mib(16));
+    let tenant = TenantSettings {
+        name: "t".parse().expect("a name"),
+        weight: Weight::default(),
+        floor: None,
+        ceiling: None,
+    };
+    backend.store.add_tenant(tenant).expect("a tenant");
+    OpenDisks::open(&backend, ground)
 }
 
 /// A disk whose backing takes so long to answer.
 fn slow(backing: &Path, socket: &Path, latency: Duration) -> DiskSettings {
+    let slow = Slow {
+        latency,
+        bandwidth: None,
+    };
     DiskSettings {
-        name: name(),
-        kind: DiskKind::Disk,
-        tenant: "guests".parse().expect("a name"),
-        backing: Some(backing.display().to_string()),
-        size: None,
         listen: vec![DiskListen::VhostUser(socket.display().to_string())],
-        mode: 0o600,
-        queues: 1,
-        tls: None,
-        read_only: false,
-        durability: None,
-        fill: None,
-        windows: None,
-        sequential_max: None,
-        slow: Some(Slow {
-            latency,
-            bandwidth: None,
-        }),
+        slow: Some(slow),
+        ..settings(DiskKind::Disk, backing)
     }
 }
 
@@ -130,7 +98,7 @@ fn a_disk_whose_backing_is_silent_stays_or_goes_by_that_word() {
     disks
         .remove(&name(), Unwritten::GivenUp)
         .expect("it goes all the same");
-    assert!(!socket.exists() && disks.show(&name()).is_none());
+    assert!(!socket.exists() && disks.list().is_empty());
 }
 
 #[test]
@@ -158,5 +126,5 @@ fn the_end_leaves_a_backing_that_is_silent() {
     assert!(disks.drain(&name()).is_err(), "it is silent");
     disks.end();
     assert!(asked.elapsed() < 60 * SECOND, "{:?}", asked.elapsed());
-    assert!(disks.show(&name()).is_none());
+    assert!(disks.list().is_empty());
 }
