@@ -55,7 +55,7 @@ impl Bounds {
         let item_max = config.tenants.iter().map(|tenant| tenant.item_max).max();
         let per_worker = Bytes(HELD_MAX as u64) + item_max.unwrap_or_default() * 2;
         let gathering = reached.map(|tenant| gathering_max(tenant.item_max));
-        let memory = per_worker * config.threads as u64 + gathering.sum();
+        let memory = per_worker * config.daemon.threads as u64 + gathering.sum();
         let (disks, rings) = (Bounds::of_disks(config), Bounds::of_rings(config));
         Bounds {
             connections: connections + disks.connections + rings.connections,
@@ -100,7 +100,7 @@ impl Bounds {
         let connections = listeners * u64::from(nbd::Settings::default().connections_max);
         let held = match listeners {
             0 => Bytes::ZERO,
-            _ => Bytes(nbd::HELD_MAX as u64) * config.threads as u64,
+            _ => Bytes(nbd::HELD_MAX as u64) * config.daemon.threads as u64,
         };
         let has_swap = config.disks.iter().any(|disk| disk.kind == DiskKind::Swap);
         Bounds {

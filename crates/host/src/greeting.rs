@@ -83,7 +83,7 @@ fn lines(status: &Status, config: &Config, granted: &Granted) -> Vec<(&'static s
         "at most",
         format!(
             "{} threads, {} connections, {} of buffers beside the arena{}",
-            config.threads,
+            config.daemon.threads,
             bounds.connections,
             bounds.memory,
             rings(bounds.rings)

@@ -90,7 +90,7 @@ pub enum ServeError {
 /// Serves until SIGTERM, SIGINT, SIGPWR or SIGXCPU. SIGHUP has it read passwords and certificates anew, and nothing else.
 pub fn run(loaded: Loaded) -> Result<(), ServeError> {
     heap::bound();
-    let _log = log::start(&loaded.config.log, loaded.config.log_format)?;
+    let _log = log::start(&loaded.config.daemon.log, loaded.config.daemon.log_format)?;
     let events = Events::default();
     let writer = Writer::start(&events)?;
     let mut signals = Heard::begin()?;
@@ -121,9 +121,9 @@ pub fn run(loaded: Loaded) -> Result<(), ServeError> {
     let mut refusals = Refusals::of(tenants.services(), &events);
     let refused = move || refusals.tell();
     let chores = Chores::start_with(&backend, instances(tenants.services()), refused)?;
-    let serving = serve::start(groups, config.threads, &backend, ender())?;
+    let serving = serve::start(groups, config.daemon.threads, &backend, ender())?;
     let broken = Arc::new(|| ender()(Stop::Now));
-    let ringing = rings::start(doors_of_rings, config.threads, &backend, broken)?;
+    let ringing = rings::start(doors_of_rings, config.daemon.threads, &backend, broken)?;
     let granted = Granted {
         tcp: doors.tcp_place(),
         metrics: doors.metrics_place(),

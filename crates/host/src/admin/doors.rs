@@ -125,7 +125,12 @@ impl Doors {
         Ok(Doors {
             socket: UnixDoor::open(&config.admin.socket, "--admin PATH")?,
             tcp: config.admin.tcp.as_ref().map(TlsDoor::open).transpose()?,
-            metrics: config.metrics.as_ref().map(MetricsDoor::open).transpose()?,
+            metrics: config
+                .metrics
+                .listen
+                .as_ref()
+                .map(MetricsDoor::open)
+                .transpose()?,
         })
     }
 

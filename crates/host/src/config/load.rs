@@ -54,7 +54,7 @@ pub fn load(file: Option<&Path>, flags: &[Flag]) -> Result<Loaded, LoadError> {
     for (flag, text) in flags {
         written.take_flag(flag, text)?;
     }
-    let live = Live::none(written.meaning()?.state);
+    let live = Live::none(written.meaning()?.daemon.state);
     let kept = live.read()?;
     loaded(written, file.map(Path::to_owned), live, kept)
 }

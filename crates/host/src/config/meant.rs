@@ -1,31 +1,23 @@
-//! What a config means: every value resolved, every contradiction named.
+//! What a config means: every value resolved by its row of the table, every contradiction named.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::env;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use sublet_store::{ARENA_MIN, SHARERS_MAX};
-use sublet_types::{
-    Bytes, DiskSettings, EvictionKind, SharedName, Shrinking, TenantName, TenantSettings,
-};
+use sublet_types::{Bytes, DiskSettings, TenantName};
 
 use super::faults::{Fault, Faults, Wrong};
+use super::knobs::{
+    AdminConfig, ArenaConfig, DaemonConfig, DiskConfig, MetricsConfig, PolicyConfig, TenantConfig,
+    WrittenTenant,
+};
 use super::listen::Listen;
-use super::written::{Written, WrittenTenant};
-use crate::manager::PolicyConfig;
+use super::written::Written;
 
 /// What the daemon does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Worker threads.
-    pub threads: usize,
-    /// What is logged.
-    pub log: String,
-    /// How.
-    pub log_format: LogFormat,
-    /// Where live changes are kept; `None` where there is no home for it.
-    pub state: Option<PathBuf>,
+    /// What the daemon is.
+    pub daemon: DaemonConfig,
     /// How large the arena may be.
     pub arena: ArenaConfig,
     /// Where the owner is listened to.
@@ -33,7 +25,7 @@ pub struct Config {
     /// Who may hold how much.
     pub policy: PolicyConfig,
     /// Where Prometheus reads.
-    pub metrics: Option<Listen>,
+    pub metrics: MetricsConfig,
     /// Who is served.
     pub tenants: Vec<TenantConfig>,
     /// What all disks share.
@@ -42,165 +34,26 @@ pub struct Config {
     pub disks: Vec<DiskSettings>,
 }
 
-/// What all disks share.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DiskConfig {
-    /// Where backings may lie of disks that are added while the daemon runs.
-    pub allow: Vec<PathBuf>,
-    /// The most bytes of pages that no backing has yet.
-    pub dirty_max: Bytes,
-}
-
-/// How log lines look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// One JSON object a line.
-    Json,
-}
-
-/// How large the arena may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ArenaConfig {
-    /// The most it ever holds.
-    pub ceiling: Option<Bytes>,
-    /// What it keeps however short the host is.
-    pub floor: Bytes,
-    /// Idle memory that is left to the host; the headroom's own figure if `None`.
-    pub reserve: Option<Bytes>,
-    /// Releases above this are fast where nobody says how.
-    pub release_threshold: Bytes,
-}
-
-/// Where the owner is listened to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AdminConfig {
-    /// The admin socket.
-    pub socket: PathBuf,
-    /// The same over TCP.
-    pub tcp: Option<AdminTcp>,
-}
-
-/// The admin interface over TCP.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AdminTcp {
-    /// Host and port.
-    pub address: (String, u16),
-    /// Certificate chain, PEM.
-    pub cert: PathBuf,
-    /// Private key, PEM.
-    pub key: PathBuf,
-    /// File with the token.
-    pub token_file: PathBuf,
-}
-
-/// A pool that tenants share.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SharedConfig {
-    /// Its name.
-    pub name: SharedName,
-    /// The tenants who may share it.
-    pub sharers: Vec<String>,
-}
-
-/// One tenant.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TenantConfig {
-    /// What it is granted.
-    pub settings: TenantSettings,
-    /// Where it is served.
-    pub listen: Vec<Listen>,
-    /// Mode of its Unix sockets.
-    pub mode: u32,
-    /// Users who may open its page rings; the daemon's own alone if there are none.
-    pub allow_uids: Vec<u32>,
-    /// Where its persistent pages go that memory has no place for.
-    pub spill: Option<PathBuf>,
-    /// Bytes of a spill file.
-    pub spill_size: Bytes,
-    /// Bytes of all its spill files together; as many as some pools have where `None`.
-    pub spill_total: Option<Bytes>,
-    /// A pool that others share and that it is charged for.
-    pub shared: Option<SharedConfig>,
-    /// Which of its pages goes first.
-    pub eviction: EvictionKind,
-    /// Its largest item.
-    pub item_max: Bytes,
-    /// The most connections at once.
-    pub connections: usize,
-    /// When idle connections are closed.
-    pub idle_timeout: Option<Duration>,
-    /// Who may log in.
-    pub auth_file: Option<PathBuf>,
-    /// They log in by SASL.
-    pub sasl: bool,
-    /// Who is served as this tenant, wherever they log in.
-    pub users: Vec<String>,
-    /// TLS on its TCP listeners.
-    pub tls: Option<Tls>,
-}
-
-/// TLS of a listener.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tls {
-    /// Certificate chain, PEM.
-    pub cert: PathBuf,
-    /// Private key, PEM.
-    pub key: PathBuf,
-    /// Who signs the clients' certificates, PEM.
-    pub ca: Option<PathBuf>,
-}
-
-/// memcached's own number of threads, and the most that `auto` takes.
-const THREADS_AUTO_MAX: usize = 4;
-
 impl Written {
     /// What it all means.
     pub fn meaning(&self) -> Result<Config, Faults> {
         let mut faults = Vec::new();
-        match self.ceiling {
-            Some(ceiling) if ceiling < ARENA_MIN => {
-                faults.push(self.fault("arena.ceiling", Wrong::TooSmall));
-            }
-            Some(ceiling) if ceiling < self.floor => {
-                faults.push(self.fault("arena.floor", |low| Wrong::Above {
-                    low,
-                    high: "arena.ceiling",
-                }));
-            }
-            _ => {}
-        }
-        let tcp = self.admin_tcp(&mut faults);
-        let policy = self.policy_meant(&mut faults);
+        self.arena_faults(&mut faults);
+        self.admin_faults(&mut faults);
+        let rooms = &self.rooms;
+        let policy = rooms.policy.meaning();
+        self.policy_faults(&policy, &mut faults);
         let tenants = self.tenants_meant(&mut faults);
         let disks = self.disks_meant(&mut faults);
         Faults::of(faults)?;
         Ok(Config {
-            threads: self.threads.map_or_else(threads_auto, |n| n as usize),
-            log: self.log.clone(),
-            log_format: match self.log_format {
-                "json" => LogFormat::Json,
-                _ => LogFormat::Text,
-            },
-            state: self.state.clone().or_else(state_folder),
-            arena: ArenaConfig {
-                ceiling: self.ceiling,
-                floor: self.floor,
-                reserve: self.reserve,
-                release_threshold: self.release_threshold,
-            },
-            admin: AdminConfig {
-                socket: self.admin_socket.clone().unwrap_or_else(admin_socket),
-                tcp,
-            },
+            daemon: rooms.daemon.meaning(),
+            arena: rooms.arena.meaning(),
+            admin: rooms.admin.meaning(),
             policy,
-            metrics: self.metrics.clone(),
+            metrics: rooms.metrics.meaning(),
             tenants,
-            disk: DiskConfig {
-                allow: self.disk_allow.clone(),
-                dirty_max: self.disk_dirty_max,
-            },
+            disk: rooms.disk.meaning(),
             disks,
         })
     }
@@ -209,17 +62,23 @@ impl Written {
         self.place(key).wrong(wrong(key.to_owned()))
     }
 
-    fn policy_meant(&self, faults: &mut Vec<Fault>) -> PolicyConfig {
-        let policy = PolicyConfig {
-            name: self.policy.clone(),
-            knobs: self.policy_knobs.clone(),
-            interval: Duration::from_secs(self.policy_interval),
-            shrinking: match self.policy_shrink {
-                "never" => Shrinking::Never,
-                _ => Shrinking::Active,
-            },
-            log_file: self.policy_log.clone(),
-        };
+    fn arena_faults(&self, faults: &mut Vec<Fault>) {
+        let arena = &self.rooms.arena;
+        match arena.ceiling {
+            Some(ceiling) if ceiling < ARENA_MIN => {
+                faults.push(self.fault("arena.ceiling", Wrong::TooSmall));
+            }
+            Some(ceiling) if ceiling < arena.floor => {
+                faults.push(self.fault("arena.floor", |low| Wrong::Above {
+                    low,
+                    high: "arena.ceiling",
+                }));
+            }
+            _ => {}
+        }
+    }
+
+    fn policy_faults(&self, policy: &PolicyConfig, faults: &mut Vec<Fault>) {
         if let Err(wrong) = policy.choice() {
             let key = match wrong.is_of_knobs() {
                 true => "policy.knobs",
@@ -227,32 +86,27 @@ impl Written {
             };
             faults.push(self.fault(key, |key| Wrong::Policy { key, wrong }));
         }
-        policy
     }
 
-    fn admin_tcp(&self, faults: &mut Vec<Fault>) -> Option<AdminTcp> {
-        let address = match self.admin_tcp.clone()? {
-            Listen::Tcp(host, port) => (host, port),
-            Listen::Unix(_) | Listen::Ring(_) => {
+    /// What the interface over TCP lacks.
+    fn admin_faults(&self, faults: &mut Vec<Fault>) {
+        let admin = &self.rooms.admin;
+        match admin.tcp {
+            None => return,
+            Some(Listen::Tcp(..)) => {}
+            Some(Listen::Unix(_) | Listen::Ring(_)) => {
                 faults.push(self.fault("admin.tcp", |_| Wrong::WantsTcp("admin.tcp")));
-                return None;
+                return;
             }
-        };
-        let mut need = |path: &Option<PathBuf>, needs| {
-            if path.is_none() {
-                faults.push(self.fault("admin.tcp", |key| Wrong::Needs { key, needs }));
-            }
-            path.clone()
-        };
-        let cert = need(&self.admin_tls_cert, "admin.tls_cert");
-        let key = need(&self.admin_tls_key, "admin.tls_key");
-        let token_file = need(&self.admin_token_file, "admin.token_file");
-        Some(AdminTcp {
-            address,
-            cert: cert?,
-            key: key?,
-            token_file: token_file?,
-        })
+        }
+        let parts = [
+            (&admin.tls_cert, "admin.tls_cert"),
+            (&admin.tls_key, "admin.tls_key"),
+            (&admin.token_file, "admin.token_file"),
+        ];
+        for (_, needs) in parts.into_iter().filter(|(path, _)| path.is_none()) {
+            faults.push(self.fault("admin.tcp", |key| Wrong::Needs { key, needs }));
+        }
     }
 
     fn tenants_meant(&self, faults: &mut Vec<Fault>) -> Vec<TenantConfig> {
@@ -262,7 +116,7 @@ impl Written {
             all.entry(name).or_insert_with(WrittenTenant::defaults);
         }
         all.into_iter()
-            .map(|(name, written)| written.meaning(name))
+            .map(|(name, written)| written.meaning(&name))
             .collect()
     }
 
@@ -400,7 +254,13 @@ impl Written {
             .filter_map(|tenant| tenant.floor)
             .sum();
         // Each live change was granted while others did not hold: together they are no reason not to start.
-        if !self.is_changed && self.ceiling.is_some_and(|ceiling| ceiling < floors) {
+        if !self.is_changed
+            && self
+                .rooms
+                .arena
+                .ceiling
+                .is_some_and(|ceiling| ceiling < floors)
+        {
             faults.push(self.fault("arena.ceiling", |_| Wrong::FloorsAbove(floors)));
         }
         let nobody_logs_in = self
@@ -423,64 +283,6 @@ impl Written {
     }
 }
 
-impl WrittenTenant {
-    fn meaning(self, name: TenantName) -> TenantConfig {
-        TenantConfig {
-            settings: TenantSettings {
-                name,
-                weight: self.weight,
-                floor: self.floor,
-                ceiling: self.ceiling,
-            },
-            listen: self.listen,
-            mode: self.mode,
-            allow_uids: self.allow_uids,
-            spill: self.spill,
-            spill_size: self.spill_size,
-            spill_total: self.spill_total,
-            shared: self.shared.map(|name| SharedConfig {
-                name,
-                sharers: self.sharers,
-            }),
-            eviction: self.eviction,
-            item_max: self.item_max,
-            connections: self.connections,
-            idle_timeout: self.idle_timeout,
-            auth_file: self.auth_file,
-            sasl: self.sasl,
-            users: self.users,
-            tls: self.tls_cert.zip(self.tls_key).map(|(cert, key)| Tls {
-                cert,
-                key,
-                ca: self.tls_ca,
-            }),
-        }
-    }
-}
-
 fn is_any_port(listen: &Listen) -> bool {
     matches!(listen, Listen::Tcp(_, 0))
-}
-
-fn threads_auto() -> usize {
-    std::thread::available_parallelism()
-        .map_or(1, usize::from)
-        .min(THREADS_AUTO_MAX)
-}
-
-/// `$SUBLET_ADMIN`, or where such sockets belong.
-fn admin_socket() -> PathBuf {
-    sublet_client::default_socket()
-}
-
-/// Where the state of such programs belongs.
-fn state_folder() -> Option<PathBuf> {
-    if rustix::process::geteuid().is_root() {
-        return Some("/var/lib/sublet".into());
-    }
-    let home = || env::var_os("HOME").map(|home| Path::new(&home).join(".local/state"));
-    let state = env::var_os("XDG_STATE_HOME")
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute());
-    state.or_else(home).map(|folder| folder.join("sublet"))
 }

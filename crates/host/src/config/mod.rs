@@ -30,17 +30,16 @@ pub use faults::{Fault, Faults, Place, Wrong};
 pub use file::LoadError;
 pub use keep_error::KeepError;
 pub use knobs::{
-    DAEMON_KNOBS, DISK_KNOBS, Knob, RETIRED_KNOBS, Retired, TENANT_KNOBS, Takes, WrittenDisk,
+    AdminConfig, AdminTcp, ArenaConfig, DAEMON_KNOBS, DISK_KNOBS, DaemonConfig, DiskConfig, Knob,
+    LogFormat, MetricsConfig, PolicyConfig, RETIRED_KNOBS, Retired, SharedConfig, TENANT_KNOBS,
+    Takes, TenantConfig, Tls, WrittenDisk, WrittenRooms, WrittenTenant,
 };
 pub use listen::{Listen, ListenError};
 pub use live::Live;
 pub use load::{Flag, Loaded, check, load};
-pub use meant::{
-    AdminConfig, AdminTcp, ArenaConfig, Config, DiskConfig, LogFormat, SharedConfig, TenantConfig,
-    Tls,
-};
+pub use meant::Config;
 pub use nearest::nearest;
 pub use page::{default_file, reference};
 pub use said::{Said, Unfit};
 pub(crate) use shown::shown_disk;
-pub use written::{Written, WrittenTenant};
+pub use written::Written;

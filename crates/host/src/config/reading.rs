@@ -11,18 +11,19 @@ use super::bounds::DISKS_MAX;
 use super::changes::{PolicyChange, TenantChange};
 use super::faults::{Fault, Faults, Place, Wrong};
 use super::knobs::{
-    DAEMON_KNOBS, DISK_KNOBS, Knob, RETIRED_KNOBS, Retired, TENANT_KNOBS, WrittenDisk,
+    DAEMON_KNOBS, DISK_KNOBS, Knob, RETIRED_KNOBS, ROOMS, Retired, TENANT_KNOBS, WrittenDisk,
+    WrittenTenant,
 };
 use super::listen::Listen;
 use super::nearest::nearest;
 use super::said::{Said, Unfit};
-use super::written::{Written, WrittenTenant};
+use super::written::Written;
 
 impl Written {
     /// Nothing said: every knob at its default.
     pub fn defaults() -> Written {
         let mut written = Written::default();
-        set_defaults(DAEMON_KNOBS, &mut written);
+        set_defaults(DAEMON_KNOBS, &mut written.rooms);
         written
     }
 
@@ -59,18 +60,20 @@ impl Written {
         let mut alone = Written::defaults();
         alone.read_kept(file, text)?;
         self.is_changed = true;
-        let allowed = self.disk_allow.clone();
+        let allowed = self.rooms.disk.allow.clone();
         let lost =
             self.take_disk_changes(&alone.disk_changes(), |all| all.read_kept(file, text))?;
         if let Some(policy) = alone.policy_change() {
             // The knobs of another policy mean nothing to this one.
-            self.policy_knobs = policy.knobs;
+            self.rooms.policy.knobs = policy.knobs;
         }
         // Folders are added to the config's.
-        self.disk_allow = allowed;
+        self.rooms.disk.allow = allowed;
         let added = alone.added_folders().into_iter();
-        let new: Vec<PathBuf> = added.filter(|new| !self.disk_allow.contains(new)).collect();
-        self.disk_allow.extend(new);
+        let new: Vec<PathBuf> = added
+            .filter(|new| !self.rooms.disk.allow.contains(new))
+            .collect();
+        self.rooms.disk.allow.extend(new);
         let of_disks = self.disk_tenants();
         let unreachable = |(name, tenant): (&TenantName, &WrittenTenant)| {
             let reached = !tenant.listen.is_empty() || !tenant.users.is_empty();
@@ -112,7 +115,7 @@ impl Written {
     /// Folders for backings that this file, read alone, names.
     pub(super) fn added_folders(&self) -> Vec<PathBuf> {
         match self.places.contains_key("disk.allow") {
-            true => self.disk_allow.clone(),
+            true => self.rooms.disk.allow.clone(),
             false => Vec::new(),
         }
     }
@@ -122,8 +125,8 @@ impl Written {
         self.places
             .contains_key("policy.name")
             .then(|| PolicyChange {
-                name: self.policy.clone(),
-                knobs: self.policy_knobs.clone(),
+                name: self.rooms.policy.name.clone(),
+                knobs: self.rooms.policy.knobs.clone(),
             })
     }
 
@@ -135,7 +138,7 @@ impl Written {
             Some(knob) => {
                 self.places
                     .insert(path(knob.room, knob.name), place.clone());
-                (knob.set)(self, &said)
+                (knob.set)(&mut self.rooms, &said)
             }
             None => self.take_listen(&said)?,
         };
@@ -193,7 +196,7 @@ impl Written {
                 ("disks", DeValue::Table(disks)) => self.take_disks(page, disks, faults),
                 (room, DeValue::Table(keys)) if ROOMS.contains(&room) => {
                     self.note_places(page, room, keys);
-                    page.take(DAEMON_KNOBS, self, room, keys, faults);
+                    page.take(DAEMON_KNOBS, &mut self.rooms, room, keys, faults);
                 }
                 (room, _) if ROOMS.contains(&room) || FOLDERS.contains(&room) => {
                     faults.push(place.wrong(Wrong::NoTable(room.to_owned())));
@@ -276,8 +279,6 @@ pub(super) fn default_name() -> TenantName {
 
 /// Where a file that a daemon wrote says its version.
 pub(super) const VERSION_KEY: &str = "version";
-
-const ROOMS: [&str; 6] = ["daemon", "arena", "admin", "policy", "disk", "metrics"];
 
 /// Tables of tables.
 const FOLDERS: [&str; 2] = ["tenants", "disks"];
@@ -371,7 +372,7 @@ impl Page<'_> {
 }
 
 fn unknown_room(room: &str) -> Wrong {
-    let nearest = nearest(room, ROOMS.into_iter().chain(FOLDERS));
+    let nearest = nearest(room, ROOMS.iter().copied().chain(FOLDERS));
     Wrong::UnknownRoom {
         name: room.to_owned(),
         nearest,

@@ -93,7 +93,7 @@ impl Daemon {
             release: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             uptime_secs: self.backend.clock.uptime_secs(),
-            threads: self.config.threads,
+            threads: self.config.daemon.threads,
             config: self.file.as_ref().map(|file| file.display().to_string()),
             admin: self.config.admin.socket.display().to_string(),
             resident,

@@ -63,7 +63,7 @@ impl Disks {
             state: loaded.live.state().clone(),
             dirty_max: config.disk.dirty_max,
             keeper: config.admin.socket.with_extension("stage"),
-            threads: config.threads,
+            threads: config.daemon.threads,
             silence_max: SILENCE_MAX,
             events: events.clone(),
         };

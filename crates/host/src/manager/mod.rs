@@ -11,7 +11,6 @@ mod told;
 
 use std::collections::HashMap;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -23,7 +22,7 @@ use sublet_policy::explain::LossCause;
 use sublet_policy::moved::{Move, Place};
 use sublet_policy::what_if::Record;
 use sublet_policy::{Decision, Policy};
-use sublet_types::{Bytes, Pages, Shrinking, Targets, TenantId, TenantName};
+use sublet_types::{Bytes, Pages, Targets, TenantId, TenantName};
 
 pub use followed::Leavers;
 use log_file::LogFile;
@@ -33,26 +32,12 @@ use snapshot::Observer;
 use strain::Strain;
 use told::Told;
 
+use crate::config::PolicyConfig;
 use crate::ending::Ending;
 use crate::headroom::ByHand;
 use crate::observe::events::{
     Actor, Amount, Cause, Detail, EventId, Events, Happened, PolicyRecord, Why,
 };
-
-/// What the owner chose.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PolicyConfig {
-    /// The policy's name.
-    pub name: String,
-    /// Its knobs, as `knob=value`.
-    pub knobs: Vec<String>,
-    /// Time from one decision to the next.
-    pub interval: Duration,
-    /// What becomes of who holds more than its target.
-    pub shrinking: Shrinking,
-    /// Where decisions are written down besides.
-    pub log_file: Option<PathBuf>,
-}
 
 impl PolicyConfig {
     /// The policy, if there is such a one.

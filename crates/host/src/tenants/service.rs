@@ -203,7 +203,7 @@ impl Service {
             events: events.clone(),
             name: name.clone(),
         };
-        let settings = face_settings(tenant, listeners, config.threads);
+        let settings = face_settings(tenant, listeners, config.daemon.threads);
         if tenant.eviction != EvictionKind::default() {
             store.set_eviction(id, tenant.eviction, Second(0));
         }

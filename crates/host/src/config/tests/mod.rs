@@ -7,7 +7,6 @@ use std::path::Path;
 
 use sublet_types::{Bytes, TenantName, Weight};
 
-use super::written::WrittenTenant;
 use super::*;
 
 fn read(text: &str) -> Result<Config, Faults> {
@@ -457,4 +456,51 @@ fn the_reference_in_the_docs_is_what_the_table_says() {
         reference(),
         "write it anew: sublet generate config-reference >docs/config.md"
     );
+}
+
+#[test]
+fn what_is_shown_of_a_config_reads_as_that_config_says_it() {
+    let said = [
+        ("mode", "0660"),
+        ("allow_uids", "1000, 1001"),
+        ("spill", "/spill"),
+        ("spill_size", "8.00 GiB"),
+        ("spill_total", "auto"),
+        ("shared", "6f1c2f0e-9d3b-4f7a-8c55-0123456789ab"),
+        ("sharers", "web, api"),
+        ("weight", "200"),
+        ("floor", "none"),
+    ];
+    let text = "[arena]\nreserve = \"2GiB\"\n[admin]\nsocket = \"/a.sock\"\n[tenants.web]\nmode = \"0660\"\nweight = 200\n\
+                allow_uids = [\"1000\", \"1001\"]\nspill = \"/spill\"\nspill_size = \"8GiB\"\nsharers = [\"web\", \"api\"]\n\
+                shared = \"6f1c2f0e-9d3b-4f7a-8c55-0123456789ab\"\n[tenants.api]\nlisten = [\"tcp:127.0.0.1:2\"]\n";
+    let shown = read(text).expect("a config").shown();
+    for (key, value) in said {
+        assert_eq!(shown[&format!("tenants.web.{key}")], value, "{key}");
+    }
+    assert_eq!(shown["arena.reserve"], "2.00 GiB");
+    assert_eq!(shown["policy.shrink"], "active");
+    // What it has not is not shown of it.
+    for key in [
+        "spill",
+        "spill_size",
+        "users",
+        "auth_file",
+        "sasl",
+        "tls_cert",
+        "shared",
+        "added",
+    ] {
+        assert!(!shown.contains_key(&format!("tenants.api.{key}")), "{key}");
+    }
+    let knobs = DAEMON_KNOBS.iter().map(|knob| (knob.room, knob.name));
+    let tenant = TENANT_KNOBS.iter().map(|knob| ("tenants.web", knob.name));
+    let known: BTreeSet<String> = knobs
+        .chain(tenant)
+        .map(|(room, name)| format!("{room}.{name}"))
+        .collect();
+    let strange = shown
+        .keys()
+        .find(|key| !known.contains(*key) && !key.starts_with("tenants.api"));
+    assert_eq!(strange, None);
 }

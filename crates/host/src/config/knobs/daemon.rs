@@ -1,0 +1,497 @@
+//! The knobs of the whole daemon, room by room: a room is a table of the file. A row is all there is of a knob: what is
+//! written of it, how a value is taken, what it means, and how that is shown.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sublet_types::{Bytes, Shrinking};
+
+use super::knob::{Knob, Takes};
+use super::words::{amount_or, listed, none, path, path_or_none, word_of};
+use crate::config::listen::Listen;
+use crate::config::said::{Said, Unfit};
+
+/// The most worker threads: what is left of the store's workers after chores and release.
+const THREADS_MAX: u64 = 64;
+
+/// memcached's own number of threads, and the most that `auto` takes.
+const THREADS_AUTO_MAX: usize = 4;
+
+/// Pages that no backing has yet: a block of them at least.
+const DIRTY_MIN: Bytes = Bytes::mib(2);
+const DIRTY_MAX: Bytes = Bytes::gib(1024);
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+const LOG_FORMATS: [(&str, LogFormat); 2] = [("text", LogFormat::Text), ("json", LogFormat::Json)];
+
+/// Whether tenants are brought down to their targets.
+const SHRINKING: [(&str, Shrinking); 2] =
+    [("active", Shrinking::Active), ("never", Shrinking::Never)];
+
+/// The admin interface over TCP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdminTcp {
+    /// Host and port.
+    pub address: (String, u16),
+    /// Certificate chain, PEM.
+    pub cert: PathBuf,
+    /// Private key, PEM.
+    pub key: PathBuf,
+    /// File with the token.
+    pub token_file: PathBuf,
+}
+
+/// Makes of the rows, room by room, what was written, the table of knobs, and what it means. A row without `means` is a part of
+/// what another row of its room means.
+macro_rules! daemon_knobs {
+    ($(
+        $(#[$room_doc:meta])*
+        $room:ident: $written:ident => $config:ident {
+            $($name:ident: $said:ty {
+                unit: $unit:expr,
+                default: $default:expr,
+                sample: $sample:expr,
+                why: $why:expr,
+                help: $help:expr,
+                flag: $flag:expr,
+                takes: $takes:expr,
+                set: $set:expr,
+                $(means: { $(#[$doc:meta])* $field:ident: $meant:ty = $mean:expr, },)?
+                show: $show:expr,
+            })*
+        }
+    )*) => {
+        /// Everything that was said of the daemon, room by room, over the defaults of the table.
+        #[derive(Clone, Debug, Default)]
+        pub struct WrittenRooms {
+            $(pub(in crate::config) $room: $written,)*
+        }
+
+        /// The knobs of the whole daemon.
+        pub const DAEMON_KNOBS: &[Knob<WrittenRooms>] = &[$($(Knob {
+            room: stringify!($room),
+            name: stringify!($name),
+            unit: $unit,
+            default: $default,
+            sample: $sample,
+            why: $why,
+            help: $help,
+            flag: $flag,
+            takes: $takes,
+            set: |rooms, said| {
+                let set: fn(&mut $written, &Said) -> Result<(), Unfit> = $set;
+                set(&mut rooms.$room, said)
+            },
+        },)*)*];
+
+        /// The rooms.
+        pub(in crate::config) const ROOMS: &[&str] = &[$(stringify!($room),)*];
+
+        $(
+            /// What was said in one room.
+            #[derive(Clone, Debug, Default)]
+            pub(in crate::config) struct $written {
+                $(pub(in crate::config) $name: $said,)*
+            }
+
+            $(#[$room_doc])*
+            #[derive(Clone, Debug, PartialEq, Eq)]
+            pub struct $config {
+                $($($(#[$doc])* pub $field: $meant,)?)*
+            }
+
+            impl $written {
+                pub(in crate::config) fn meaning(&self) -> $config {
+                    $config {
+                        $($($field: {
+                            let mean: fn(&$written) -> $meant = $mean;
+                            mean(self)
+                        },)?)*
+                    }
+                }
+            }
+
+            impl $config {
+                /// By its keys, as a file would say it.
+                pub(in crate::config) fn shown(&self) -> impl Iterator<Item = (String, String)> {
+                    let all: Vec<(&str, Option<String>)> = vec![$((
+                        concat!(stringify!($room), ".", stringify!($name)),
+                        {
+                            let show: fn(&$config) -> Option<String> = $show;
+                            show(self)
+                        },
+                    ),)*];
+                    all.into_iter().filter_map(|(key, said)| Some((key.to_owned(), said?)))
+                }
+            }
+        )*
+    };
+}
+
+fn threads_auto() -> usize {
+    std::thread::available_parallelism()
+        .map_or(1, usize::from)
+        .min(THREADS_AUTO_MAX)
+}
+
+/// Where the state of such programs belongs.
+fn state_folder() -> Option<PathBuf> {
+    if rustix::process::geteuid().is_root() {
+        return Some("/var/lib/sublet".into());
+    }
+    let home = || env::var_os("HOME").map(|home| Path::new(&home).join(".local/state"));
+    let state = env::var_os("XDG_STATE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute());
+    state.or_else(home).map(|folder| folder.join("sublet"))
+}
+
+/// All of it or nothing: what lacks is a fault.
+fn admin_tcp(w: &WrittenAdmin) -> Option<AdminTcp> {
+    let Listen::Tcp(host, port) = w.tcp.clone()? else {
+        return None;
+    };
+    Some(AdminTcp {
+        address: (host, port),
+        cert: w.tls_cert.clone()?,
+        key: w.tls_key.clone()?,
+        token_file: w.token_file.clone()?,
+    })
+}
+
+daemon_knobs! {
+    /// What the daemon is.
+    daemon: WrittenDaemon => DaemonConfig {
+        threads: Option<u64> {
+            unit: "1 to 64, or \"auto\"",
+            default: Some("\"auto\""),
+            sample: "4",
+            why: "auto is one a core, at most 4: as memcached, and a loop is seldom the limit",
+            help: "Threads that serve clients",
+            flag: Some("threads"),
+            takes: Takes::Value,
+            set: |w, said| said.count_or("auto", 1, THREADS_MAX).map(|n| w.threads = n),
+            means: {
+                /// Worker threads.
+                threads: usize = |w| w.threads.map_or_else(threads_auto, |n| n as usize),
+            },
+            show: |daemon| Some(daemon.threads.to_string()),
+        }
+        log: String {
+            unit: "error, warn, info, debug or trace, or a filter such as \"info,sublet_host=debug\"",
+            default: Some("\"info\""),
+            sample: "\"warn\"",
+            why: "info writes some lines at the start and one when the arena gives way; nothing a request",
+            help: "What is logged, to stderr",
+            flag: Some("log"),
+            takes: Takes::Value,
+            set: |w, said| said.log_filter().map(|filter| w.log = filter),
+            means: {
+                /// What is logged.
+                log: String = |w| w.log.clone(),
+            },
+            show: |daemon| Some(daemon.log.clone()),
+        }
+        log_format: LogFormat {
+            unit: "text or json",
+            default: Some("\"text\""),
+            sample: "\"json\"",
+            why: "people read it first",
+            help: "How log lines look",
+            flag: Some("log-format"),
+            takes: Takes::Value,
+            set: |w, said| said.named(&LOG_FORMATS).map(|format| w.log_format = format),
+            means: {
+                /// How.
+                log_format: LogFormat = |w| w.log_format,
+            },
+            show: |daemon| Some(word_of(&LOG_FORMATS, daemon.log_format)),
+        }
+        state: Option<PathBuf> {
+            unit: "a folder",
+            default: None,
+            sample: "\"/var/lib/sublet\"",
+            why: "/var/lib/sublet for root, else $XDG_STATE_HOME/sublet: where such things belong",
+            help: "Where live changes are kept (live.toml)",
+            flag: Some("state"),
+            takes: Takes::Path,
+            set: |w, said| said.path().map(|path| w.state = Some(path)),
+            means: {
+                /// Where live changes are kept; `None` where there is no home for it.
+                state: Option<PathBuf> = |w| w.state.clone().or_else(state_folder),
+            },
+            show: |daemon| Some(path_or_none(daemon.state.as_deref())),
+        }
+    }
+    /// How large the arena may be.
+    arena: WrittenArena => ArenaConfig {
+        ceiling: Option<Bytes> {
+            unit: "an amount, or \"none\"",
+            default: Some("\"none\""),
+            sample: "\"8GiB\"",
+            why: "the host's idle memory decides; a second daemon on a host must be given one",
+            help: "The most that the arena ever holds, index included",
+            flag: Some("ceiling"),
+            takes: Takes::Value,
+            set: |w, said| said.amount_or("none").map(|amount| w.ceiling = amount),
+            means: {
+                /// The most it ever holds.
+                ceiling: Option<Bytes> = |w| w.ceiling,
+            },
+            show: |arena| Some(amount_or("none", arena.ceiling)),
+        }
+        floor: Bytes {
+            unit: "an amount",
+            default: Some("\"16MiB\""),
+            sample: "\"256MiB\"",
+            why: "with the least that evicts, clients go on storing; whoever owns the memory may have all the rest back",
+            help: "What the arena keeps however short the host is",
+            flag: Some("floor"),
+            takes: Takes::Value,
+            set: |w, said| said.amount().map(|amount| w.floor = amount),
+            means: {
+                /// What it keeps however short the host is.
+                floor: Bytes = |w| w.floor,
+            },
+            show: |arena| Some(arena.floor.to_string()),
+        }
+        reserve: Option<Bytes> {
+            unit: "an amount, or \"auto\"",
+            default: Some("\"auto\""),
+            sample: "\"2GiB\"",
+            why: "auto is what a program can take while the daemon reacts",
+            help: "Idle memory that is left to the host at all times",
+            flag: Some("reserve"),
+            takes: Takes::Value,
+            set: |w, said| said.amount_or("auto").map(|amount| w.reserve = amount),
+            means: {
+                /// Idle memory that is left to the host; the headroom's own figure if `None`.
+                reserve: Option<Bytes> = |w| w.reserve,
+            },
+            show: |arena| Some(amount_or("auto", arena.reserve)),
+        }
+        release_threshold: Bytes {
+            unit: "an amount",
+            default: Some("\"1GiB\""),
+            sample: "\"512MiB\"",
+            why: "Mortar's (§5.1): up to there picking the coldest is worth its time",
+            help: "A release of more than this is fast, one of less is ordered, where nobody says which",
+            flag: None,
+            takes: Takes::Value,
+            set: |w, said| said.amount().map(|amount| w.release_threshold = amount),
+            means: {
+                /// Releases above this are fast where nobody says how.
+                release_threshold: Bytes = |w| w.release_threshold,
+            },
+            show: |arena| Some(arena.release_threshold.to_string()),
+        }
+    }
+    /// Where the owner is listened to.
+    admin: WrittenAdmin => AdminConfig {
+        socket: Option<PathBuf> {
+            unit: "a path",
+            default: None,
+            sample: "\"/run/sublet/admin.sock\"",
+            why: "/run/sublet/admin.sock for root, else $XDG_RUNTIME_DIR/sublet/admin.sock or ~/.sublet/admin.sock: for the owner's eyes only",
+            help: "The admin socket, $SUBLET_ADMIN unless set; its owner and root may use it",
+            flag: Some("admin"),
+            takes: Takes::Path,
+            set: |w, said| said.socket().map(|path| w.socket = Some(path)),
+            means: {
+                /// The admin socket.
+                socket: PathBuf = |w| w.socket.clone().unwrap_or_else(sublet_client::default_socket),
+            },
+            show: |admin| Some(path(&admin.socket)),
+        }
+        tcp: Option<Listen> {
+            unit: "tcp:HOST:PORT",
+            default: None,
+            sample: "\"tcp:10.0.0.1:7070\"",
+            why: "the admin interface is worth root; nobody needs it from afar by default",
+            help: "The admin interface over TCP; needs tls_cert, tls_key and token_file",
+            flag: None,
+            takes: Takes::Value,
+            set: |w, said| said.listen().map(|place| w.tcp = Some(place)),
+            means: {
+                /// The same over TCP.
+                tcp: Option<AdminTcp> = admin_tcp,
+            },
+            show: |admin| admin.tcp.as_ref().map(|tcp| Listen::Tcp(tcp.address.0.clone(), tcp.address.1).to_string()),
+        }
+        tls_cert: Option<PathBuf> {
+            unit: "a PEM file",
+            default: None,
+            sample: "\"/etc/sublet/admin.crt\"",
+            why: "yours",
+            help: "Certificate chain of the admin interface over TCP",
+            flag: None,
+            takes: Takes::Path,
+            set: |w, said| said.path().map(|path| w.tls_cert = Some(path)),
+            show: |admin| admin.tcp.as_ref().map(|tcp| path(&tcp.cert)),
+        }
+        tls_key: Option<PathBuf> {
+            unit: "a PEM file",
+            default: None,
+            sample: "\"/etc/sublet/admin.key\"",
+            why: "yours",
+            help: "Its private key",
+            flag: None,
+            takes: Takes::Path,
+            set: |w, said| said.path().map(|path| w.tls_key = Some(path)),
+            show: |admin| admin.tcp.as_ref().map(|tcp| path(&tcp.key)),
+        }
+        token_file: Option<PathBuf> {
+            unit: "a file",
+            default: None,
+            sample: "\"/etc/sublet/admin.token\"",
+            why: "yours; 16 characters at least",
+            help: "File whose first line is the token that callers over TCP must show",
+            flag: None,
+            takes: Takes::Path,
+            set: |w, said| said.path().map(|path| w.token_file = Some(path)),
+            show: |admin| admin.tcp.as_ref().map(|tcp| path(&tcp.token_file)),
+        }
+    }
+    /// Who may hold how much.
+    policy: WrittenPolicy => PolicyConfig {
+        name: String {
+            unit: "a policy, see `sublet policy list`",
+            default: Some("\"weights\""),
+            sample: "\"mrc\"",
+            why: "nobody is held back while memory is free, and weights decide when it is not",
+            help: "Who may hold how much: the Memory Manager's policy",
+            flag: Some("policy"),
+            takes: Takes::Value,
+            set: |w, said| said.text().map(|name| w.name = name),
+            means: {
+                /// The policy's name.
+                name: String = |w| w.name.clone(),
+            },
+            show: |policy| Some(policy.name.clone()),
+        }
+        knobs: Vec<String> {
+            unit: "a list of knob=value",
+            default: None,
+            sample: "[\"p=0.75\"]",
+            why: "each policy has its own; `sublet policy show NAME` tells them and their defaults",
+            help: "What is set of the policy's knobs",
+            flag: None,
+            takes: Takes::Values,
+            set: |w, said| said.names().map(|knobs| w.knobs = knobs),
+            means: {
+                /// Its knobs, as `knob=value`.
+                knobs: Vec<String> = |w| w.knobs.clone(),
+            },
+            show: |policy| Some(policy.knobs.join(", ")),
+        }
+        interval: u64 {
+            unit: "seconds, 1 to 3600",
+            default: Some("1"),
+            sample: "5",
+            why: "SmarTmem's and vMCA's (§III): memory demands change in seconds",
+            help: "Time from one decision to the next",
+            flag: None,
+            takes: Takes::Value,
+            set: |w, said| said.count(1, 3600).map(|secs| w.interval = secs),
+            means: {
+                /// Time from one decision to the next.
+                interval: Duration = |w| Duration::from_secs(w.interval),
+            },
+            show: |policy| Some(policy.interval.as_secs().to_string()),
+        }
+        shrink: Shrinking {
+            unit: "active or never",
+            default: Some("\"active\""),
+            sample: "\"never\"",
+            why: "a target that is not enforced is a wish; never is what the papers did, for comparison",
+            help: "Whether who holds more than its target is brought down to it",
+            flag: None,
+            takes: Takes::Value,
+            set: |w, said| said.named(&SHRINKING).map(|shrinking| w.shrink = shrinking),
+            means: {
+                /// What becomes of who holds more than its target.
+                shrinking: Shrinking = |w| w.shrink,
+            },
+            show: |policy| Some(word_of(&SHRINKING, policy.shrinking)),
+        }
+        log_file: Option<PathBuf> {
+            unit: "a file",
+            default: None,
+            sample: "\"/var/log/sublet/decisions.jsonl\"",
+            why: "a day of decisions is kept in memory; more is yours to keep",
+            help: "Every decision is written down here besides, one JSON object a line",
+            flag: None,
+            takes: Takes::Path,
+            set: |w, said| said.path().map(|path| w.log_file = Some(path)),
+            means: {
+                /// Where decisions are written down besides.
+                log_file: Option<PathBuf> = |w| w.log_file.clone(),
+            },
+            show: |policy| Some(path_or_none(policy.log_file.as_deref())),
+        }
+    }
+    /// What all disks share.
+    disk: WrittenDiskRoom => DiskConfig {
+        allow: Vec<PathBuf> {
+            unit: "a list of folders",
+            default: Some("[\"/var/lib/vm\", \"/var/lib/libvirt/images\"]"),
+            sample: "[\"/srv/images\"]",
+            why: "where hosts keep the disks of their machines; what a config file names may lie anywhere",
+            help: "Folders under which the backing of a disk must lie that is added while the daemon runs; `sublet disk allow` adds one live",
+            flag: None,
+            takes: Takes::Values,
+            set: |w, said| said.folders().map(|folders| w.allow = folders),
+            means: {
+                /// Where backings may lie of disks that are added while the daemon runs.
+                allow: Vec<PathBuf> = |w| w.allow.clone(),
+            },
+            show: |disk| Some(listed(disk.allow.iter().map(|folder| folder.display()))),
+        }
+        dirty_max: Bytes {
+            unit: "an amount from 2MiB to 1TiB",
+            default: Some("\"256MiB\""),
+            sample: "\"1GiB\"",
+            why: "a backing that writes 100 MiB a second has them in three seconds",
+            help: "The most bytes of swapped pages, of all disks together, that no backing has yet; counted as held",
+            flag: None,
+            takes: Takes::Value,
+            set: |w, said| {
+                said.amount_in(DIRTY_MIN, DIRTY_MAX)
+                    .map(|amount| w.dirty_max = amount)
+            },
+            means: {
+                /// The most bytes of pages that no backing has yet.
+                dirty_max: Bytes = |w| w.dirty_max,
+            },
+            show: |disk| Some(disk.dirty_max.to_string()),
+        }
+    }
+    /// Where figures are read.
+    metrics: WrittenMetrics => MetricsConfig {
+        listen: Option<Listen> {
+            unit: "tcp:HOST:PORT or unix:PATH",
+            default: None,
+            sample: "\"tcp:127.0.0.1:9119\"",
+            why: "off, for names of tenants are nobody's business; the admin socket has them at /metrics too",
+            help: "Read-only listener for Prometheus at /metrics",
+            flag: Some("metrics"),
+            takes: Takes::Value,
+            set: |w, said| said.listen().map(|place| w.listen = Some(place)),
+            means: {
+                /// Where Prometheus reads.
+                listen: Option<Listen> = |w| w.listen.clone(),
+            },
+            show: |metrics| Some(metrics.listen.as_ref().map_or_else(none, Listen::to_string)),
+        }
+    }
+}
