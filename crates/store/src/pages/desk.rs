@@ -7,13 +7,11 @@ use sublet_types::{ObjectId, PageIndex, PoolId, Second};
 use super::Pages;
 use super::arrivals::{Arrivals, TOGETHER_MAX};
 use super::directory::Whereabouts;
-use super::evict::Patience;
 use super::frame_source::{Displacing, NO_POOL, PutAttempt, Shortage, Terms};
 use super::locked_shard::LockedShard;
-use super::shards_with_spare::Stock;
 use super::to_remove::Removal;
 use crate::api::{Get, PageKey, Put, PutRefused};
-use crate::arena::{Blank, PageKind, claim};
+use crate::arena::{Blank, claim};
 use crate::frames::{EXTENT_PAGES, Key};
 use crate::tenants::Tenant;
 use crate::thread::Thread;
@@ -147,10 +145,7 @@ impl<'a> Desk<'a> {
                     stored |= put.is_stored();
                     told(*n, put);
                 }
-                PutAttempt::NeedsBlock(owner, kind, _) => {
-                    shortage = Some(Shortage::Block(owner, kind))
-                }
-                PutAttempt::Elsewhere(_) => shortage = Some(Shortage::Frame),
+                PutAttempt::Lacks(what, _) => shortage = Some(what),
             }
             shortage.is_some()
         });
@@ -236,72 +231,5 @@ impl<'a> Desk<'a> {
         self.pages.pools.check(pool, self.tenant.id)?;
         let (tenant, object) = (self.tenant.id, Some(object));
         Some(Removal::of_objects(tenant, pool, object, Vec::new()))
-    }
-}
-
-impl Desk<'_> {
-    /// Brings a frame that another shard can spare to the shard of a key, where the next put finds it. Each is waited for in
-    /// its turn, so that who holds it now is no reason to do without. A page goes for it only where the key's own shard has none
-    /// that could. False if none has any. The caller holds no shard.
-    pub(crate) fn bring_frame(&self, key: PageKey) -> bool {
-        let pages = self.pages;
-        let pool = pages.pools.check(key.pool, self.tenant.id);
-        let owner = pool.and_then(|pool| Some((pool, pages.tenants.get(pool.owner)?)));
-        let Some((pool, owner)) = owner else {
-            return false;
-        };
-        let holdings = pages.holdings(owner);
-        let bringing = Bringing {
-            desk: self,
-            owner,
-            kind: pool.kind(),
-            own: holdings.shard_number(pages.seed.object(pool.base, key.object)),
-        };
-        let mut others = (0..holdings.shards().len()).filter(|number| *number != bringing.own);
-        let is_bare = || holdings.shards()[bringing.own].lock().eviction.count() == 0;
-        bringing.free() || (is_bare() && others.any(|other| bringing.from(other, Taking::Any)))
-    }
-}
-
-/// What is taken from another shard.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Taking {
-    /// A free frame.
-    Free,
-    /// That, or the frame of an ephemeral page that goes for it.
-    Any,
-}
-
-/// Bringing a frame to a shard, from others that are waited for.
-struct Bringing<'a> {
-    desk: &'a Desk<'a>,
-    owner: &'a Tenant,
-    kind: PageKind,
-    own: usize,
-}
-
-impl Bringing<'_> {
-    /// Brings a free one, from whichever shard has any.
-    fn free(&self) -> bool {
-        let own = &self.desk.pages.holdings(self.owner).shards()[self.own];
-        let next = |from: usize| own.lock().sibling_with(Stock::Some, self.kind, from);
-        let mut others = std::iter::successors(next(0), |last| next(last + 1));
-        others.any(|other| self.from(other, Taking::Free))
-    }
-
-    /// Brings one from that shard, if it has one.
-    fn from(&self, other: usize, taking: Taking) -> bool {
-        let (pages, owner, kind) = (self.desk.pages, self.owner, self.kind);
-        let (mut here, mut sibling) = pages.holdings(owner).lock_two(self.own, other);
-        let patience = &mut Patience::default();
-        let spare = match taking {
-            Taking::Free => pages.free_spare(owner, &mut sibling, kind, patience),
-            Taking::Any => pages.spare(owner, &mut sibling, kind, self.desk.now, patience),
-        };
-        let Some(spare) = spare else {
-            return false;
-        };
-        pages.push_spare(&mut here, &spare, kind);
-        true
     }
 }

@@ -32,7 +32,7 @@ use super::arrivals::{Arrivals, TOGETHER_MAX};
 use super::desk::Desk;
 use super::directory::{Led, Whereabouts};
 use super::expected::want_ghost;
-use super::frame_source::{Displacing, PutAttempt, Siblings, Terms};
+use super::frame_source::{Displacing, PutAttempt, Shortage, Siblings, Terms};
 use super::holdings::Holdings;
 use super::locked_shard::LockedShard;
 use super::pools::Pool;
@@ -339,8 +339,8 @@ impl<'a> Group<'a> {
                     told(n, put);
                     PutOutcome::Done
                 }
-                PutAttempt::Elsewhere(_) => PutOutcome::Alone,
-                PutAttempt::NeedsBlock(owner, kind, _) => {
+                PutAttempt::Lacks(Shortage::Frame, _) => PutOutcome::Alone,
+                PutAttempt::Lacks(Shortage::Block(owner, kind), _) => {
                     needs = Some((n, owner, kind));
                     PutOutcome::First
                 }

@@ -1,7 +1,6 @@
 //! One page under its shard's lock: what put, get and flush do with it.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
 use sublet_types::{PageIndex, PoolId, Second};
@@ -9,63 +8,18 @@ use sublet_types::{PageIndex, PoolId, Second};
 use super::Pages;
 use super::arrivals::Arrivals;
 use super::directory::{Standing, Whereabouts, has_room};
-use super::evict::{Patience, evict};
-use super::expected::{expect_next_to_go, expect_several_to_go};
-use super::frame_source::{Asked, Displacing, NO_POOL, PutAttempt, Siblings, Spare, Terms};
+use super::frame_source::{FrameSource, NO_POOL, PutAttempt, Shortage, Terms};
 use super::holdings::Holdings;
 use super::pools::{Pool, Space};
-use super::shard::Shard;
-use super::shards_with_spare::Stock;
+use super::shard::{Shard, Spare};
 use super::to_remove::PIECE;
 use crate::api::{Get, Put, PutRefused, SampledUse};
 use crate::arena::{Blank, Block, PageKind};
-use crate::eviction::{Page, Turn};
+use crate::eviction::Page;
 use crate::frames::{EXTENT_PAGES, Key};
 use crate::frames::{FrameId, QueueId};
 use crate::tenants::Tenant;
 use crate::thread::Thread;
-
-/// Pages of another shard that go with one whose turn it is there, at the most; and one in so many that a shard has, so that hardly a page is
-/// missed for it.
-const TAKEN_MAX: u32 = 7;
-
-const TAKEN_ONE_IN: u32 = 256;
-
-/// Shards that are looked at for one that owes a page, at the most.
-const GIVERS_MAX: usize = 16;
-
-/// Where a frame for a new page came from.
-enum Found {
-    Free(FrameId),
-    /// Free since a page of the tenant was evicted ahead, as if it went now.
-    FreedAhead(FrameId),
-    /// Another page of the tenant went for it. Its block counts it as taken still.
-    Displaced(FrameId),
-    NeedsBlock,
-    /// Shards that somebody holds may have one.
-    Elsewhere,
-    Nowhere,
-}
-
-impl From<Asked> for Found {
-    fn from(asked: Asked) -> Found {
-        match asked {
-            Asked::Has(spare) => spare.into(),
-            Asked::Perhaps => Found::Elsewhere,
-            Asked::Nobody => Found::Nowhere,
-        }
-    }
-}
-
-impl From<Spare> for Found {
-    fn from(spare: Spare) -> Found {
-        match spare {
-            Spare::Free(frame) => Found::Free(frame),
-            Spare::FreedAhead(frame) => Found::FreedAhead(frame),
-            Spare::Displaced(frame) => Found::Displaced(frame),
-        }
-    }
-}
 
 /// A page of a pool whose shard is locked.
 pub(super) struct LockedShard<'a> {
@@ -158,35 +112,38 @@ impl LockedShard<'_> {
             return PutAttempt::Done(Put::Refused(PutRefused::Frozen));
         }
         let age = self.shard.directory.age();
-        let found = self.frame(terms, arrivals);
-        let is_counted = matches!(found, Found::Displaced(_));
-        let (frame, done) = match found {
-            Found::Free(frame) => (frame, Put::Stored),
-            Found::FreedAhead(frame) | Found::Displaced(frame) => (frame, Put::Displaced),
-            Found::NeedsBlock => {
+        let spare = match self.frame(terms, arrivals) {
+            FrameSource::Tenant(spare) => spare,
+            FrameSource::NewBlock => {
                 let owner = self.pages.tenants.get(self.owner.id);
-                return match owner {
-                    Some(owner) => PutAttempt::NeedsBlock(owner, self.pool.kind(), fill),
-                    None => PutAttempt::Done(NO_POOL),
-                };
+                let block = owner.map(|owner| Shortage::Block(owner, self.pool.kind()));
+                return block.map_or(PutAttempt::Done(NO_POOL), |block| {
+                    PutAttempt::Lacks(block, fill)
+                });
             }
-            Found::Elsewhere => return PutAttempt::Elsewhere(fill),
-            Found::Nowhere => {
+            FrameSource::Unasked => return PutAttempt::Lacks(Shortage::Frame, fill),
+            FrameSource::Nowhere => {
                 // R-P3: the old page must not outlive a put that failed.
                 self.flush();
                 return PutAttempt::Done(Put::Refused(self.why_nowhere()));
             }
         };
+        let frame = spare.frame();
         if self.shard.directory.age() != age {
             standing = self.look();
         }
         if let Err(refused) = self.store(frame, standing, arrivals, fill) {
             return PutAttempt::Done(Put::Refused(refused));
         }
-        if !is_counted {
+        let put = match spare {
+            _ if is_known => Put::Replaced,
+            Spare::Free(_) => Put::Stored,
+            Spare::FreedAhead(_) | Spare::Displaced(_) => Put::Displaced,
+        };
+        if !matches!(spare, Spare::Displaced(_)) {
             arrivals.note(frame);
         }
-        PutAttempt::Done(if is_known { Put::Replaced } else { done })
+        PutAttempt::Done(put)
     }
 
     fn why_nowhere(&self) -> PutRefused {
@@ -293,129 +250,6 @@ impl LockedShard<'_> {
 
     pub(super) fn space(&self) -> Option<Arc<Space>> {
         self.pages.pools.space(self.pool.base)
-    }
-
-    /// A frame for a new page.
-    fn frame(&mut self, terms: Terms, arrivals: &mut Arrivals<'_>) -> Found {
-        let kind = self.pool.kind();
-        let mut patience = Patience::default();
-        if let Some(frame) = self.free_frame(kind, &mut patience) {
-            return self.shard.spared(frame, kind).into();
-        }
-        arrivals.count_all();
-        let arena = &self.pages.arena;
-        let bound = self.owner.is_at_limit(1);
-        let is_decided = terms.displacing == Displacing::Always;
-        if kind == PageKind::Persistent {
-            return match self.siblings_frame(kind, terms.siblings, &mut patience) {
-                Asked::Nobody if !bound && !is_decided => Found::NeedsBlock,
-                asked => asked.into(),
-            };
-        }
-        if let Some(found) = self.spared_frame(terms.siblings, &mut patience) {
-            return found;
-        }
-        let is_below = self.owner.is_below_floor();
-        if is_decided && is_below {
-            self.shard.note_in_vain();
-        }
-        let may_give = arena.ready() as usize > arena.reserve()
-            || arena.may_grow()
-            || (is_below && !self.shard.asked_in_vain());
-        let asks = !bound && (may_give || self.shard.is_time_to_ask());
-        if asks && !is_decided {
-            return Found::NeedsBlock;
-        }
-        if let Some(found) = self.displaced_frame(terms.siblings, &mut patience) {
-            return found;
-        }
-        match self.siblings_frame(kind, terms.siblings, &mut patience) {
-            Asked::Nobody if !is_decided => Found::NeedsBlock,
-            asked => asked.into(),
-        }
-    }
-
-    /// A free frame of a shard that has some to spare, for an ephemeral page; of any that has one, where the tenant's floor takes
-    /// all that it holds, or its shards have few.
-    fn spared_frame(&mut self, siblings: Siblings, patience: &mut Patience) -> Option<Found> {
-        let kind = PageKind::Ephemeral;
-        let (pages, owner) = (self.pages, self.owner);
-        let is_scant = owner.is_within_floor() || self.holdings.are_shards_small();
-        let stock = match is_scant {
-            true => Stock::Some,
-            false => Stock::Spare,
-        };
-        match siblings {
-            Siblings::LeftAlone => {
-                let sibling = self.shard.sibling_with(stock, kind, 0);
-                sibling.map(|_| Found::Elsewhere)
-            }
-            Siblings::Exhausted => None,
-            Siblings::Asked => {
-                match pages.borrow_frames(owner, &mut self.shard, (stock, kind), patience) {
-                    Asked::Has(spare) => Some(spare.into()),
-                    Asked::Perhaps if stock == Stock::Some => Some(Found::Elsewhere),
-                    Asked::Perhaps | Asked::Nobody => None,
-                }
-            }
-        }
-    }
-
-    /// The frame of an ephemeral page that goes: one of this shard's, or of one that owes it where this shard gave more
-    /// than others did.
-    fn displaced_frame(&mut self, siblings: Siblings, patience: &mut Patience) -> Option<Found> {
-        let per_block = self.pages.frames.per_block();
-        let turn = self.shard.eviction.whose_turn();
-        let is_others = match turn {
-            Some(turn) => turn != Turn::Own,
-            None => self.holdings.is_overdrawn(&mut self.shard, per_block),
-        };
-        if is_others {
-            match siblings {
-                Siblings::LeftAlone => return Some(Found::Elsewhere),
-                Siblings::Exhausted => {}
-                Siblings::Asked => {
-                    let spare = match turn {
-                        Some(Turn::Of(shard)) => self.frame_of(shard, patience),
-                        _ => self.owed_frame(patience),
-                    };
-                    if let Some(spare) = spare {
-                        return Some(spare.into());
-                    }
-                }
-            }
-        }
-        let victim = self.victim(patience);
-        if siblings != Siblings::LeftAlone {
-            // A group looks ahead by itself.
-            expect_next_to_go(self.pages, self.holdings, &self.shard);
-        }
-        victim.map(Found::Displaced)
-    }
-
-    fn free_frame(&mut self, kind: PageKind, patience: &mut Patience) -> Option<FrameId> {
-        let frames = &self.pages.frames;
-        loop {
-            let shard = &mut self.shard;
-            let free = self.pages.free_frame(self.owner, shard, kind, patience);
-            if free.is_some() || patience.is_over() {
-                return free;
-            }
-            let mut came = false;
-            for frame in self.holdings.some_frames(kind, frames) {
-                frames.get(frame).set_shard(self.shard.number());
-                self.shard.push_free(frames, frame, kind);
-                came = true;
-            }
-            if !came {
-                return None;
-            }
-        }
-    }
-
-    /// Evicts one of this shard's pages, for its frame.
-    fn victim(&mut self, patience: &mut Patience) -> Option<FrameId> {
-        evict(self.pages, self.owner, &mut self.shard, self.now, patience)
     }
 
     /// Goes on to another page of the object.
@@ -610,102 +444,6 @@ impl LockedShard<'_> {
             self.flush();
         }
         next
-    }
-}
-
-impl LockedShard<'_> {
-    /// The frame of a page of another shard that owes one, or of none, as far as can be seen without a wait.
-    pub(super) fn owed_frame(&mut self, patience: &mut Patience) -> Option<Spare> {
-        let (pages, holdings, own) = (self.pages, self.holdings, self.shard.number());
-        let (shards, per_block) = (holdings.shards(), pages.frames.per_block());
-        let last = holdings.giver.load(Ordering::Relaxed);
-        for number in (last..last + GIVERS_MAX).map(|number| number % shards.len()) {
-            if number == usize::from(own) {
-                continue;
-            }
-            let Some(mut sibling) = shards[number].try_lock() else {
-                continue;
-            };
-            if holdings.is_overdrawn(&mut sibling, per_block) {
-                continue;
-            }
-            let spare = pages.spare(
-                self.owner,
-                &mut sibling,
-                PageKind::Ephemeral,
-                self.now,
-                patience,
-            );
-            if let Some(spare) = spare {
-                pages.frames.get(spare.frame()).set_shard(own);
-                holdings.giver.store(number, Ordering::Relaxed);
-                return Some(spare);
-            }
-        }
-        holdings
-            .giver
-            .store((last + GIVERS_MAX) % shards.len(), Ordering::Relaxed);
-        None
-    }
-
-    /// A frame of one other shard, if nobody holds it. Where that has many pages, those that are next in line there go with it, for
-    /// what comes here next: whose turn it is changes slowly.
-    pub(super) fn frame_of(&mut self, shard: usize, patience: &mut Patience) -> Option<Spare> {
-        let (pages, own) = (self.pages, self.shard.number());
-        if shard == usize::from(own) {
-            return None;
-        }
-        let mut sibling = self.holdings.shards()[shard].try_lock()?;
-        let (kind, now) = (PageKind::Ephemeral, self.now);
-        let more = (self.holdings.frames_of_shard() / TAKEN_ONE_IN).min(TAKEN_MAX) as usize;
-        if more > 0 {
-            expect_several_to_go(pages, &sibling, 1 + more);
-        }
-        let mut spare = || pages.spare(self.owner, &mut sibling, kind, now, patience);
-        let first = spare()?;
-        pages.frames.get(first.frame()).set_shard(own);
-        for spare in std::iter::from_fn(spare).take(more) {
-            pages.push_spare(&mut self.shard, &spare, kind);
-        }
-        Some(first)
-    }
-
-    /// A frame of another shard of the tenant, which becomes this one's. Locks only who is not locked.
-    pub(super) fn siblings_frame(
-        &mut self,
-        kind: PageKind,
-        siblings: Siblings,
-        patience: &mut Patience,
-    ) -> Asked {
-        match siblings {
-            Siblings::LeftAlone => return Asked::Perhaps,
-            Siblings::Exhausted => return Asked::Nobody,
-            Siblings::Asked => {}
-        }
-        let (pages, own) = (self.pages, self.shard.number());
-        let some = (Stock::Some, kind);
-        let free = pages.borrow_frames(self.owner, &mut self.shard, some, patience);
-        if matches!(free, Asked::Has(_)) {
-            return free;
-        }
-        let mut is_one_held = false;
-        for (number, sibling) in self.holdings.shards().iter().enumerate() {
-            if number == usize::from(own) {
-                continue;
-            }
-            let Some(mut sibling) = sibling.try_lock() else {
-                is_one_held = true;
-                continue;
-            };
-            if let Some(spare) = pages.spare(self.owner, &mut sibling, kind, self.now, patience) {
-                pages.frames.get(spare.frame()).set_shard(own);
-                return Asked::Has(spare);
-            }
-        }
-        match is_one_held && !patience.is_over() {
-            true => Asked::Perhaps,
-            false => Asked::Nobody,
-        }
     }
 }
 

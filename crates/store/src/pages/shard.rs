@@ -5,7 +5,6 @@ use std::sync::Arc;
 use sublet_types::Second;
 
 use super::directory::{Directory, Keys, Standing, Whereabouts};
-use super::frame_source::Spare;
 use super::freed_ahead::Ahead;
 use super::rows::Rows;
 use super::shard_debt::ShardDebt;
@@ -41,6 +40,23 @@ struct Told {
     has_some: bool,
     /// That it had so many that it could spare some; none where it is not.
     spare_from: u32,
+}
+
+/// A frame that a shard can spare, by how it came to be free.
+pub(super) enum Spare {
+    Free(FrameId),
+    /// Free since a page of the tenant was evicted ahead, as if it went now.
+    FreedAhead(FrameId),
+    /// A page of the tenant went for it. Its block counts it as taken still.
+    Displaced(FrameId),
+}
+
+impl Spare {
+    pub(super) fn frame(&self) -> FrameId {
+        match self {
+            Spare::Free(frame) | Spare::FreedAhead(frame) | Spare::Displaced(frame) => *frame,
+        }
+    }
 }
 
 pub(crate) struct Shard {

@@ -9,7 +9,7 @@ use sublet_types::{ReleaseMode, Second};
 use super::Pages;
 use super::directory::Whereabouts;
 use super::evict::{Patience, evict};
-use super::frame_source::Asked;
+use super::frame_source::FrameSource;
 use super::holdings::Holdings;
 use super::rows::Written;
 use super::shard::Shard;
@@ -176,8 +176,8 @@ impl Clearing<'_> {
         own.or_else(|| {
             let spare = (Stock::Spare, kind);
             match pages.borrow_frames(self.tenant, shard, spare, patience) {
-                Asked::Has(spare) => Some(spare.frame()),
-                Asked::Perhaps | Asked::Nobody => None,
+                Some(FrameSource::Tenant(spare)) => Some(spare.frame()),
+                _ => None,
             }
         })
     }

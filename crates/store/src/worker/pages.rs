@@ -42,18 +42,22 @@ impl Worker {
     ) -> Put {
         let mut terms = Terms::from(displacing);
         for _ in 0..ATTEMPTS_MAX {
-            match desk.try_put(key, terms, fill) {
+            let shortage = match desk.try_put(key, terms, fill) {
                 PutAttempt::Done(put) => return put,
-                PutAttempt::NeedsBlock(owner, kind, again) => {
-                    terms = self.page_block(owner, kind, desk.now).into();
+                PutAttempt::Lacks(shortage, again) => {
                     fill = again;
+                    shortage
                 }
-                PutAttempt::Elsewhere(again) => {
+            };
+            match shortage {
+                Shortage::Block(owner, kind) => {
+                    terms = self.page_block(owner, kind, desk.now).into();
+                }
+                Shortage::Frame => {
                     terms.siblings = match desk.bring_frame(key) {
                         true => Siblings::Asked,
                         false => Siblings::Exhausted,
                     };
-                    fill = again;
                 }
             }
         }
@@ -63,7 +67,7 @@ impl Worker {
         };
         match desk.try_put(key, terms, fill) {
             PutAttempt::Done(put) => put,
-            PutAttempt::NeedsBlock(..) | PutAttempt::Elsewhere(_) => desk.refuse(key),
+            PutAttempt::Lacks(..) => desk.refuse(key),
         }
     }
 
