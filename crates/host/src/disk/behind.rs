@@ -11,8 +11,8 @@ use sublet_types::{Durability, PAGE_BYTES};
 
 use super::backed::Errand;
 use super::cover::PAGE;
+use super::disk_thread::DiskThread;
 use super::engine::Haste;
-use super::floor::Floor;
 use super::stage::Staged;
 use super::swap::Swap;
 
@@ -42,9 +42,9 @@ struct Desk {
     failures: u32,
 }
 
-impl Floor {
+impl DiskThread {
     /// Writes staged pages until the disk's inbox has ended and none is left.
-    pub(super) async fn write_behind(self: Rc<Floor>) {
+    pub(super) async fn write_behind(self: Rc<DiskThread>) {
         let Some(swap) = &self.disk.swap else {
             return;
         };
@@ -127,7 +127,7 @@ impl Floor {
         let _held = self.ranges.hold(pages).await;
         let (mut from, mut written, mut failed) = (run.start, 0, None);
         while from < run.end {
-            let readable = Floor::read_staged(swap, desk, from..run.end);
+            let readable = DiskThread::read_staged(swap, desk, from..run.end);
             let count = readable.unwrap_or_else(|(count, error)| {
                 failed = Some(error);
                 count

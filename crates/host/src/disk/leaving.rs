@@ -36,7 +36,7 @@ pub(crate) enum Unwritten {
 }
 
 /// How long clients of all disks may take to part when the daemon ends.
-const PARTING_MAX: Duration = Duration::from_secs(40);
+const CLOSING_MAX: Duration = Duration::from_secs(40);
 
 /// How long taking notes away may take: their file system may hang.
 const NOTES_MAX: Duration = Duration::from_secs(10);
@@ -198,7 +198,7 @@ impl OpenDisks {
             );
         }
         if let Some(places) = places.and_then(|mut places| places.take())
-            && !within(PARTING_MAX.min(self.ground.silence_max), "parting", || {
+            && !within(CLOSING_MAX.min(self.ground.silence_max), "closing", || {
                 places.end()
             })
         {

@@ -1,7 +1,7 @@
 //! Disks: files and swap of virtual machines, with the host's idle memory in front of their backings.
 //!
 //! A request that memory can answer is answered where it arrives (`desk`). Every other goes to the disk's own
-//! thread (`floor`), whose hands carry it out over memory and `backing` with its pages held (`ranges`),
+//! thread (`disk_thread`), whose tasks carry it out over memory and `backing` with its pages held (`ranges`),
 //! so that what overlaps keeps its order. Swap is acknowledged from the `stage` and written `behind`.
 
 mod answer;
@@ -12,11 +12,11 @@ mod bell;
 mod cover;
 mod desk;
 mod disk_events;
+mod disk_thread;
 mod disks;
 mod engine;
 mod error;
 mod figures;
-mod floor;
 mod holes;
 mod images;
 mod inbox;

@@ -19,10 +19,10 @@ use super::backed::Backed;
 use super::backing::{Backing, BackingError, whole_sectors};
 use super::bell::Bell;
 use super::disk_events::DiskEvents;
+use super::disk_thread::DiskThread;
 use super::engine::Engine;
 use super::error::DiskError;
 use super::figures::Tallies;
-use super::floor::Floor;
 use super::holes::Holes;
 use super::inbox::Inbox;
 use super::plight::Plight;
@@ -338,16 +338,16 @@ fn employ(
 ) -> Result<OpenDisk, DiskError> {
     let (ready, made) = mpsc::channel();
     let body = move || {
-        let (doorman, floor) = match begin(&backend, make) {
+        let (doorman, thread) = match begin(&backend, make) {
             Ok(begun) => begun,
             Err(error) => {
                 let _ = ready.send(Err(error));
                 return;
             }
         };
-        let disk = Arc::clone(&floor.disk);
+        let disk = Arc::clone(&thread.disk);
         let _ = ready.send(Ok(Arc::clone(&disk)));
-        if let Err(error) = floor.run() {
+        if let Err(error) = thread.run() {
             tracing::error!(%error, "a disk's thread failed: the daemon ends, so that guests find the next one");
             std::process::abort();
         }
@@ -363,11 +363,11 @@ fn employ(
     Ok(OpenDisk { disk, thread })
 }
 
-/// Makes a disk and its floor on this thread; of one that cannot begin nothing stays.
+/// Makes a disk and what its thread works with, on this thread; of one that cannot begin nothing stays.
 fn begin(
     backend: &Backend,
     make: impl FnOnce() -> Result<Backed, DiskError>,
-) -> Result<(Doorman, Rc<Floor>), DiskError> {
+) -> Result<(Doorman, Rc<DiskThread>), DiskError> {
     let Backend {
         store,
         clock,
@@ -377,8 +377,8 @@ fn begin(
     let disk = Arc::new(make()?);
     match Engine::start(&disk.bell, disk.slow, disk.settings.name.as_str()) {
         Ok(engine) => {
-            let floor = Floor::new(disk, &doorman, engine);
-            Ok((doorman, floor))
+            let thread = DiskThread::new(disk, &doorman, engine);
+            Ok((doorman, thread))
         }
         Err(error) => {
             end_pool(&doorman, &disk);

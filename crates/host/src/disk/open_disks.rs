@@ -22,7 +22,7 @@ use super::backed::Backed;
 use super::backing::{BackingError, whole_sectors};
 use super::error::DiskError;
 use super::open::{History, OpenDisk, Opening, undo};
-use super::places::{Callers, Parting, Places};
+use super::places::{Callers, Closing, Places};
 use super::served::{Served, ServedOn};
 use super::stage::{Pledge, Pledges, Stage};
 use super::staging::Staging;
@@ -385,18 +385,18 @@ impl OpenDisks {
 
     /// Serves a disk no more. Who waits for its clients keeps nobody else waiting.
     pub(super) fn let_go(&self, name: &DiskName) {
-        if let Some(parting) = self.part(name) {
-            parting.wait();
+        if let Some(closing) = self.close(name) {
+            closing.wait();
         }
     }
 
     /// Serves a disk no more, and waits so long at most for its clients. Says whether they are gone.
     pub(super) fn let_go_within(&self, name: &DiskName, time: Duration) -> bool {
-        let parting = self.part(name);
-        parting.is_none_or(|parting| parting.wait_within(time))
+        let closing = self.close(name);
+        closing.is_none_or(|closing| closing.wait_within(time))
     }
 
-    fn part(&self, name: &DiskName) -> Option<Parting> {
+    fn close(&self, name: &DiskName) -> Option<Closing> {
         self.callers.lock().remove(name);
         let mut places = self.places.lock();
         places.as_mut().map(|places| places.leave(name.as_str()))

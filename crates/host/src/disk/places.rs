@@ -25,7 +25,7 @@ use sublet_types::{DiskKind, DiskListen, DiskSettings, DiskTls};
 use super::error::DiskError;
 
 /// How long clients over NBD take to part, at the most, and somewhat more.
-const PARTING_MAX: Duration = Duration::from_secs(25);
+const CLOSING_MAX: Duration = Duration::from_secs(25);
 
 /// How often it is looked whether they have.
 const LOOK: Duration = Duration::from_millis(20);
@@ -154,7 +154,7 @@ impl Places {
     }
 
     /// Serves a disk no more. Its clients have gone when what is returned has been waited for.
-    pub(super) fn leave(&mut self, name: &str) -> Parting {
+    pub(super) fn leave(&mut self, name: &str) -> Closing {
         let (shared, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.shared)
             .into_iter()
             .partition(|(disk, _)| disk == name);
@@ -166,7 +166,7 @@ impl Places {
             .into_iter()
             .partition(|(_, place)| !place.group.exports.names().is_empty());
         self.open = kept;
-        Parting {
+        Closing {
             nbd: Arc::clone(&self.nbd),
             disk: name.to_owned(),
             empty: left.into_values().map(|place| place.address).collect(),
@@ -202,14 +202,14 @@ impl Places {
         for (_, running) in self.shared {
             running.stop();
         }
-        let (nbd, until) = (self.nbd, Instant::now() + PARTING_MAX);
-        // A disk may be parting just now.
+        let (nbd, until) = (self.nbd, Instant::now() + CLOSING_MAX);
+        // A disk may be closing just now.
         while Arc::strong_count(&nbd) > 1 && Instant::now() < until {
             thread::sleep(LOOK);
         }
         match Arc::into_inner(nbd) {
             Some(nbd) => nbd.stop(),
-            None => tracing::error!("clients of disks are not let go: one is parting still"),
+            None => tracing::error!("clients of disks are not let go: one is closing still"),
         }
     }
 }
@@ -264,7 +264,7 @@ impl Callers {
 }
 
 /// Clients of a disk that are being let go.
-pub(super) struct Parting {
+pub(super) struct Closing {
     nbd: Arc<Running>,
     disk: String,
     /// Listeners that serve nobody any more.
@@ -272,7 +272,7 @@ pub(super) struct Parting {
     shared: Vec<vhost_user::Running>,
 }
 
-impl Parting {
+impl Closing {
     /// Returns when nobody uses the disk.
     pub(super) fn wait(self) {
         self.nbd.remove_disk(&self.disk);
@@ -288,20 +288,20 @@ impl Parting {
     /// nobody uses the disk.
     pub(super) fn wait_within(self, time: Duration) -> bool {
         let (gone, all_gone) = mpsc::channel::<()>();
-        let parting = Arc::new(Mutex::new(Some(self)));
+        let closing = Arc::new(Mutex::new(Some(self)));
         let wait = {
-            let parting = Arc::clone(&parting);
+            let closing = Arc::clone(&closing);
             move || {
-                parting.lock().take().into_iter().for_each(Parting::wait);
+                closing.lock().take().into_iter().for_each(Closing::wait);
                 drop(gone);
             }
         };
         if let Err(error) = thread::Builder::new()
-            .name("parting".to_owned())
+            .name("closing".to_owned())
             .spawn(wait)
         {
             tracing::warn!(%error, "a disk's clients are let go without a limit of time");
-            parting.lock().take().into_iter().for_each(Parting::wait);
+            closing.lock().take().into_iter().for_each(Closing::wait);
         }
         all_gone.recv_timeout(time) != Err(RecvTimeoutError::Timeout)
     }

@@ -1,4 +1,4 @@
-//! Rooms for pages that a disk's hands work on beside what they were given: used again and again, so that no request
+//! Rooms for pages that a disk's tasks work on beside what they were given: used again and again, so that no request
 //! allocates one.
 
 use std::cell::RefCell;

@@ -1,4 +1,4 @@
-//! What a disk's hands do: each verb, over memory and backing, with its pages held.
+//! What a disk's tasks do: each verb, over memory and backing, with its pages held.
 
 use std::io;
 use std::ops::Range;
@@ -12,8 +12,8 @@ use sublet_types::PAGE_BYTES;
 use super::answer::Answer;
 use super::backed::Errand;
 use super::cover::{Cover, PAGE, by_object, key};
+use super::disk_thread::DiskThread;
 use super::engine::{Haste, Trying};
-use super::floor::Floor;
 use super::reading::Ahead;
 use super::rooms::ROOM_PAGES;
 use super::swap::Swap;
@@ -35,7 +35,7 @@ const ZERO_PAGE: [u8; PAGE] = [0; PAGE];
 /// Extents that one question is answered with, at the most.
 const EXTENTS_MAX: usize = 128;
 
-impl Floor {
+impl DiskThread {
     pub(super) async fn read(&self, at: u64, buffer: Buffer) -> Answer {
         let cover = Cover::of(at, buffer.len());
         self.tally.reads.add(1);

@@ -22,8 +22,8 @@ use super::*;
 use crate::disk::backed::Backed;
 use crate::disk::cover::key;
 use crate::disk::disk_events::DiskEvents;
+use crate::disk::disk_thread::DiskThread;
 use crate::disk::engine::{Carrier, Deed, Engine, Job};
-use crate::disk::floor::Floor;
 use crate::disk::open::assemble;
 
 /// Histories that are tried.
@@ -186,8 +186,8 @@ impl Host {
 struct Life {
     sea: Rc<RefCell<Sea>>,
     disk: Arc<Backed>,
-    floor: Rc<Floor>,
-    hands: LocalPool,
+    thread: Rc<DiskThread>,
+    tasks: LocalPool,
     desk: Box<dyn Desk>,
     worker: Worker,
     asked: Sender<Outcome>,
@@ -219,17 +219,17 @@ impl Life {
         std::mem::forget(disk.swap.as_ref().expect("swap").hurry());
         let doorman = Doorman::new(store, *clock, ledger).expect("a worker");
         let engine = Engine::of(Box::new(Shore(Rc::clone(&host.sea))), None);
-        let floor = Floor::new(Arc::clone(&disk), &doorman, engine);
-        let hands = LocalPool::new();
-        floor.begin(&hands.spawner()).expect("hands");
+        let thread = DiskThread::new(Arc::clone(&disk), &doorman, engine);
+        let tasks = LocalPool::new();
+        thread.begin(&tasks.spawner()).expect("tasks");
         let (asked, answers) = channel();
         Life {
             sea: Rc::clone(&host.sea),
             desk: Arc::clone(&disk).desk(&doorman),
             worker: store.worker().expect("a worker"),
             disk,
-            floor,
-            hands,
+            thread,
+            tasks,
             asked,
             answers,
         }
@@ -237,10 +237,10 @@ impl Life {
 
     /// Has the disk's thread do what it can without waiting.
     fn turn(&mut self) {
-        self.hands.run_until_stalled();
-        self.floor.engine.turn().expect("it turns");
-        self.floor.call_hands();
-        self.hands.run_until_stalled();
+        self.tasks.run_until_stalled();
+        self.thread.engine.turn().expect("it turns");
+        self.thread.wake_tasks();
+        self.tasks.run_until_stalled();
     }
 
     fn ask(&self, verb: Verb, at: u64, len: u64, buffer: Buffer, token: u64) {
@@ -284,7 +284,7 @@ impl Life {
     /// Everything ends here and now.
     fn kill(self, host: &Host) {
         let (tenant, pool) = (self.disk.tenant, self.disk.pool);
-        drop((self.hands, self.desk, self.floor, self.disk));
+        drop((self.tasks, self.desk, self.thread, self.disk));
         host.sea.borrow_mut().settle();
         self.worker.destroy_pool(tenant, pool, Second(1));
     }

@@ -1,4 +1,4 @@
-//! A disk's thread: many hands that each carry one request out at a time, while one engine moves bytes for all.
+//! A disk's thread: many tasks that each carry one request out at a time, while one engine moves bytes for all.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -23,13 +23,13 @@ use super::rooms::Rooms;
 use super::swap::Swap;
 
 /// Requests of one disk that are worked on side by side.
-const HANDS: usize = 64;
+const TASKS: usize = 64;
 
-/// Of these, hands that read what nobody waits for.
-const AHEAD_HANDS: usize = 8;
+/// Of these, tasks that read what nobody waits for.
+const AHEAD_TASKS: usize = 8;
 
-/// What the hands of a disk share. Only its own thread has it.
-pub(super) struct Floor {
+/// What the tasks of a disk share. Only its own thread has it.
+pub(super) struct DiskThread {
     pub(super) disk: Arc<Backed>,
     pub(super) engine: Engine,
     pub(super) ranges: Rc<Ranges>,
@@ -38,20 +38,20 @@ pub(super) struct Floor {
     pub(super) rooms: Rooms,
     idle: RefCell<Vec<Waker>>,
     at_work: Cell<usize>,
-    /// Hands that read ahead.
+    /// Tasks that read ahead.
     ahead: Cell<usize>,
 }
 
-impl Floor {
-    /// A floor on this thread, for a disk whose backing `engine` reads and writes.
-    pub(super) fn new(disk: Arc<Backed>, doorman: &Doorman, engine: Engine) -> Rc<Floor> {
-        Rc::new(Floor {
+impl DiskThread {
+    /// A disk's work on this thread, for a disk whose backing `engine` reads and writes.
+    pub(super) fn new(disk: Arc<Backed>, doorman: &Doorman, engine: Engine) -> Rc<DiskThread> {
+        Rc::new(DiskThread {
             engine,
             ranges: Rc::default(),
             tenancy: doorman.open(disk.tenant),
             tally: disk.tallies.open(),
             rooms: Rooms::default(),
-            idle: RefCell::new(Vec::with_capacity(HANDS)),
+            idle: RefCell::new(Vec::with_capacity(TASKS)),
             at_work: Cell::new(0),
             ahead: Cell::new(0),
             disk,
@@ -59,23 +59,23 @@ impl Floor {
     }
 
     /// Works until the disk's inbox has ended and everything is done.
-    pub(super) fn run(self: Rc<Floor>) -> io::Result<()> {
+    pub(super) fn run(self: Rc<DiskThread>) -> io::Result<()> {
         let mut pool = LocalPool::new();
         self.begin(&pool.spawner())?;
         while self.at_work.get() > 0 {
             pool.run_until_stalled();
             let longest = self.engine.turn()?;
-            if !self.call_hands() && longest != Some(Duration::ZERO) && self.at_work.get() > 0 {
+            if !self.wake_tasks() && longest != Some(Duration::ZERO) && self.at_work.get() > 0 {
                 self.disk.bell.wait(longest)?;
             }
         }
         Ok(())
     }
 
-    /// Gives every hand its place.
-    pub(super) fn begin(self: &Rc<Floor>, spawner: &impl LocalSpawn) -> io::Result<()> {
-        for _ in 0..HANDS {
-            self.employ(spawner, Rc::clone(self).hand())?;
+    /// Begins every task.
+    pub(super) fn begin(self: &Rc<DiskThread>, spawner: &impl LocalSpawn) -> io::Result<()> {
+        for _ in 0..TASKS {
+            self.employ(spawner, Rc::clone(self).task())?;
         }
         if self.disk.swap.is_some() {
             self.employ(spawner, Rc::clone(self).write_behind())?;
@@ -84,21 +84,21 @@ impl Floor {
     }
 
     fn employ(
-        self: &Rc<Floor>,
+        self: &Rc<DiskThread>,
         spawner: &impl LocalSpawn,
         work: impl Future<Output = ()> + 'static,
     ) -> io::Result<()> {
-        let floor = Rc::clone(self);
+        let thread = Rc::clone(self);
         self.at_work.set(self.at_work.get() + 1);
         let body = async move {
             work.await;
-            floor.at_work.set(floor.at_work.get() - 1);
+            thread.at_work.set(thread.at_work.get() - 1);
         };
         spawner.spawn_local(body).map_err(io::Error::other)
     }
 
-    /// Wakes as many idle hands as there are things to do; all of them when everything ends.
-    pub(super) fn call_hands(&self) -> bool {
+    /// Wakes as many idle tasks as there are things to do; all of them when everything ends.
+    pub(super) fn wake_tasks(&self) -> bool {
         let mut idle = self.idle.borrow_mut();
         let wanted = match self.disk.inbox.has_ended() {
             true => {
@@ -113,7 +113,7 @@ impl Floor {
         wanted > 0
     }
 
-    async fn hand(self: Rc<Floor>) {
+    async fn task(self: Rc<DiskThread>) {
         while let Some(job) = self.next_job().await {
             match job {
                 Job::Asked(request) => self.serve(request).await,
@@ -127,7 +127,7 @@ impl Floor {
     }
 
     fn may_read_ahead(&self) -> bool {
-        self.ahead.get() < AHEAD_HANDS || self.disk.inbox.is_closed()
+        self.ahead.get() < AHEAD_TASKS || self.disk.inbox.is_closed()
     }
 
     async fn next_job(&self) -> Option<Job> {
