@@ -448,8 +448,6 @@ pub struct TenantFigures {
     pub used: Bytes,
     /// Live items.
     pub items: u64,
-    /// When the oldest of them was stored, or moved last to make room: to within its block's other items.
-    pub oldest: Option<Second>,
     /// Items evicted to make room, since the start.
     pub evictions: u64,
     /// Of these, evicted for items that the tenant itself stored: not when it was shrunk, nor for others.
@@ -464,6 +462,14 @@ pub struct TenantFigures {
     pub target: Option<Bytes>,
     /// Its pages.
     pub pages: PageFigures,
+    /// Its pools, handles on shared ones among them.
+    pub pools: u32,
+    /// Which eviction was chosen for its ephemeral pages.
+    pub eviction: EvictionKind,
+    /// Which one they have: never [`EvictionKind::Auto`].
+    pub ruling_eviction: EvictionKind,
+    /// Whether its new pages are refused.
+    pub is_frozen: bool,
     /// What it gave for others' puts, since the start.
     pub gave: Bytes,
     /// What it got from others for its own puts, since the start.
@@ -491,6 +497,30 @@ pub struct StoreFigures {
     pub used: Bytes,
     /// Live items.
     pub items: u64,
+}
+
+/// One pool of pages, now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolFigures {
+    /// Which.
+    pub id: PoolId,
+    /// Whose it is. A shared pool is its account's.
+    pub tenant: TenantId,
+    /// Its pages in memory; of a handle on a shared pool none. Those of memory that was released just now may count until it is swept.
+    pub pages: Pages,
+    /// Handles on it, of tenants that share it.
+    pub sharers: u32,
+}
+
+/// The store, now, with its tenants and pools.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AllFigures {
+    /// The whole of it.
+    pub store: StoreFigures,
+    /// Each tenant.
+    pub tenants: Vec<TenantFigures>,
+    /// Each pool, in the order of their places.
+    pub pools: Vec<PoolFigures>,
 }
 
 /// Why a tenant could not be added or changed.

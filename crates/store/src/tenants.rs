@@ -134,16 +134,10 @@ impl Tenants {
         self.count.load(Ordering::Acquire) <= 1
     }
 
-    fn weights(&self) -> u64 {
+    /// The sum of all weights.
+    pub(crate) fn weights(&self) -> u64 {
         let present = self.present();
         present.map(|tenant| u64::from(tenant.weight().0)).sum()
-    }
-
-    /// Mortar's fairness of a tenant: (held ÷ capacity) ÷ (weight ÷ sum of weights). Over 1, it holds
-    /// more than its weighted share.
-    pub(crate) fn fairness(&self, tenant: &Tenant, capacity_blocks: u32) -> f64 {
-        let share = f64::from(tenant.weight().0) / self.weights().max(1) as f64;
-        f64::from(tenant.held()) / f64::from(capacity_blocks.max(1)) / share
     }
 
     /// Who gives how many of so many blocks back to the host: again and again the tenant with the largest fairness
@@ -366,6 +360,12 @@ impl Tenant {
         self.promised_blocks().max(guard)
     }
 
+    /// Mortar's fairness: (held ÷ capacity) ÷ (weight ÷ sum of weights). Over 1, it holds more than its weighted share.
+    pub(crate) fn fairness(&self, weights: u64, capacity_blocks: u32) -> f64 {
+        let share = f64::from(self.weight().0) / weights.max(1) as f64;
+        f64::from(self.held()) / f64::from(capacity_blocks.max(1)) / share
+    }
+
     /// Whether its floor takes all that it holds: then it has nothing to spare.
     pub(crate) fn is_within_floor(&self) -> bool {
         self.held() <= self.floor_blocks()
@@ -562,8 +562,8 @@ mod tests {
             tenants.get(light).expect("there"),
             tenants.get(heavy).expect("there"),
         );
-        assert_eq!(tenants.fairness(light, 100), 2.0);
-        assert!((tenants.fairness(heavy, 100) - 2.0 / 3.0).abs() < 1e-9);
+        assert_eq!(light.fairness(tenants.weights(), 100), 2.0);
+        assert!((heavy.fairness(tenants.weights(), 100) - 2.0 / 3.0).abs() < 1e-9);
         assert_eq!(tenants.gives_way(heavy, ROOM).tenant.id, light.id);
         assert_eq!(tenants.gives_way(light, ROOM).tenant.id, light.id);
         light.held.store(25, Ordering::Relaxed);

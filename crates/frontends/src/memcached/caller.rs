@@ -1,7 +1,7 @@
 //! Who asks: what the requests of one turn share.
 
 use sublet_store::{Item, TenantFigures};
-use sublet_types::{Bytes, Expiry};
+use sublet_types::{Bytes, Expiry, Second};
 
 use super::connections::Peer;
 use super::instance::Instance;
@@ -67,6 +67,12 @@ impl Caller<'_> {
     pub(super) fn figures(&self) -> TenantFigures {
         let (worker, tenant, _) = self.tenancy.acting();
         worker.store().tenant_figures(tenant)
+    }
+
+    /// When the oldest of the tenant's items was stored, about.
+    pub(super) fn oldest_item(&self) -> Option<Second> {
+        let (worker, tenant, _) = self.tenancy.acting();
+        worker.store().oldest_item(tenant)
     }
 
     /// How much memory the tenant may hold.

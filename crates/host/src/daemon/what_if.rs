@@ -79,8 +79,8 @@ struct Past<'a> {
 
 impl Past<'_> {
     fn new<'a>(daemon: &Daemon, records: &'a [Record]) -> Past<'a> {
-        let tenants = daemon.backend.store.tenants().into_iter();
-        let names = tenants.map(|tenant| (tenant.id, tenant.settings.name));
+        let tenants = daemon.backend.store.all_settings().into_iter();
+        let names = tenants.map(|(id, settings)| (id, settings.name));
         Past {
             records,
             names: names.collect(),

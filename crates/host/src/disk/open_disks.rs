@@ -1,6 +1,6 @@
 //! The disks that are open, and what they share.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,8 +14,7 @@ use sublet_frontends::block::Disk;
 use sublet_frontends::doors::TlsError;
 use sublet_store::TenantError;
 use sublet_types::{
-    Bytes, DiskKind, DiskListen, DiskName, DiskSettings, Durability, PAGE_BYTES, Pages, PoolId,
-    TenantId,
+    Bytes, DiskKind, DiskListen, DiskName, DiskSettings, Durability, PAGE_BYTES, Pages, TenantId,
 };
 
 use super::backed::Backed;
@@ -332,9 +331,7 @@ impl OpenDisks {
     }
 
     fn tenant(&self, settings: &DiskSettings) -> Result<TenantId, DiskError> {
-        let tenants = self.backend.store.tenants();
-        let named = |name: &&sublet_store::TenantFigures| name.settings.name == settings.tenant;
-        let tenant = tenants.iter().find(named).map(|tenant| tenant.id);
+        let tenant = self.backend.store.tenant(&settings.tenant);
         Ok(tenant.ok_or(TenantError::Unknown)?)
     }
 
@@ -417,13 +414,7 @@ impl OpenDisks {
     /// All of them, in order of names.
     pub(super) fn list(&self) -> Vec<DiskStatus> {
         let all: Vec<_> = self.open.lock().values().cloned().collect();
-        let tenants: BTreeSet<TenantId> = all.iter().map(|served| served.disk.tenant).collect();
-        let store = &self.backend.store;
-        let pages: HashMap<PoolId, u64> = tenants
-            .into_iter()
-            .flat_map(|tenant| store.pool_pages(tenant))
-            .collect();
-        all.iter().map(|disk| self.status(disk, &pages)).collect()
+        all.iter().map(|disk| self.status(disk)).collect()
     }
 
     /// What was swapped and no disk that is open writes, in order of names.
@@ -458,7 +449,7 @@ impl OpenDisks {
         found.ok_or_else(|| DiskError::NoDisk(name.clone()))
     }
 
-    fn status(&self, served: &ServedDisk, pages: &HashMap<PoolId, u64>) -> DiskStatus {
+    fn status(&self, served: &ServedDisk) -> DiskStatus {
         let disk = &served.disk;
         let figures = disk.tallies.sum();
         let callers = self.callers.lock();
@@ -491,7 +482,7 @@ impl OpenDisks {
             bytes_written: figures.written_bytes,
             hits: figures.hits,
             misses: figures.misses,
-            pages: pages.get(&disk.pool).copied().unwrap_or(0),
+            pages: self.backend.store.pool_pages(disk.pool).0,
             dirty,
             prefetched: figures.read_ahead,
             faults: figures.faults,

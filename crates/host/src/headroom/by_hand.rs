@@ -38,9 +38,9 @@ impl ByHand {
         release: impl FnOnce() -> Released,
     ) -> Released {
         let mut taken = self.0.lock();
-        let before = held(worker);
+        let before = worker.store().all_held().into_iter();
         let released = release();
-        let after: HashMap<TenantId, Bytes> = held(worker).collect();
+        let after: HashMap<TenantId, Bytes> = worker.store().all_held().into_iter().collect();
         let lost = before.filter_map(|(id, had)| {
             let has = after.get(&id).copied().unwrap_or_default();
             (has < had).then(|| (id, Pages::of(had - has)))
@@ -52,9 +52,4 @@ impl ByHand {
         taken.by = Some(actor);
         released
     }
-}
-
-fn held(worker: &Worker) -> impl Iterator<Item = (TenantId, Bytes)> + use<> {
-    let tenants = worker.store().tenants().into_iter();
-    tenants.map(|tenant| (tenant.id, tenant.held))
 }

@@ -177,9 +177,9 @@ impl<H: ReadHost> Follower<H> {
         let Some(id) = order.tenant else {
             return order.amount;
         };
-        let tenants = self.worker.store().tenants();
-        let held = tenants.iter().find(|tenant| tenant.id == id);
-        held.map_or(Bytes::ZERO, |tenant| tenant.held.min(order.amount))
+        let all = self.worker.store().all_held();
+        let held = all.iter().find(|(tenant, _)| *tenant == id);
+        held.map_or(Bytes::ZERO, |(_, held)| (*held).min(order.amount))
     }
 
     fn turn_with(&mut self, at: Duration, wish: Option<Wish>) -> Turn {

@@ -51,17 +51,21 @@ impl Observer {
     /// Everything, now.
     pub(super) fn look(&mut self, backend: &Backend, now: Second) -> Snapshot {
         let store = &backend.store;
-        let figures = store.figures();
-        let tenants = store.tenants();
+        let all = store.all_figures();
+        let (figures, tenants, shared) = (all.store, &all.tenants, all.shared_pages());
         let total = figures.limit - figures.index - figures.reserve;
         let held: Bytes = tenants.iter().map(|tenant| tenant.held).sum();
         // Another tenant may have the number of one that is gone.
         let there: HashSet<TenantId> = tenants.iter().map(|tenant| tenant.id).collect();
         self.tenants.retain(|id, _| there.contains(id));
         self.history.retain(|id| there.contains(&id));
-        let snapshots = tenants
-            .iter()
-            .map(|tenant| self.tenant(backend, tenant, Pages::of(total), now));
+        let snapshots = tenants.iter().map(|tenant| {
+            let shared = shared.get(&tenant.id).copied().unwrap_or_default();
+            TenantSnapshot {
+                shared,
+                ..self.tenant(backend, tenant, Pages::of(total), now)
+            }
+        });
         let snapshot = Snapshot {
             at: now,
             total: Pages::of(total),
@@ -143,7 +147,7 @@ impl Observer {
             gets,
             hits: counts.hits.saturating_sub(before.hits),
             flushes: counts.flushes.saturating_sub(before.flushes),
-            shared: backend.store.shared_pages(figures.id),
+            shared: Pages(0),
             curve: seen.followed.look(&backend.store, &mut self.notes, look),
         }
     }

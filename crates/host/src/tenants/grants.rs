@@ -74,9 +74,9 @@ impl Tenants {
         if floor > arena {
             return Err(TenantsError::Floor { arena });
         }
-        let tenants = self.backend.store.tenants().into_iter();
-        let others = tenants.filter(|tenant| tenant.settings.name != granted.name);
-        let floors: Bytes = others.filter_map(|tenant| tenant.settings.floor).sum();
+        let tenants = self.backend.store.all_settings().into_iter();
+        let others = tenants.filter(|(_, settings)| settings.name != granted.name);
+        let floors: Bytes = others.filter_map(|(_, settings)| settings.floor).sum();
         let together = floors + floor;
         match together > arena {
             true => Err(TenantsError::Floors { together, arena }),

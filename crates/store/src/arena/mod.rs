@@ -376,6 +376,12 @@ impl Arena {
         self.limbo.load(Ordering::Relaxed) as usize
     }
 
+    /// Holds what whoever takes or gives a block holds.
+    #[cfg(test)]
+    pub(crate) fn hold(&self) -> impl Sized + '_ {
+        self.stock.lock()
+    }
+
     /// Moves what is past its epoch from limbo to the free list.
     pub(crate) fn settle(&self) {
         self.reclaim(&mut self.stock.lock());

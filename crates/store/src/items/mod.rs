@@ -127,7 +127,7 @@ impl Items {
         self.tables().map(Table::blocks).sum()
     }
 
-    fn tables(&self) -> impl Iterator<Item = &Table> {
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &Table> {
         std::iter::once(&self.table).chain(self.chunks.get())
     }
 

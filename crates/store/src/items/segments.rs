@@ -139,7 +139,7 @@ impl Segments {
     }
 
     /// All segments, open ones among them.
-    pub(super) fn all(&self) -> &BlockList {
+    pub(crate) fn all(&self) -> &BlockList {
         &self.all
     }
 

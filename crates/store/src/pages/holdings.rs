@@ -75,6 +75,8 @@ pub(crate) struct Holdings {
     putting: AtomicBool,
     frozen: AtomicBool,
     eviction: Mutex<Chosen>,
+    /// What of that is shown: giving shards another eviction takes its time, and nobody who looks waits for it.
+    shown: Mutex<ShownEviction>,
     /// Frames for ephemeral pages that its shards were fitted for.
     fitted: AtomicU32,
     /// Pages for which the departed are remembered: no fewer than that, and more for a while after it had more.
@@ -87,6 +89,24 @@ struct Chosen {
     /// One of the tenant's pools keeps, or kept, pages that are read.
     keeps_read: bool,
     family: Family,
+}
+
+/// Which eviction was chosen, and which rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ShownEviction {
+    pub(crate) chosen: EvictionKind,
+    /// Never [`EvictionKind::Auto`].
+    pub(crate) ruling: EvictionKind,
+}
+
+impl Default for ShownEviction {
+    fn default() -> ShownEviction {
+        let chosen = EvictionKind::default();
+        ShownEviction {
+            chosen,
+            ruling: chosen.ruling(false),
+        }
+    }
 }
 
 /// A block whose frames are being handed out.
@@ -125,6 +145,7 @@ impl Holdings {
             readied: AtomicUsize::new(0),
             putting: AtomicBool::new(false),
             frozen: AtomicBool::new(false),
+            shown: Mutex::default(),
             eviction: Mutex::new(Chosen {
                 kind,
                 keeps_read: false,
@@ -152,6 +173,12 @@ impl Holdings {
     /// All shards.
     pub(crate) fn shards(&self) -> &[Mutex<Shard>] {
         &self.shards
+    }
+
+    /// Holds what whoever gives the shards another eviction holds.
+    #[cfg(test)]
+    pub(crate) fn hold_eviction(&self) -> impl Sized + '_ {
+        self.eviction.lock()
     }
 
     /// What each shard counts; no shard is locked for it.
@@ -195,7 +222,7 @@ impl Holdings {
     }
 
     /// The blocks of a kind themselves.
-    pub(super) fn list(&self, kind: PageKind) -> &BlockList {
+    pub(crate) fn list(&self, kind: PageKind) -> &BlockList {
         &self.blocks[kind as usize]
     }
 
@@ -290,14 +317,9 @@ impl Holdings {
         self.frozen.load(Ordering::Acquire)
     }
 
-    /// Which eviction was chosen for it.
-    pub(crate) fn eviction(&self) -> EvictionKind {
-        self.eviction.lock().kind
-    }
-
-    /// Which eviction its shards have.
-    pub(crate) fn ruling_eviction(&self) -> EvictionKind {
-        self.eviction.lock().family.kind()
+    /// Which eviction was chosen for it, and which its shards have, or are being given.
+    pub(crate) fn eviction(&self) -> ShownEviction {
+        *self.shown.lock()
     }
 
     /// Chooses an eviction. Where another rules then, every shard is given it; the pages come into it as if they were put now, the oldest
@@ -321,6 +343,7 @@ impl Holdings {
         let mut chosen = self.eviction.lock();
         (chosen.kind, chosen.keeps_read) = (EvictionKind::default(), false);
         self.remembered.store(0, Ordering::Relaxed);
+        self.show(&chosen);
         self.replace(&mut chosen, frames, Second::default());
         drop(chosen);
         self.displaced.store(0, Ordering::Relaxed);
@@ -330,9 +353,17 @@ impl Holdings {
 
     /// Gives every shard the eviction that rules by what was chosen, if it has another.
     fn rule(&self, chosen: &mut Chosen, frames: &Frames, now: Second) {
+        self.show(chosen);
         if chosen.family.kind() != chosen.kind.ruling(chosen.keeps_read) {
             self.replace(chosen, frames, now);
         }
+    }
+
+    fn show(&self, chosen: &Chosen) {
+        *self.shown.lock() = ShownEviction {
+            chosen: chosen.kind,
+            ruling: chosen.kind.ruling(chosen.keeps_read),
+        };
     }
 
     fn replace(&self, chosen: &mut Chosen, frames: &Frames, now: Second) {

@@ -1,12 +1,12 @@
 //! The table of pools: which handles are good, for whom, and what they promise.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use sublet_types::{PoolFlags, PoolId, TenantId, Windows};
 
-use crate::api::{PoolError, Spill};
+use crate::api::{PoolError, Spill, TENANTS_MAX};
 use crate::arena::PageKind;
 use crate::frames::POOLS_MAX;
 
@@ -15,6 +15,10 @@ pub(crate) struct Pools {
     vacant: Mutex<Vec<u32>>,
     /// Pools that were made, ever.
     made: AtomicU64,
+    /// Places from here on were never used.
+    end: AtomicUsize,
+    /// How many each tenant has.
+    by_tenant: Box<[AtomicU32]>,
 }
 
 /// A place in the table.
@@ -81,6 +85,8 @@ impl Pools {
             places: (0..POOLS_MAX).map(place).collect(),
             vacant: Mutex::new((0..POOLS_MAX as u32).rev().collect()),
             made: AtomicU64::new(0),
+            end: AtomicUsize::new(0),
+            by_tenant: (0..TENANTS_MAX).map(|_| AtomicU32::new(0)).collect(),
         }
     }
 
@@ -102,6 +108,8 @@ impl Pools {
         place
             .word
             .store(word(generation, tenant, flags), Ordering::Release);
+        self.by_tenant[usize::from(tenant.0)].fetch_add(1, Ordering::Relaxed);
+        self.end.fetch_max(slot as usize + 1, Ordering::Release);
         Ok(PoolId { slot, generation })
     }
 
@@ -161,10 +169,14 @@ impl Pools {
         };
         let next = u64::from(id.generation.wrapping_add(1)) << 32;
         let end = |word| is_alive(word, id).then_some(next);
-        place
+        let ended = place
             .word
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, end)
-            .is_ok()
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, end);
+        if let Ok(was) = ended {
+            let tenant = usize::from(tenant_of(was).0);
+            self.by_tenant[tenant].fetch_sub(1, Ordering::Relaxed);
+        }
+        ended.is_ok()
     }
 
     /// Has the place of an ended handle used again. Only when none of its pages is left.
@@ -178,16 +190,31 @@ impl Pools {
         self.places[base as usize].space.read().clone()
     }
 
+    /// How many pools a tenant has, handles on shared ones among them.
+    pub(crate) fn count(&self, tenant: TenantId) -> u32 {
+        self.by_tenant[usize::from(tenant.0)].load(Ordering::Relaxed)
+    }
+
     /// Every living pool of a tenant, handles on shared ones among them, in the order in which they were made.
     pub(crate) fn of_tenant(&self, tenant: TenantId) -> Vec<(PoolId, Pool)> {
-        let ids = self.places.iter().enumerate().map(|(slot, place)| PoolId {
-            slot: slot as u32,
-            generation: (place.word.load(Ordering::Acquire) >> 32) as u32,
-        });
-        let own = ids.filter_map(|id| Some((id, self.check(id, tenant)?)));
-        let mut own: Vec<(PoolId, Pool)> = own.collect();
+        let own = self.all().filter(|(_, whose, _)| *whose == tenant);
+        let mut own: Vec<(PoolId, Pool)> = own.map(|(id, _, pool)| (id, pool)).collect();
         own.sort_by_key(|(id, _)| self.places[id.slot as usize].made.load(Ordering::Relaxed));
         own
+    }
+
+    /// Every living pool of every tenant, and whose it is, in the order of places.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (PoolId, TenantId, Pool)> {
+        let used = &self.places[..self.end.load(Ordering::Acquire)];
+        used.iter().enumerate().filter_map(|(slot, place)| {
+            let word = place.word.load(Ordering::Acquire);
+            let id = PoolId {
+                slot: slot as u32,
+                generation: (word >> 32) as u32,
+            };
+            let tenant = tenant_of(word);
+            Some((id, tenant, self.check(id, tenant)?))
+        })
     }
 }
 

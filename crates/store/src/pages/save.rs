@@ -262,7 +262,7 @@ impl Pages {
         let saved: Vec<SavedPool> = saved.collect();
         head.extend_from_slice(&(self.page_bytes() as u32).to_le_bytes());
         head.push(u8::from(holdings.is_frozen()));
-        SavedGrants::export(holdings.eviction(), &limits, head);
+        SavedGrants::export(holdings.eviction().chosen, &limits, head);
         head.extend_from_slice(&(saved.len() as u32).to_le_bytes());
         saved.iter().for_each(|pool| export_pool(pool, head));
     }

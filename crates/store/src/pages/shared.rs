@@ -7,14 +7,13 @@
 
 use std::collections::HashMap;
 
-use sublet_types::{ObjectId, Pages as PageCount, PoolFlags, PoolId, SharedName, TenantId};
+use sublet_types::{ObjectId, PoolFlags, PoolId, SharedName, TenantId};
 
 use super::Pages;
 use super::desk::Desk;
 use super::shared_pools::{SharedPool, SharedPools};
 use super::to_remove::Removal;
 use crate::api::{PageKey, PoolError};
-use crate::tenants::Tenant;
 
 /// Tenants that may share one pool, at the most.
 pub const SHARERS_MAX: usize = 256;
@@ -71,19 +70,6 @@ impl Pages {
         pool.handles.push(handle);
         of_handle.insert(handle, name);
         Ok(handle)
-    }
-
-    /// Pages of shared pools that are charged to a tenant and that two tenants and more share.
-    pub(crate) fn shared_pages(&self, account: &Tenant) -> PageCount {
-        let shared: Vec<u32> = {
-            let shared = self.shared.lock();
-            let own = shared.pools.values();
-            own.filter(|pool| pool.account == account.id && pool.handles.len() > 1)
-                .filter_map(|pool| pool.base.map(|base| base.slot))
-                .collect()
-        };
-        let pages = shared.iter().map(|base| self.frames.of_pools().of(*base));
-        PageCount(pages.sum())
     }
 
     /// The name of the shared pool that a handle is on.

@@ -2,6 +2,7 @@
 //!
 //! A thread works on it by a handle of its own, a [`Worker`](crate::Worker).
 
+mod figures;
 mod pools;
 
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use sublet_types::{BLOCK_BYTES, Bytes, Second, Shrinking, TenantId, TenantName, TenantSettings};
 
 use crate::api::*;
-use crate::arena::{Arena, Claimant, Living, Mapped, Memory};
+use crate::arena::{Arena, Claimant, Mapped, Memory};
 use crate::engine::Engines;
 use crate::floors::FloorFigures;
 use crate::items::{BLOCKS_MAX, EvictionListener, Items};
@@ -132,43 +133,6 @@ impl Store {
             .set(&settings)
     }
 
-    /// Every tenant, now. Costs the same whatever tenants hold.
-    pub fn tenants(&self) -> Vec<TenantFigures> {
-        let present = self.tenants.present();
-        present.map(|tenant| self.figures_of(tenant)).collect()
-    }
-
-    /// One tenant, now. Its number is one that [`add_tenant`](Store::add_tenant) gave.
-    pub fn tenant_figures(&self, id: TenantId) -> TenantFigures {
-        let tenant = self.tenants.get(id).expect("a tenant of this store");
-        self.figures_of(tenant)
-    }
-
-    fn figures_of(&self, tenant: &Tenant) -> TenantFigures {
-        let living = self.arena.living(tenant.id);
-        let part = self.items.part(tenant);
-        let tally = &part.tally;
-        let oldest = || part.segments.oldest_opened(&self.arena);
-        TenantFigures {
-            id: tenant.id,
-            settings: tenant.settings(),
-            held: self.bytes(tenant.held()),
-            used: Bytes(living.bytes),
-            items: living.items,
-            oldest: (living.items > 0).then(oldest).flatten(),
-            evictions: tally.evictions.get(),
-            displaced: tally.displaced.get(),
-            evicted_unfetched: tally.evicted_unfetched.get(),
-            reclaimed: tally.reclaimed.get(),
-            expired_unfetched: tally.expired_unfetched.get(),
-            target: tenant.target(),
-            gave: self.bytes_of(tenant.moved().0),
-            got: self.bytes_of(tenant.moved().1),
-            pages: self.pages.figures(tenant),
-            fairness: self.tenants.fairness(tenant, self.arena.limit()),
-        }
-    }
-
     /// The engines, each in its place.
     pub(crate) fn engines(&self) -> Engines<'_> {
         [&self.pages, &self.items]
@@ -209,21 +173,20 @@ impl Store {
         self.tenants.get(id).map(Tenant::settings)
     }
 
-    /// The whole store, now.
-    pub fn figures(&self) -> StoreFigures {
-        let arena = &self.arena;
-        let tenants = self.tenants.iter();
-        let living: Vec<Living> = tenants.map(|tenant| arena.living(tenant.id)).collect();
-        StoreFigures {
-            limit: self.bytes(arena.limit()),
-            held: self.bytes(arena.held()),
-            free: self.bytes(arena.ready()),
-            limbo: self.bytes(arena.in_limbo() as u32),
-            index: self.bytes(self.items.index_blocks() as u32),
-            reserve: self.bytes(arena.reserve() as u32),
-            used: Bytes(living.iter().map(|living| living.bytes).sum()),
-            items: living.iter().map(|living| living.items).sum(),
-        }
+    /// What each tenant is granted, now.
+    pub fn all_settings(&self) -> Vec<(TenantId, TenantSettings)> {
+        let present = self.tenants.present();
+        present
+            .map(|tenant| (tenant.id, tenant.settings()))
+            .collect()
+    }
+
+    /// What each tenant holds, now.
+    pub fn all_held(&self) -> Vec<(TenantId, Bytes)> {
+        let present = self.tenants.present();
+        present
+            .map(|tenant| (tenant.id, self.bytes(tenant.held())))
+            .collect()
     }
 
     /// What all floors are together, and what there is for them, now.

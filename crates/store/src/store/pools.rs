@@ -1,6 +1,5 @@
 //! What a tenant's pages are given, and what they are told to be: pools, targets, evictions.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use sublet_types::{
@@ -10,7 +9,7 @@ use sublet_types::{
 use super::Store;
 use crate::api::*;
 use crate::items::ItemUse;
-use crate::pages::Space;
+use crate::pages::{Holdings, ShownEviction, Space};
 
 impl Store {
     /// Makes a pool for a tenant. A persistent one needs a spill file.
@@ -60,12 +59,6 @@ impl Store {
         self.pages.join(tenant, name)
     }
 
-    /// Pages in memory that are charged to a tenant and that other tenants share: Synergy's shared pages.
-    pub fn shared_pages(&self, account: TenantId) -> Pages {
-        let account = self.tenants.get(account);
-        account.map_or(Pages(0), |account| self.pages.shared_pages(account))
-    }
-
     /// The pools of a tenant, with what they promise.
     pub fn pools(&self, tenant: TenantId) -> Vec<(PoolId, PoolFlags)> {
         let pools = self.pages.pools.of_tenant(tenant);
@@ -75,13 +68,13 @@ impl Store {
             .collect()
     }
 
-    /// Pages in memory of each of a tenant's pools that has some. Those of memory that was released just now may count until it is
+    /// Pages in memory of a pool; of a handle on a shared pool none. Those of memory that was released just now may count until it is
     /// swept.
-    pub fn pool_pages(&self, tenant: TenantId) -> HashMap<PoolId, u64> {
-        let pools = self.pages.pools.of_tenant(tenant).into_iter();
-        let charged = pools.filter(|(_, pool)| pool.owner == tenant);
-        let counted = charged.map(|(id, pool)| (id, self.pages.frames.of_pools().of(pool.base)));
-        counted.filter(|(_, pages)| *pages > 0).collect()
+    pub fn pool_pages(&self, pool: PoolId) -> Pages {
+        match self.pages.pools.is_alive(pool) {
+            true => Pages(self.pages.frames.of_pools().of(pool.slot)),
+            false => Pages(0),
+        }
     }
 
     /// Says how much a tenant may hold from now on, by policy; `None` leaves it to its ceiling. Who holds more
@@ -123,19 +116,18 @@ impl Store {
 
     /// Which eviction was chosen for a tenant's ephemeral pages.
     pub fn eviction(&self, tenant: TenantId) -> EvictionKind {
-        let tenant = self.tenants.get(tenant);
-        let holdings = tenant.and_then(|tenant| self.pages.known(tenant));
-        holdings.map_or_else(EvictionKind::default, |holdings| holdings.eviction())
+        self.shown_eviction(tenant).chosen
     }
 
     /// Which eviction a tenant's ephemeral pages have: never [`EvictionKind::Auto`].
     pub fn ruling_eviction(&self, tenant: TenantId) -> EvictionKind {
+        self.shown_eviction(tenant).ruling
+    }
+
+    fn shown_eviction(&self, tenant: TenantId) -> ShownEviction {
         let tenant = self.tenants.get(tenant);
         let holdings = tenant.and_then(|tenant| self.pages.known(tenant));
-        holdings.map_or_else(
-            || EvictionKind::default().ruling(false),
-            |holdings| holdings.ruling_eviction(),
-        )
+        holdings.map_or_else(ShownEviction::default, Holdings::eviction)
     }
 
     /// Moves what was noted of a tenant's followed pages since the last call to the end of `into`, in its order: one

@@ -65,6 +65,16 @@ fn assert_pools(store: &Store) {
             *found.entry(facts.key().pool).or_default() += 1;
         }
     }
+    let figures = store.all_figures();
+    for pool in &figures.pools {
+        let walked = found.get(&pool.id.slot).copied().unwrap_or(0);
+        assert_eq!(pool.pages.0, walked, "pages of {pool:?}");
+    }
+    for tenant in &figures.tenants {
+        let own = figures.pools.iter().filter(|pool| pool.tenant == tenant.id);
+        assert_eq!(tenant.pools as usize, own.count(), "{tenant:?}");
+        assert_eq!(tenant.pools as usize, store.pools(tenant.id).len());
+    }
     for pool in 0..64 {
         let counted = store.pages.frames.of_pools().of(pool);
         let walked = found.get(&pool).copied().unwrap_or(0);

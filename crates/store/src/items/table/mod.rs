@@ -17,7 +17,7 @@
 
 mod spill;
 
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
@@ -63,6 +63,8 @@ pub(crate) struct Table {
     spill: Spill,
     /// Blocks of `lines`, in order; holding it is the right to grow or shrink.
     homes: Mutex<Vec<BlockId>>,
+    /// How many these are, for who looks: a split holds the lock.
+    homes_held: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -91,6 +93,7 @@ impl Table {
             stripes: (0..STRIPES).map(|_| CachePadded::default()).collect(),
             spill: Spill::new(blocks_max),
             homes: Mutex::new(Vec::new()),
+            homes_held: AtomicUsize::new(0),
         };
         assert!(
             table.lines_per_block >= STRIPES as u64,
@@ -104,11 +107,18 @@ impl Table {
         let slots = cleared(arena, block);
         self.lines[homes.len()].store(slots, Ordering::Release);
         homes.push(block);
+        self.homes_held.store(homes.len(), Ordering::Relaxed);
     }
 
     /// Blocks that the index holds.
     pub(crate) fn blocks(&self) -> usize {
-        self.homes.lock().len() + self.spill.blocks()
+        self.homes_held.load(Ordering::Relaxed) + self.spill.blocks()
+    }
+
+    /// Holds what a split and a put that needs a unit hold.
+    #[cfg(test)]
+    pub(crate) fn hold(&self) -> impl Sized + '_ {
+        (self.homes.lock(), self.spill.hold())
     }
 
     /// Buckets now.
@@ -307,6 +317,7 @@ impl Table {
         if last.is_multiple_of(self.lines_per_block)
             && let Some(empty) = homes.pop()
         {
+            self.homes_held.store(homes.len(), Ordering::Relaxed);
             // A reader that still counts `last` among the buckets is pinned: the block stays till then.
             arena.retire(&[empty]);
         }

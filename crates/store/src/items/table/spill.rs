@@ -1,6 +1,6 @@
 //! Spill units: four slots each, for the buckets that overflow.
 
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
@@ -16,6 +16,8 @@ const UNITS_PER_BLOCK_BITS: u32 = 16;
 pub(super) struct Spill {
     starts: Box<[AtomicPtr<AtomicU64>]>,
     homes: Mutex<Vec<Option<Home>>>,
+    /// Blocks among these, for who looks: puts hold the lock.
+    held: AtomicUsize,
 }
 
 /// A block of units.
@@ -30,11 +32,17 @@ impl Spill {
         Spill {
             starts: (0..blocks_max).map(|_| AtomicPtr::default()).collect(),
             homes: Mutex::new(Vec::new()),
+            held: AtomicUsize::new(0),
         }
     }
 
     pub(super) fn blocks(&self) -> usize {
-        self.homes.lock().iter().flatten().count()
+        self.held.load(Ordering::Relaxed)
+    }
+
+    #[cfg(test)]
+    pub(super) fn hold(&self) -> impl Sized + '_ {
+        self.homes.lock()
     }
 
     pub(super) fn unit(&self, unit: u32) -> &[AtomicU64] {
@@ -87,6 +95,7 @@ impl Spill {
         } else {
             homes[at] = Some(home);
         }
+        self.held.fetch_add(1, Ordering::Relaxed);
         Some(at)
     }
 
@@ -106,6 +115,7 @@ impl Spill {
     pub(super) fn give_up_empty(&self, arena: &Arena) {
         for home in self.homes.lock().iter_mut() {
             if let Some(empty) = home.take_if(|home| home.vacant.len() == home.units) {
+                self.held.fetch_sub(1, Ordering::Relaxed);
                 arena.retire(&[empty.block]);
             }
         }

@@ -2,6 +2,7 @@
 
 mod adaptive;
 mod ahead;
+mod looks;
 mod model;
 mod rules;
 mod saved;

@@ -13,9 +13,8 @@ pub(super) fn write(caller: Caller<'_>, rows: &mut dyn Rows) {
     let counters = caller.tenancy.ledger().since_reset(tenant);
     let since = u64::saturating_sub;
     let now = caller.tenancy.now();
-    let age = figures
-        .oldest
-        .map_or(0, |oldest| now.0.saturating_sub(oldest.0));
+    let oldest = caller.oldest_item();
+    let age = oldest.map_or(0, |oldest| now.0.saturating_sub(oldest.0));
     write_all(
         rows,
         &format!("items:{CLASS}:"),

@@ -1,0 +1,131 @@
+//! What the store, its tenants and its pools are at a moment. Whoever looks reads counters that others move: a look waits for nobody who
+//! puts, gets or releases, and costs the same however much memory there is.
+
+use std::collections::HashMap;
+
+use sublet_types::{Bytes, Pages, PoolId, Second, TenantId};
+
+use super::Store;
+use crate::api::{AllFigures, PoolFigures, StoreFigures, TenantFigures};
+use crate::pages::Pool;
+use crate::tenants::Tenant;
+
+impl Store {
+    /// Everything, now: in time for tenants and pools, and for nothing else.
+    pub fn all_figures(&self) -> AllFigures {
+        AllFigures {
+            store: self.figures(),
+            tenants: self.tenants(),
+            pools: self.pool_figures(),
+        }
+    }
+
+    /// Every tenant, now.
+    pub fn tenants(&self) -> Vec<TenantFigures> {
+        let weights = self.tenants.weights();
+        let present = self.tenants.present();
+        present
+            .map(|tenant| self.figures_of(tenant, weights))
+            .collect()
+    }
+
+    /// One tenant, now. Its number is one that [`add_tenant`](Store::add_tenant) gave.
+    pub fn tenant_figures(&self, id: TenantId) -> TenantFigures {
+        let tenant = self.tenants.get(id).expect("a tenant of this store");
+        self.figures_of(tenant, self.tenants.weights())
+    }
+
+    /// The whole store, now.
+    pub fn figures(&self) -> StoreFigures {
+        let arena = &self.arena;
+        let tenants = self.tenants.iter();
+        let living = tenants.map(|tenant| arena.living(tenant.id));
+        let (used, items) = living.fold((0, 0), |(used, items), living| {
+            (used + living.bytes, items + living.items)
+        });
+        StoreFigures {
+            limit: self.bytes(arena.limit()),
+            held: self.bytes(arena.held()),
+            free: self.bytes(arena.ready()),
+            limbo: self.bytes(arena.in_limbo() as u32),
+            index: self.bytes(self.items.index_blocks() as u32),
+            reserve: self.bytes(arena.reserve() as u32),
+            used: Bytes(used),
+            items,
+        }
+    }
+
+    /// When the oldest of a tenant's items was stored, or moved last to make room: to within its block's other items. Takes the locks of
+    /// its open segments.
+    pub fn oldest_item(&self, id: TenantId) -> Option<Second> {
+        let tenant = self.tenants.get(id)?;
+        let has_items = self.arena.living(id).items > 0;
+        let segments = &self.items.part(tenant).segments;
+        has_items.then(|| segments.oldest_opened(&self.arena))?
+    }
+
+    fn figures_of(&self, tenant: &Tenant, weights: u64) -> TenantFigures {
+        let living = self.arena.living(tenant.id);
+        let tally = &self.items.part(tenant).tally;
+        let (gave, got) = tenant.moved();
+        let holdings = self.pages.known(tenant);
+        let eviction = holdings.map(|holdings| holdings.eviction());
+        let eviction = eviction.unwrap_or_default();
+        TenantFigures {
+            id: tenant.id,
+            settings: tenant.settings(),
+            held: self.bytes(tenant.held()),
+            used: Bytes(living.bytes),
+            items: living.items,
+            evictions: tally.evictions.get(),
+            displaced: tally.displaced.get(),
+            evicted_unfetched: tally.evicted_unfetched.get(),
+            reclaimed: tally.reclaimed.get(),
+            expired_unfetched: tally.expired_unfetched.get(),
+            target: tenant.target(),
+            gave: self.bytes_of(gave),
+            got: self.bytes_of(got),
+            pages: self.pages.figures(tenant),
+            pools: self.pages.pools.count(tenant.id),
+            eviction: eviction.chosen,
+            ruling_eviction: eviction.ruling,
+            is_frozen: holdings.is_some_and(|holdings| holdings.is_frozen()),
+            fairness: tenant.fairness(weights, self.arena.limit()),
+        }
+    }
+
+    /// Every pool, in the order of their places. A shared one is its account's; handles on it have no pages of their own.
+    fn pool_figures(&self) -> Vec<PoolFigures> {
+        let mut sharers: HashMap<u32, u32> = HashMap::new();
+        let counted = self.pages.frames.of_pools();
+        let look = |(id, tenant, pool): (PoolId, TenantId, Pool)| {
+            let is_handle = pool.base != id.slot;
+            if is_handle {
+                *sharers.entry(pool.base).or_default() += 1;
+            }
+            let pages = (!is_handle).then(|| counted.of(id.slot));
+            PoolFigures {
+                id,
+                tenant,
+                pages: Pages(pages.unwrap_or(0)),
+                sharers: 0,
+            }
+        };
+        let mut pools: Vec<PoolFigures> = self.pages.pools.all().map(look).collect();
+        for pool in &mut pools {
+            pool.sharers = sharers.get(&pool.id.slot).copied().unwrap_or(0);
+        }
+        pools
+    }
+}
+
+impl AllFigures {
+    /// Pages in memory that are charged to each tenant and that two tenants and more share: Synergy's shared pages.
+    pub fn shared_pages(&self) -> HashMap<TenantId, Pages> {
+        let mut shared: HashMap<TenantId, Pages> = HashMap::new();
+        for pool in self.pools.iter().filter(|pool| pool.sharers > 1) {
+            shared.entry(pool.tenant).or_default().0 += pool.pages.0;
+        }
+        shared
+    }
+}
