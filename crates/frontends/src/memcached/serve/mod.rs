@@ -26,7 +26,8 @@ pub use crate::serving::{Asked, StartError, Stop};
 use crate::serving::{Crew, Mailbox, RoundRobin, Tenancies, spawn};
 use crate::tenancy::Doorman;
 
-/// Threads that serve. Stop them, or they go on until the process ends.
+/// Threads that serve. Stop them: where this is only dropped the workers end, and the thread that accepts goes on until the
+/// process ends.
 pub struct Running {
     bell: Arc<Bell<GroupDoor>>,
     acceptor: JoinHandle<()>,

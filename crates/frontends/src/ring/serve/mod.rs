@@ -40,7 +40,8 @@ pub type Door = (Arc<Group>, Listener);
 /// Hears that serving failed and cannot go on. Must not block.
 pub type Failed = dyn Fn() + Send + Sync;
 
-/// Threads that serve. Stop them, or they go on until the process ends.
+/// Threads that serve. Stop them: where this is only dropped the workers end, and the thread that accepts goes on until the
+/// process ends.
 pub struct Running {
     bell: Arc<Bell<RingDoor>>,
     acceptor: JoinHandle<()>,
