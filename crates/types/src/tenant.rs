@@ -134,7 +134,7 @@ pub enum EvictionKind {
 }
 
 impl EvictionKind {
-    /// Each, with its name and what it does. Save files say which by its place here.
+    /// Each, with its name and what it does.
     pub const ALL: [(EvictionKind, &str, &str); 10] = [
         (
             EvictionKind::XS3h,
@@ -189,6 +189,28 @@ impl EvictionKind {
         }
     }
 
+    /// The number that a save file says it by. It stays; a kind that goes leaves its number unused.
+    pub const fn number(self) -> u8 {
+        match self {
+            EvictionKind::XS3h => 0,
+            EvictionKind::S3Fifo => 1,
+            EvictionKind::Lru => 2,
+            EvictionKind::Fifo => 3,
+            EvictionKind::Clock => 4,
+            EvictionKind::Sieve => 5,
+            EvictionKind::Lrfu => 6,
+            EvictionKind::File => 7,
+            EvictionKind::AdaptiveMq => 8,
+            EvictionKind::Auto => 9,
+        }
+    }
+
+    /// The one of that number.
+    pub fn numbered(number: u8) -> Option<EvictionKind> {
+        let kinds = EvictionKind::ALL.map(|(kind, ..)| kind);
+        kinds.into_iter().find(|kind| kind.number() == number)
+    }
+
     /// Its name.
     pub fn name(self) -> &'static str {
         let named = EvictionKind::ALL.iter().find(|(kind, ..)| *kind == self);
@@ -217,5 +239,21 @@ impl FromStr for EvictionKind {
         named
             .map(|(kind, ..)| *kind)
             .ok_or_else(|| EvictionKindError(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_found_by_its_number_and_keeps_it() {
+        for (kind, name, _) in EvictionKind::ALL {
+            assert_eq!(EvictionKind::numbered(kind.number()), Some(kind), "{name}");
+        }
+        assert_eq!(EvictionKind::numbered(200), None);
+        // Save files of released versions say these.
+        assert_eq!(EvictionKind::Lru.number(), 2);
+        assert_eq!(EvictionKind::Auto.number(), 9);
     }
 }

@@ -19,10 +19,8 @@ impl SavedGrants {
 
     /// Adds them to a head.
     pub(crate) fn export(eviction: EvictionKind, limits: &SavedLimits, head: &mut Vec<u8>) {
-        let mut kinds = EvictionKind::ALL.iter();
-        let place = kinds.position(|(kind, ..)| *kind == eviction);
         let amount = |amount: Option<Bytes>| amount.map_or(NO_AMOUNT, |amount| amount.0);
-        head.push(place.unwrap_or_default() as u8);
+        head.push(eviction.number());
         head.extend_from_slice(&limits.weight.0.to_le_bytes());
         head.extend_from_slice(&amount(limits.floor).to_le_bytes());
         head.extend_from_slice(&amount(limits.ceiling).to_le_bytes());
@@ -33,8 +31,7 @@ impl SavedGrants {
         head: &mut Fields<'_>,
         version: FileVersion,
     ) -> Result<SavedGrants, RestoreError> {
-        let kinds = EvictionKind::ALL;
-        let eviction = head.known(|place| kinds.get(usize::from(place)).map(|(kind, ..)| *kind))?;
+        let eviction = head.known(EvictionKind::numbered)?;
         let limits = match version {
             FileVersion::Before => None,
             FileVersion::Today => Some(SavedLimits::import(head)?),
