@@ -131,6 +131,7 @@ fn store() -> (Worker, TenantId) {
         pages: PageSettings {
             page_bytes: PAGE,
             shards: 2,
+            ..PageSettings::default()
         },
     })
     .expect("8 MiB of addresses");

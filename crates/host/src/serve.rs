@@ -110,7 +110,7 @@ pub fn run(loaded: Loaded) -> Result<(), ServeError> {
     let headroom = follow(&loaded.config, &backend, &events)?;
     let disks = Disks::open(&loaded, &backend, &events)?;
     let config = loaded.config.clone();
-    warn_of_orphans(&loaded);
+    warn_of_lost_changes(&loaded);
     warn_of_floors(&loaded.config);
     let groups = tenants.services().iter().map(Service::group);
     let groups: Vec<(Group, Vec<Listener>)> = groups.zip(places).collect();
@@ -296,11 +296,17 @@ fn warn_of_floors(config: &Config) {
     }
 }
 
-fn warn_of_orphans(loaded: &Loaded) {
+fn warn_of_lost_changes(loaded: &Loaded) {
     for key in &loaded.orphans {
         tracing::warn!(
             key,
             "live.toml changes what is not there; it holds once it is"
+        );
+    }
+    for said in &loaded.passed_over {
+        tracing::warn!(
+            said,
+            "live.toml says what daemons have no more; it is passed over"
         );
     }
 }

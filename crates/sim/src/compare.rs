@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use sublet_types::{Bytes, EvictionKind, Pages, Shrinking, Weight};
+use sublet_types::{Bytes, Pages, Shrinking, Weight};
 
+use crate::eviction::AnyEviction;
 use crate::machine::disk::DiskSpeed;
 use crate::machine::guest::{AfterSwapIn, Costs, SwapAhead};
 use crate::scenario::{
@@ -21,7 +22,7 @@ pub struct Variants {
     /// Policies.
     pub policies: Vec<PolicySpec>,
     /// Evictions.
-    pub evictions: Vec<EvictionKind>,
+    pub evictions: Vec<AnyEviction>,
     /// Into how many shards a machine's pages are divided.
     pub shards: Vec<Shards>,
     /// What becomes of who is over its target.
@@ -196,6 +197,7 @@ mod tests {
     use crate::scenario::Shipped;
     use crate::traces::{Op, Trace, TracePage};
     use crate::virtual_time::Moment;
+    use sublet_types::EvictionKind;
 
     #[test]
     fn every_combination_is_tried_and_told_apart() {
@@ -204,7 +206,7 @@ mod tests {
             policies: ["greedy", "smart-alloc:p=0.75"]
                 .map(|written| written.parse().expect("a policy"))
                 .to_vec(),
-            evictions: vec![EvictionKind::Lru, EvictionKind::Auto],
+            evictions: vec![EvictionKind::Lru.into(), AnyEviction::default()],
             without_tier: true,
             ..Variants::default()
         };

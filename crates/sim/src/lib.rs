@@ -8,6 +8,7 @@
 pub mod cached_disk;
 pub mod chance;
 pub mod compare;
+pub mod eviction;
 pub mod judges;
 pub mod machine;
 pub mod misses;

@@ -1,8 +1,9 @@
 //! What a run came to: figures only, nothing that differs from run to run of the same seed.
 
 use serde::Serialize;
-use sublet_types::{EvictionKind, Shrinking};
+use sublet_types::Shrinking;
 
+use crate::eviction::AnyEviction;
 use crate::judges::Court;
 use crate::machine::disk::DiskCounts;
 use crate::machine::guest::GuestCounts;
@@ -234,7 +235,7 @@ impl Outcome {
 
     /// Has its label name the eviction, where several are compared: the usual one is not named else.
     pub(crate) fn name_eviction(&mut self) {
-        if self.engine != Engine::None && self.eviction == EvictionKind::default().to_string() {
+        if self.engine != Engine::None && self.eviction == AnyEviction::default().to_string() {
             self.label.push_str(&format!(", {}", self.eviction));
         }
     }
@@ -278,7 +279,7 @@ impl Scenario {
     /// What a run of it is called beside others.
     pub fn label(&self) -> String {
         let mut label = self.policy.label();
-        if self.tier.eviction != EvictionKind::default() {
+        if self.tier.eviction != AnyEviction::default() {
             label.push_str(&format!(", {}", self.tier.eviction));
         }
         if self.tier.shards != Shards::default() {

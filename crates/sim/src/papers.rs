@@ -6,6 +6,7 @@ use sublet_policy::catalogue::Knob;
 use sublet_types::{EvictionKind, Shrinking};
 
 use crate::compare::Variants;
+use crate::eviction::AnyEviction;
 use crate::outcome::Outcome;
 use crate::report::Report;
 use crate::scenario::{Engine, PolicySpec, Scenario, ScenarioError, Shipped, Sizing};
@@ -129,7 +130,12 @@ impl Experiment {
         let parsed = |written: &&str| written.parse::<PolicySpec>().ok();
         let variants = Variants {
             policies: self.policies.iter().filter_map(parsed).collect(),
-            evictions: self.evictions.to_vec(),
+            evictions: self
+                .evictions
+                .iter()
+                .copied()
+                .map(AnyEviction::from)
+                .collect(),
             shrinks: shrinks.to_vec(),
             shards: Vec::new(),
             sizings: self.sizings.to_vec(),

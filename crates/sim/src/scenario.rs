@@ -5,8 +5,9 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 use sublet_policy::catalogue::{Choice, ChoiceError, NoPair, pair};
-use sublet_types::{Bytes, EvictionKind, Pages, Shrinking, TenantId, TenantName};
+use sublet_types::{Bytes, Pages, Shrinking, TenantId, TenantName};
 
+use crate::eviction::AnyEviction;
 use crate::machine::disk::DiskSpeed;
 use crate::machine::guest::{Costs, GuestShape};
 use crate::traces::{Format, FormatError, HostFormat};
@@ -166,7 +167,7 @@ pub struct TierSpec {
     /// Which.
     pub engine: Engine,
     /// The order in which ephemeral pages leave; plain tables know least recently used only.
-    pub eviction: EvictionKind,
+    pub eviction: AnyEviction,
     /// Into how many shards a machine's pages are divided.
     pub shards: Shards,
     /// What becomes of who holds more than its target.

@@ -3,47 +3,12 @@
 use std::ops::AddAssign;
 
 use sublet_types::{
-    Bytes, EvictionKind, Expiry, ObjectId, PAGE_BYTES, PageIndex, Pages, PoolFlags, PoolId,
-    ReleaseMode, Second, SharedName, TenantId, TenantSettings, UnreadVersion, Weight,
+    Bytes, EvictionKind, Expiry, ObjectId, PageIndex, Pages, PoolFlags, PoolId, ReleaseMode,
+    Second, SharedName, TenantId, TenantSettings, UnreadVersion, Weight,
 };
 
 /// The most tenants at a time.
 pub const TENANTS_MAX: usize = 1024;
-
-/// How a store is made.
-#[derive(Clone, Debug)]
-pub struct StoreSettings {
-    /// Address space to reserve: the most that the arena can ever hold.
-    pub capacity: Bytes,
-    /// What the arena may hold at first, index included.
-    pub limit: Bytes,
-    /// The largest value, head included (memcached's `-I`).
-    pub item_max: Bytes,
-    /// Seed of the item hashes: drawn anew at each start.
-    pub seed: u64,
-    /// Whether a full arena evicts (memcached) or refuses (memcached `-M`).
-    pub evicts: bool,
-    /// How the page store is made.
-    pub pages: PageSettings,
-}
-
-/// How a page store is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PageSettings {
-    /// Bytes of a page: 4,096; the simulator keeps a 16-byte stamp for each.
-    pub page_bytes: usize,
-    /// Shards of each tenant, 1 to 256: so many threads can work on its pages side by side.
-    pub shards: usize,
-}
-
-impl Default for PageSettings {
-    fn default() -> PageSettings {
-        PageSettings {
-            page_bytes: PAGE_BYTES as usize,
-            shards: 128,
-        }
-    }
-}
 
 /// A page's key, as its client gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -231,6 +196,8 @@ pub enum RestoredPools {
 pub struct SavedGrants {
     /// Which of its ephemeral pages goes when another needs the frame.
     pub eviction: EvictionKind,
+    /// The one that was written, where daemons have it no more: then `eviction` is the default.
+    pub gone: Option<&'static str>,
     /// How much it may hold; a save file of version 1 does not say.
     pub limits: Option<SavedLimits>,
 }

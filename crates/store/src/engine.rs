@@ -2,22 +2,23 @@
 //!
 //! An engine is asked for blocks, never for an item or a page: reading, putting and getting are its own.
 
-use sublet_types::{ReleaseMode, Second};
+use sublet_types::Second;
 
 use crate::arena::BlockId;
 use crate::loss::Loss;
+use crate::release_order::Way;
 use crate::tenants::Tenant;
 use crate::thread::Thread;
 
 /// Why blocks are given up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Cause {
     /// A put needs one, and waits for no disk (R-P5): what persistent pages are in stays.
     Put,
     /// Others' floors need what persistent pages are in; nothing else goes.
     Floors,
     /// The host needs them, or their tenant has more than it may.
-    Release(ReleaseMode),
+    Release(Way),
 }
 
 /// An engine: what it keeps lies in blocks of the arena, each of one tenant.

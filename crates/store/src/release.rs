@@ -2,11 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
-use sublet_types::{Bytes, Pages as PageCount, ReleaseMode, Second, Shrinking, TenantId};
+use sublet_types::{Bytes, Pages as PageCount, Second, Shrinking, TenantId};
 
 use crate::api::*;
 use crate::engine::{Cause, ENGINES, Engine, Engines};
 use crate::loss::Loss;
+use crate::release_order::{BlockOrder, Way};
 use crate::tenants::Tenant;
 use crate::worker::Worker;
 
@@ -29,12 +30,28 @@ const WAITS_MAX: u32 = 50_000;
 impl Worker {
     /// Gives memory back to the kernel. Returns after the last block has left. Not within `pinned`.
     pub fn release(&self, release: Release, now: Second) -> Released {
+        let way = Way::of(release.mode);
+        self.release_from(release.tenant, release.amount, way, now)
+    }
+
+    /// The same from all tenants: whole blocks, in an order of the caller's own.
+    pub fn release_by(&self, order: BlockOrder, amount: Bytes, now: Second) -> Released {
+        self.release_from(None, amount, Way::Whole(order), now)
+    }
+
+    fn release_from(
+        &self,
+        tenant: Option<TenantId>,
+        amount: Bytes,
+        way: Way,
+        now: Second,
+    ) -> Released {
         let arena = &self.store().arena;
-        let wanted = u64::from(self.store().blocks(release.amount));
+        let wanted = u64::from(self.store().blocks(amount));
         let before = arena.left();
         let missing = || wanted.saturating_sub(arena.left() - before);
         let mut total = Loss::default();
-        if release.tenant.is_none() {
+        if tenant.is_none() {
             arena.give_back(missing() as usize, arena.reserve());
         }
         let mut waits = 0;
@@ -44,7 +61,7 @@ impl Worker {
                 break;
             }
             let blocks = (missed as u32).saturating_sub(arena.in_limbo() as u32);
-            let loss = self.shrink(&self.quotas(release.tenant, blocks), release.mode, now);
+            let loss = self.shrink(&self.quotas(tenant, blocks), way, now);
             total.add(loss);
             arena.give_back(missing() as usize, arena.reserve());
             if missing() == missed {
@@ -67,20 +84,20 @@ impl Worker {
     }
 
     /// Has each tenant give up its quota of blocks, the coldest of whichever engine.
-    fn shrink(&self, quotas: &[(&Tenant, u32)], mode: ReleaseMode, now: Second) -> Loss {
+    fn shrink(&self, quotas: &[(&Tenant, u32)], way: Way, now: Second) -> Loss {
         let mut total = Loss::default();
         for (tenant, quota) in quotas {
-            total.add(self.shrink_tenant(tenant, *quota, mode, now));
+            total.add(self.shrink_tenant(tenant, *quota, way, now));
         }
         total
     }
 
     /// Each engine gives as many as it has of the coldest, and what those before it could not; the last one gives all that is left, and
     /// the others what even that one could not.
-    fn shrink_tenant(&self, tenant: &Tenant, quota: u32, mode: ReleaseMode, now: Second) -> Loss {
+    fn shrink_tenant(&self, tenant: &Tenant, quota: u32, way: Way, now: Second) -> Loss {
         let engines = self.store().engines();
         let give = |engine: &dyn Engine, blocks: u32| {
-            let cause = Cause::Release(mode);
+            let cause = Cause::Release(way);
             self.pinned(|| engine.give(tenant, blocks, cause, now, self))
         };
         let shares = self.shares(&engines, tenant, quota);
@@ -131,7 +148,7 @@ impl Worker {
             .filter(|tenant| over(tenant) > 0)
             .map(|tenant| (tenant, over(tenant).min(LIMIT_PIECE)))
             .collect();
-        self.shrink(&quotas, ReleaseMode::Ordered, now).blocks > 0
+        self.shrink(&quotas, Way::Ordered, now).blocks > 0
             && quotas.iter().any(|(tenant, _)| over(tenant) > 0)
     }
 

@@ -1,20 +1,19 @@
 //! The order in which blocks go when memory is released.
 
-use std::collections::HashSet;
-
 use sublet_types::ReleaseMode;
 
 use crate::arena::{Arena, BlockId};
 
 /// A block that may go, and what is known of it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Candidate {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
     pub(crate) block: BlockId,
     /// Which one of all that were ever opened it is.
-    pub(crate) age: u64,
-    pub(crate) heat: u32,
+    pub age: u64,
+    /// How much it was hit of late.
+    pub heat: u32,
     /// How much in it is alive: the engine's own measure.
-    pub(crate) live: u32,
+    pub live: u32,
 }
 
 impl Candidate {
@@ -30,89 +29,66 @@ impl Candidate {
     }
 }
 
-/// The order in which these go: where whole blocks are dropped, what cost least hits and least content first; where what is alive in
-/// them is moved, what is emptied with the least work.
-pub(crate) fn release_order(
-    mut candidates: Vec<Candidate>,
-    mode: ReleaseMode,
-    luck: u64,
-) -> Vec<BlockId> {
-    match mode {
-        ReleaseMode::Fast => candidates.sort_by_key(by_cost),
-        ReleaseMode::Ordered => candidates.sort_by_key(|block| (block.live, block.heat)),
-        ReleaseMode::Random => shuffle(&mut candidates, luck | 1),
-        ReleaseMode::Scra => {
-            let mut cheapest = candidates.clone();
-            cheapest.sort_by_key(by_cost);
-            candidates.sort_by_key(|block| block.age);
-            candidates = alternating(&candidates, &cheapest);
+/// An order in which whole blocks go: the first of the list goes first. It is given luck, which differs from call to call.
+pub type BlockOrder = fn(&mut [Candidate], u64);
+
+/// How blocks are given up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Way {
+    /// The coldest of what is in them goes, and the rest is moved together.
+    Ordered,
+    /// Whole blocks go, in an order.
+    Whole(BlockOrder),
+}
+
+impl Way {
+    pub(crate) fn of(mode: ReleaseMode) -> Way {
+        match mode {
+            ReleaseMode::Ordered => Way::Ordered,
+            ReleaseMode::Fast => Way::Whole(least_cost_first),
         }
     }
-    candidates.iter().map(|block| block.block).collect()
 }
 
-fn by_cost(candidate: &Candidate) -> (u32, u32) {
-    (candidate.heat, candidate.live)
+/// Whole blocks go by what that costs: least hits and least content first.
+fn least_cost_first(candidates: &mut [Candidate], _luck: u64) {
+    candidates.sort_by_key(|block| (block.heat, block.live));
 }
 
-fn shuffle<T>(blocks: &mut [T], mut luck: u64) {
-    for at in (1..blocks.len()).rev() {
-        // xorshift64: luck, not secrecy
-        luck ^= luck << 13;
-        luck ^= luck >> 7;
-        luck ^= luck << 17;
-        blocks.swap(at, luck as usize % (at + 1));
-    }
-}
-
-/// The blocks of two orders in turn, each block once.
-fn alternating(a: &[Candidate], b: &[Candidate]) -> Vec<Candidate> {
-    let mut seen = HashSet::new();
-    let both = a.iter().zip(b).flat_map(|(a, b)| [*a, *b]);
-    both.filter(|candidate| seen.insert(candidate.block))
-        .collect()
+/// Where what is alive in blocks is moved, those go first that are emptied with the least work.
+pub(crate) fn least_work_first(candidates: &mut [Candidate]) {
+    candidates.sort_by_key(|block| (block.live, block.heat));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Blocks by number, each with age, heat and what is alive in it.
-    fn order(facts: &[(u64, u32, u32)], mode: ReleaseMode, luck: u64) -> Vec<u32> {
-        let candidate = |(n, (age, heat, live)): (usize, &(u64, u32, u32))| Candidate {
+    /// What is alive in blocks of these heats, in the order in which they go.
+    fn order(facts: &[(u32, u32)], sort: impl FnOnce(&mut [Candidate])) -> Vec<u32> {
+        let candidate = |(n, (heat, live)): (usize, &(u32, u32))| Candidate {
             block: BlockId(n as u32),
-            age: *age,
+            age: 0,
             heat: *heat,
             live: *live,
         };
-        let candidates = facts.iter().enumerate().map(candidate).collect();
-        let order = release_order(candidates, mode, luck);
-        order.iter().map(|block| block.0).collect()
+        let mut candidates: Vec<Candidate> = facts.iter().enumerate().map(candidate).collect();
+        sort(&mut candidates);
+        candidates.iter().map(|block| block.block.0).collect()
     }
 
-    const FACTS: [(u64, u32, u32); 4] = [(4, 9, 1), (3, 0, 7), (2, 0, 3), (1, 5, 2)];
+    const FACTS: [(u32, u32); 4] = [(9, 1), (0, 7), (0, 3), (5, 2)];
 
     #[test]
     fn whole_blocks_go_by_hits_and_then_by_what_is_in_them() {
-        assert_eq!(order(&FACTS, ReleaseMode::Fast, 0), [2, 1, 3, 0]);
+        assert_eq!(
+            order(&FACTS, |blocks| least_cost_first(blocks, 0)),
+            [2, 1, 3, 0]
+        );
     }
 
     #[test]
     fn blocks_that_are_emptied_go_by_the_work_that_it_takes() {
-        assert_eq!(order(&FACTS, ReleaseMode::Ordered, 0), [0, 3, 2, 1]);
-    }
-
-    #[test]
-    fn the_oldest_and_the_least_hit_go_in_turn_and_each_once() {
-        assert_eq!(order(&FACTS, ReleaseMode::Scra, 0), [3, 2, 1, 0]);
-    }
-
-    #[test]
-    fn luck_decides_where_it_is_to_and_loses_none() {
-        let facts = [(0, 0, 0); 32];
-        let mut one = order(&facts, ReleaseMode::Random, 1);
-        assert_ne!(one, order(&facts, ReleaseMode::Random, 7));
-        one.sort_unstable();
-        assert_eq!(one, (0..32).collect::<Vec<u32>>());
+        assert_eq!(order(&FACTS, least_work_first), [0, 3, 2, 1]);
     }
 }

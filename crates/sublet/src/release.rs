@@ -21,12 +21,6 @@ pub(crate) struct Args {
     /// Whole blocks, least hit first
     #[arg(long, group = "mode")]
     fast: bool,
-    /// Whole blocks, alternately the oldest and the least hit (for comparison)
-    #[arg(long, group = "mode")]
-    scra: bool,
-    /// Whole blocks at random (for comparison)
-    #[arg(long, group = "mode")]
-    random: bool,
     /// From this tenant only
     #[arg(long, value_name = "NAME")]
     tenant: Option<TenantName>,
@@ -71,8 +65,6 @@ impl Args {
         let modes = [
             (self.ordered, ReleaseMode::Ordered),
             (self.fast, ReleaseMode::Fast),
-            (self.scra, ReleaseMode::Scra),
-            (self.random, ReleaseMode::Random),
         ];
         modes
             .into_iter()

@@ -24,7 +24,7 @@ pub use page::{ObjectId, PageIndex, PoolFlags, PoolId, SharedName, SharedNameErr
 pub use plain::plain;
 pub use snapshot::{Curve, Giving, Shrinking, Snapshot, Target, Targets, TenantSnapshot};
 pub use tenant::{
-    EvictionKind, EvictionKindError, ReleaseMode, TenantId, TenantName, TenantNameError,
-    TenantSettings, Weight,
+    EvictionKind, EvictionKindError, ReleaseMode, SimulatedEviction, TenantId, TenantName,
+    TenantNameError, TenantSettings, Weight,
 };
 pub use time::{Expiry, Nanos, Second};

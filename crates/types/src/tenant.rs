@@ -98,26 +98,16 @@ pub enum ReleaseMode {
     Ordered,
     /// Whole blocks by generation, least hit first (Mortar's FCRA, but not blind).
     Fast,
-    /// Whole blocks, alternately the oldest and the least hit: SCRA as published, for comparison.
-    Scra,
-    /// Whole blocks at random: FCRA as published, for comparison.
-    Random,
 }
 
 /// Which ephemeral page goes when another needs its frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EvictionKind {
-    /// Who came first.
-    Fifo,
     /// Who was used least recently.
     Lru,
     /// Alternately the least recently and the least frequently used (Mortar).
     Lrfu,
-    /// Who was not used since the hand last passed.
-    Clock,
-    /// As `clock`, with a hand that goes on where it was.
-    Sieve,
     /// Newcomers that were not used twice, then the rest in its order.
     #[serde(rename = "s3fifo")]
     S3Fifo,
@@ -135,7 +125,7 @@ pub enum EvictionKind {
 
 impl EvictionKind {
     /// Each, with its name and what it does.
-    pub const ALL: [(EvictionKind, &str, &str); 10] = [
+    pub const ALL: [(EvictionKind, &str, &str); 7] = [
         (
             EvictionKind::XS3h,
             "x-s3h",
@@ -147,17 +137,6 @@ impl EvictionKind {
             "a small queue for newcomers, a main one for who was used",
         ),
         (EvictionKind::Lru, "lru", "least recently used first"),
-        (EvictionKind::Fifo, "fifo", "first in, first out"),
-        (
-            EvictionKind::Clock,
-            "clock",
-            "second chance for who was used",
-        ),
-        (
-            EvictionKind::Sieve,
-            "sieve",
-            "as clock, with a hand that goes on where it was",
-        ),
         (
             EvictionKind::Lrfu,
             "lrfu",
@@ -189,15 +168,12 @@ impl EvictionKind {
         }
     }
 
-    /// The number that a save file says it by. It stays; a kind that goes leaves its number unused.
+    /// The number that a save file says it by. It stays; a kind that goes keeps its number in [`SimulatedEviction::ALL`].
     pub const fn number(self) -> u8 {
         match self {
             EvictionKind::XS3h => 0,
             EvictionKind::S3Fifo => 1,
             EvictionKind::Lru => 2,
-            EvictionKind::Fifo => 3,
-            EvictionKind::Clock => 4,
-            EvictionKind::Sieve => 5,
             EvictionKind::Lrfu => 6,
             EvictionKind::File => 7,
             EvictionKind::AdaptiveMq => 8,
@@ -224,21 +200,66 @@ impl fmt::Display for EvictionKind {
     }
 }
 
+/// An eviction that daemons had before this one, and that only the simulator has now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SimulatedEviction {
+    /// Its name.
+    pub name: &'static str,
+    /// The number that save files said it by.
+    pub number: u8,
+    /// Which of the daemon's is most like it.
+    pub nearest: EvictionKind,
+}
+
+impl SimulatedEviction {
+    /// Each.
+    pub const ALL: [SimulatedEviction; 3] = [
+        SimulatedEviction::of("fifo", 3, EvictionKind::S3Fifo),
+        SimulatedEviction::of("clock", 4, EvictionKind::Lru),
+        SimulatedEviction::of("sieve", 5, EvictionKind::S3Fifo),
+    ];
+
+    const fn of(name: &'static str, number: u8, nearest: EvictionKind) -> SimulatedEviction {
+        SimulatedEviction {
+            name,
+            number,
+            nearest,
+        }
+    }
+
+    /// The one of that number.
+    pub fn numbered(number: u8) -> Option<SimulatedEviction> {
+        let mut all = SimulatedEviction::ALL.into_iter();
+        all.find(|eviction| eviction.number == number)
+    }
+}
+
 /// Why the name of an eviction was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "no eviction is called {0:?}: there are x-s3h, s3fifo, lru, fifo, clock, sieve, lrfu, file, adaptive-mq and auto"
-)]
-pub struct EvictionKindError(pub String);
+pub enum EvictionKindError {
+    /// No daemon ever had one of that name.
+    #[error(
+        "no eviction is called {0:?}: there are x-s3h, s3fifo, lru, lrfu, file, adaptive-mq and auto"
+    )]
+    Unknown(String),
+    /// A daemon before this one had it.
+    #[error("{:?} is only in the simulator; the nearest is {:?}", .0.name, .0.nearest.name())]
+    Simulated(SimulatedEviction),
+}
 
 impl FromStr for EvictionKind {
     type Err = EvictionKindError;
 
     fn from_str(text: &str) -> Result<EvictionKind, EvictionKindError> {
         let named = EvictionKind::ALL.iter().find(|(_, name, _)| *name == text);
-        named
-            .map(|(kind, ..)| *kind)
-            .ok_or_else(|| EvictionKindError(text.to_owned()))
+        let mut simulated = SimulatedEviction::ALL.into_iter();
+        let mut simulated = || simulated.find(|eviction| eviction.name == text);
+        named.map(|(kind, ..)| *kind).ok_or_else(|| {
+            simulated().map_or_else(
+                || EvictionKindError::Unknown(text.to_owned()),
+                EvictionKindError::Simulated,
+            )
+        })
     }
 }
 
@@ -252,6 +273,16 @@ mod tests {
             assert_eq!(EvictionKind::numbered(kind.number()), Some(kind), "{name}");
         }
         assert_eq!(EvictionKind::numbered(200), None);
+        for eviction in SimulatedEviction::ALL {
+            assert_eq!(EvictionKind::numbered(eviction.number), None);
+        }
+        let refused = "sieve"
+            .parse::<EvictionKind>()
+            .expect_err("not the daemon's");
+        assert_eq!(
+            refused.to_string(),
+            "\"sieve\" is only in the simulator; the nearest is \"s3fifo\""
+        );
         // Save files of released versions say these.
         assert_eq!(EvictionKind::Lru.number(), 2);
         assert_eq!(EvictionKind::Auto.number(), 9);

@@ -23,6 +23,8 @@ pub struct Loaded {
     pub file: Option<PathBuf>,
     /// What was changed live and the config does not have, by its key (`tenants.web`).
     pub orphans: Vec<String>,
+    /// What live changes say that daemons have no more, as it is written.
+    pub passed_over: Vec<String>,
     /// The file and the command line.
     base: Written,
     /// What `live.toml` said.
@@ -73,6 +75,7 @@ fn loaded(
     }
     Ok(Loaded {
         config: written.meaning()?,
+        passed_over: written.passed_over,
         written: base.meaning()?,
         live,
         file,

@@ -60,6 +60,7 @@ impl Written {
         let mut alone = Written::defaults();
         alone.read_kept(file, text)?;
         self.is_changed = true;
+        let passed_over = std::mem::take(&mut alone.passed_over);
         let allowed = self.rooms.disk.allow.clone();
         let lost =
             self.take_disk_changes(&alone.disk_changes(), |all| all.read_kept(file, text))?;
@@ -67,6 +68,7 @@ impl Written {
             // The knobs of another policy mean nothing to this one.
             self.rooms.policy.knobs = policy.knobs;
         }
+        self.passed_over = passed_over;
         // Folders are added to the config's.
         self.rooms.disk.allow = allowed;
         let added = alone.added_folders().into_iter();
@@ -247,9 +249,15 @@ impl Written {
     }
 
     fn note_places(&mut self, page: &Page<'_>, room: &str, keys: &DeTable<'_>) {
-        for key in keys.keys() {
-            self.places
-                .insert(path(room, key.get_ref()), page.place(key.span().start));
+        for (key, value) in keys {
+            let name = key.get_ref();
+            if !page.passes_over(room, name, value.get_ref()) {
+                let place = page.place(key.span().start);
+                self.places.insert(path(room, name), place);
+            } else if let DeValue::String(text) = value.get_ref() {
+                let line = format!("{} = {text:?}", path(room, name));
+                self.passed_over.push(line);
+            }
         }
     }
 }
@@ -343,6 +351,17 @@ impl Page<'_> {
             .wrong(Wrong::Syntax(error.message().to_owned()))
     }
 
+    /// Whether this is what a daemon before this one wrote down, and this one has no more.
+    fn passes_over(&self, room: &str, name: &str, value: &DeValue<'_>) -> bool {
+        let is_simulated = || {
+            let eviction = Said::from_toml(value).eviction();
+            matches!(eviction, Err(Unfit::Simulated(_)))
+        };
+        let is_eviction = room.starts_with("tenants.") && name == "eviction";
+        self.author == Author::Daemon
+            && (retired(room, name).is_some() || (is_eviction && is_simulated()))
+    }
+
     fn take<W>(
         &self,
         knobs: &'static [Knob<W>],
@@ -353,11 +372,13 @@ impl Page<'_> {
     ) {
         for (key, value) in keys {
             let name = key.get_ref().as_ref();
+            if self.passes_over(room, name, value.get_ref()) {
+                continue;
+            }
             let mut here = knobs
                 .iter()
                 .filter(|knob| knob.room == room || room.contains('.'));
             let wrong = match here.find(|knob| knob.name == name) {
-                None if self.author == Author::Daemon && retired(room, name).is_some() => None,
                 None => Some(unknown_key(room, name)),
                 Some(knob) => (knob.set)(written, &Said::from_toml(value.get_ref()))
                     .err()

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use sublet_types::{
-    Bytes, DiskListen, DiskListenError, EvictionKind, PAGE_BYTES, ParseBytesError, SharedName,
-    SharedNameError, Slow, SlowError, TenantName, TenantNameError,
+    Bytes, DiskListen, DiskListenError, EvictionKind, EvictionKindError, PAGE_BYTES,
+    ParseBytesError, SharedName, SharedNameError, Slow, SlowError, TenantName, TenantNameError,
 };
 use toml::de::DeValue;
 
@@ -67,6 +67,9 @@ pub enum Unfit {
         /// The nearest of them.
         nearest: Option<&'static str>,
     },
+    /// An eviction that only the simulator has.
+    #[error("{0}")]
+    Simulated(EvictionKindError),
     /// No name of a shared pool.
     #[error("{0}")]
     SharedName(#[from] SharedNameError),
@@ -334,7 +337,10 @@ impl Said {
     pub fn eviction(&self) -> Result<EvictionKind, Unfit> {
         let text = self.text()?;
         let names = EvictionKind::ALL.iter().map(|(_, name, _)| *name);
-        text.parse().map_err(|_| none_of(text, names))
+        text.parse().map_err(|error| match error {
+            EvictionKindError::Unknown(_) => none_of(text, names),
+            EvictionKindError::Simulated(_) => Unfit::Simulated(error),
+        })
     }
 
     /// The name of a shared pool.

@@ -12,6 +12,8 @@ use super::knobs::{WrittenDisk, WrittenRooms, WrittenTenant};
 pub struct Written {
     /// Live changes were read over it.
     pub(super) is_changed: bool,
+    /// What live changes say that daemons have no more, as it is written.
+    pub(super) passed_over: Vec<String>,
     /// Of the daemon.
     pub(super) rooms: WrittenRooms,
     pub(super) disks: BTreeMap<DiskName, WrittenDisk>,

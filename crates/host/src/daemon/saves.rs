@@ -14,7 +14,7 @@ use sublet_client::messages::{
     CopyReport, CopyStatus, Copying, Grants, RestoreFile, TenantStatus, VERSION,
 };
 use sublet_frontends::ring::serve::Group;
-use sublet_store::{RestoreError, RestoredPools, SavedPool, Spill, Worker};
+use sublet_store::{RestoreError, RestoredPools, SavedGrants, SavedPool, Spill, Worker};
 use sublet_types::{Bytes, PAGE_BYTES, PoolId, TenantId, TenantName};
 
 use super::Daemon;
@@ -133,6 +133,7 @@ impl Daemon {
             }
         };
         let grants = (asked.grants == Grants::Saved).then_some(facts.grants);
+        warn_of_eviction(name, grants);
         let restore = || restore().map_err(Declined::from);
         let restored = self
             .tenants
@@ -319,4 +320,15 @@ fn spill_for(
     }
     let made = rings.settings.spill.as_ref()?.make();
     made.map_err(|error| *unmade = Some(error)).ok()
+}
+/// Says where a file names an eviction that daemons have no more.
+fn warn_of_eviction(name: &TenantName, grants: Option<SavedGrants>) {
+    if let Some(SavedGrants {
+        eviction,
+        gone: Some(gone),
+        ..
+    }) = grants
+    {
+        tracing::warn!(tenant = %name, eviction = gone, given = %eviction, "the file names an eviction that daemons have no more; the default stands for it");
+    }
 }

@@ -138,7 +138,11 @@ impl Tenants {
         let before = self.grants_of(id);
         // What is not said stays.
         let limits = grants.limits.or(before.limits);
-        let grants = SavedGrants { limits, ..grants };
+        let grants = SavedGrants {
+            limits,
+            gone: None,
+            ..grants
+        };
         self.grant(name, grants, Lasts::UntilRestart, by)?;
         let done = work().and_then(|done| {
             let kept = self.grant(name, grants, Lasts::Always, by);
@@ -167,6 +171,7 @@ impl Tenants {
             ceiling: settings.ceiling,
         };
         SavedGrants {
+            gone: None,
             eviction: self.backend.store.eviction(id),
             limits: Some(limits),
         }

@@ -418,6 +418,7 @@ fn the_tenant_of_a_disk_has_what_was_kept_of_its_name_and_goes_where_the_disk_do
 
 fn saved(weight: u32, eviction: EvictionKind) -> SavedGrants {
     SavedGrants {
+        gone: None,
         eviction,
         limits: Some(SavedLimits {
             weight: Weight(weight),

@@ -2,6 +2,7 @@
 
 mod baseline;
 mod block;
+mod block_orders;
 mod both;
 mod chart;
 mod child;

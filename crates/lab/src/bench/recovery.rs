@@ -3,8 +3,10 @@
 use std::collections::VecDeque;
 
 use sublet_sim::chance::{Chance, Zipf};
+use sublet_store::BlockOrder;
 use sublet_types::{Bytes, ReleaseMode};
 
+use super::block_orders;
 use super::chart::{Chart, Curve};
 use super::error::BenchError;
 use super::progress::Progress;
@@ -16,12 +18,21 @@ use super::shuffle::shuffled;
 pub(super) const ALPHA: f64 = 0.8;
 
 /// What is compared; the last is the paper's fast release, which the first must beat.
-pub(super) const MODES: [(ReleaseMode, &str); 4] = [
-    (ReleaseMode::Ordered, "ordered"),
-    (ReleaseMode::Fast, "fast"),
-    (ReleaseMode::Scra, "scra"),
-    (ReleaseMode::Random, "random"),
+pub(super) const MODES: [(Way, &str); 4] = [
+    (Way::Daemons(ReleaseMode::Ordered), "ordered"),
+    (Way::Daemons(ReleaseMode::Fast), "fast"),
+    (Way::Published(block_orders::scra), "scra"),
+    (Way::Published(block_orders::random), "random"),
 ];
+
+/// How memory is released.
+#[derive(Clone, Copy)]
+pub(super) enum Way {
+    /// As the daemon does.
+    Daemons(ReleaseMode),
+    /// Whole blocks in an order that the paper has.
+    Published(BlockOrder),
+}
 
 /// There is so much more to ask for than memory.
 const ITEMS_TO_MEMORY: u64 = 2;
@@ -75,9 +86,9 @@ pub(super) fn watch(
     report: &mut Report,
 ) -> Result<(), BenchError> {
     let mut all = Vec::new();
-    for (mode, name) in MODES {
+    for (way, name) in MODES {
         progress.say(format!("recovery after {name} release"));
-        all.push(recover(memory, value_bytes, mode, name)?);
+        all.push(recover(memory, value_bytes, way, name)?);
         progress.step();
     }
     report.rows.extend(rows(&all));
@@ -115,7 +126,7 @@ fn rows(all: &[Recovery]) -> Vec<Row> {
 fn recover(
     memory: Bytes,
     value_bytes: usize,
-    mode: ReleaseMode,
+    way: Way,
     name: &str,
 ) -> Result<Recovery, BenchError> {
     let mut rig = Rig::new(memory, value_bytes)?;
@@ -132,7 +143,11 @@ fn recover(
         Ok(hit)
     };
     let before = warmed(&mut rig, keys, &mut ask)?;
-    rig.release(Bytes(rig.held().0 / 2), mode);
+    let half = Bytes(rig.held().0 / 2);
+    match way {
+        Way::Daemons(mode) => rig.release(half, mode),
+        Way::Published(order) => rig.release_by(order, half),
+    };
     let mut window = Window::new(keys / 20);
     let (mut points, mut recovered) = (Vec::new(), None);
     let watched = 2 * keys;

@@ -7,8 +7,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use sublet_store::{
-    Lookup, NewCas, NewItem, PoolError, Reading, Refused, Release, Released, Store, StoreSettings,
-    TenantError, TooManyWorkers, Worker,
+    BlockOrder, Lookup, NewCas, NewItem, PoolError, Reading, Refused, Release, Released, Store,
+    StoreSettings, TenantError, TooManyWorkers, Worker,
 };
 use sublet_types::{
     Bytes, Expiry, ReleaseMode, Second, TenantId, TenantNameError, TenantSettings, Weight,
@@ -132,6 +132,11 @@ impl Rig {
             tenant: None,
         };
         self.worker.release(release, self.now())
+    }
+
+    /// Gives `amount` back, whole blocks in an order.
+    pub(super) fn release_by(&self, order: BlockOrder, amount: Bytes) -> Released {
+        self.worker.release_by(order, amount, self.now())
     }
 
     fn name(&self, key: u32) -> Vec<u8> {

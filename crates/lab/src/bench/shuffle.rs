@@ -10,7 +10,7 @@ pub(super) fn shuffled(count: usize, chance: &mut Chance) -> Vec<u32> {
 }
 
 /// Puts `places` into an order by luck.
-pub(super) fn shuffle(places: &mut [u32], chance: &mut Chance) {
+pub(super) fn shuffle<T>(places: &mut [T], chance: &mut Chance) {
     for last in (1..places.len()).rev() {
         places.swap(last, chance.below(last as u64 + 1) as usize);
     }

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use sublet_sim::compare::Variants;
+use sublet_sim::eviction::AnyEviction;
 use sublet_sim::scenario::{PolicySpec, Shards};
-use sublet_types::{EvictionKind, Shrinking};
+use sublet_types::Shrinking;
 
 use super::scenario;
 
@@ -20,7 +21,7 @@ pub(super) struct Args {
     policies: Vec<PolicySpec>,
     /// Evictions, the yard-stick first: the orders in which ephemeral pages leave
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
-    evictions: Vec<EvictionKind>,
+    evictions: Vec<AnyEviction>,
     /// What becomes of who holds more than its target
     #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = scenario::shrinking)]
     shrink: Vec<Shrinking>,

@@ -5,9 +5,9 @@ use std::io::{self, Read, Write};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use sublet_sim::eviction::AnyEviction;
 use sublet_sim::scenario::PolicySpec;
 use sublet_sim::sharing::{SEED, SETS, Set, Sharing, SharingRow, play_items, play_pages};
-use sublet_types::EvictionKind;
 
 use super::error::SimError;
 use super::how::{How, write_plot};
@@ -31,7 +31,7 @@ pub(super) struct Args {
     policies: Vec<String>,
     /// The order in which pages leave
     #[arg(long, default_value_t, value_name = "NAME")]
-    eviction: EvictionKind,
+    eviction: AnyEviction,
     /// Requests of each trace, at the most
     #[arg(long, default_value = "300000", value_name = "N")]
     requests: NonZeroUsize,

@@ -250,7 +250,7 @@ fn tier(
     let shape = StoreShape {
         total: pages,
         most: pages,
-        eviction: setup.eviction,
+        eviction: setup.eviction.into(),
         shards: 1,
         shrinking: Shrinking::Active,
         files: PoolFlags {

@@ -12,12 +12,13 @@ use sublet_store::{
     StoreSettings, TenantError, TooManyWorkers, Whom, Worker,
 };
 use sublet_types::{
-    Bytes, EvictionKind, Giving, ObjectId, PageIndex, Pages, PoolFlags, PoolId, ReleaseMode,
-    Second, Shrinking, Snapshot, TenantId, TenantSettings, Windows,
+    Bytes, Giving, ObjectId, PageIndex, Pages, PoolFlags, PoolId, ReleaseMode, Second, Shrinking,
+    Snapshot, TenantId, TenantSettings, Windows,
 };
 
 use super::tier::{Census, Get, Pool, Put, Stamp, TenantCount, Tier, TierPage};
 use super::tier_map::Intervals;
+use crate::eviction::AnyEviction;
 use crate::virtual_time::Moment;
 
 /// Bytes of a page: a stamp, and as much again.
@@ -51,7 +52,7 @@ pub struct StoreShape {
     /// The most that they will ever.
     pub most: Pages,
     /// The order in which ephemeral pages leave.
-    pub eviction: EvictionKind,
+    pub eviction: AnyEviction,
     /// Parts of a tenant, each with a lock and an order of its own: one thread needs one.
     pub shards: usize,
     /// What becomes of who holds more than its target.
@@ -129,6 +130,7 @@ impl StoreTier {
             pages: PageSettings {
                 page_bytes: PAGE as usize,
                 shards: shape.shards,
+                eviction: shape.eviction.handed_in(),
             },
         };
         let store = Store::over(Box::new(memory), BLOCK as usize, settings)
@@ -153,7 +155,8 @@ impl StoreTier {
         settings.floor = settings.floor.map(stamped);
         settings.ceiling = settings.ceiling.map(stamped);
         let id = self.store.add_tenant(settings)?;
-        self.store.set_eviction(id, shape.eviction, Second(0));
+        self.store
+            .set_eviction(id, shape.eviction.chosen(), Second(0));
         let spill = Arc::new(Pond {
             slots: tenant.swap_pages,
             bytes: Mutex::default(),
@@ -369,9 +372,9 @@ mod tests {
     use super::*;
     use crate::chance::Chance;
     use crate::judges::{CountedAfter, Court, Judged};
-    use sublet_types::Weight;
+    use sublet_types::{EvictionKind, Weight};
 
-    fn tier(pages: u64, tenants: u16, eviction: EvictionKind) -> StoreTier {
+    fn tier(pages: u64, tenants: u16, eviction: AnyEviction) -> StoreTier {
         let tenant = |number: u16| StoreTenant {
             settings: TenantSettings {
                 name: format!("t{number}").parse().expect("a name"),
@@ -397,7 +400,8 @@ mod tests {
 
     #[test]
     fn the_store_keeps_its_promises_under_the_judges_with_every_eviction() {
-        for (eviction, name, _) in EvictionKind::ALL {
+        let daemons = EvictionKind::ALL.map(|(kind, ..)| AnyEviction::from(kind));
+        for eviction in daemons.into_iter().chain(AnyEviction::OWN) {
             let mut inner = tier(4096, 2, eviction);
             let mut tier = Judged::of(
                 &mut inner,
@@ -410,7 +414,7 @@ mod tests {
                 now.0 += 1_000_000;
                 any(&mut tier, &mut chance, step, now);
             }
-            assert_eq!(tier.court.verdicts, [], "{name}");
+            assert_eq!(tier.court.verdicts, [], "{eviction}");
         }
     }
 

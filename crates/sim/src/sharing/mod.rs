@@ -126,7 +126,8 @@ mod tests {
     #[test]
     fn pooled_misses_no_more_than_mrc_and_equal_shares() {
         let set = small(25_000);
-        let play = |policy| play_pages(&set, policy, EvictionKind::XS3h, SEED).expect("played");
+        let play =
+            |policy| play_pages(&set, policy, EvictionKind::XS3h.into(), SEED).expect("played");
         let [mrc, fixed, pooled] = ["mrc", "static-alloc", "pooled"].map(play);
         for (other, most) in [(&mrc, 1005), (&fixed, 1000)] {
             assert_eq!(
@@ -149,7 +150,7 @@ mod tests {
         let misses =
             |all: Vec<Asked>| -> Vec<u64> { all.iter().map(|asked| asked.misses).collect() };
         for policy in ["pooled", "pooled kept=0"] {
-            let pages = play_pages(&set, policy, EvictionKind::XS3h, SEED).expect("played");
+            let pages = play_pages(&set, policy, EvictionKind::XS3h.into(), SEED).expect("played");
             assert_eq!(misses(pages), new, "{policy}");
             let items = play_items(&set, policy, SEED).expect("played");
             assert_eq!(misses(items), new, "{policy}, items");

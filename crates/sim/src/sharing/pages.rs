@@ -1,10 +1,9 @@
 //! Tenants of pages: each has a client in front that keeps its hottest pages itself, as a guest's page cache does, and puts what leaves it.
 
-use sublet_types::{
-    EvictionKind, Pages, PoolFlags, Shrinking, TenantId, TenantSettings, Weight, Windows,
-};
+use sublet_types::{Pages, PoolFlags, Shrinking, TenantId, TenantSettings, Weight, Windows};
 
 use super::{Asked, Set, SharingError, Stream, policy, requests, second_of};
+use crate::eviction::AnyEviction;
 use crate::machine::recency::Recency;
 use crate::machine::shadows::Shadowed;
 use crate::machine::tier::{Get, Pool, Stamp, Tier, TierPage};
@@ -23,7 +22,7 @@ const CLIENT_PERCENT: u64 = 2;
 pub fn play_pages(
     set: &Set,
     written: &str,
-    eviction: EvictionKind,
+    eviction: AnyEviction,
     seed: u64,
 ) -> Result<Vec<Asked>, SharingError> {
     let footprints: Vec<u64> = set.streams.iter().map(Stream::footprint).collect();
@@ -47,7 +46,7 @@ pub fn play_pages(
 fn tier(
     set: &Set,
     total: Pages,
-    eviction: EvictionKind,
+    eviction: AnyEviction,
     seed: u64,
 ) -> Result<StoreTier, SharingError> {
     let tenant = |n: usize| StoreTenant {

@@ -10,7 +10,7 @@ const WANTED_MAX: usize = 144;
 
 /// A place in memory that will be read soon. It is never followed, so it may be out of date.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Line(usize);
+pub struct Line(usize);
 
 impl Line {
     /// The line in which `at` begins.

@@ -1,5 +1,6 @@
 //! Eviction: which ephemeral page goes when another needs its frame. One file each; to add one, copy the
-//! smallest (`fifo`), and give it a row in `Family::eviction` and in `sublet_types::EvictionKind`.
+//! smallest (`lru`), and give it a row in `Family::eviction` and in `sublet_types::EvictionKind`. The simulator has
+//! more, of its own: whoever makes a store may hand one in ([`PageSettings::eviction`](crate::PageSettings::eviction)).
 //!
 //! An eviction keeps the order of one shard's pages and owns the queues that their frames are linked in; that of `adaptive-mq` is a part of
 //! one order over all shards of its tenant. It is told of every page that comes, is used or goes, and names a victim when asked. In an *exclusive* pool a hit
@@ -7,8 +8,6 @@
 //! worth is then known of its past only, from [`ghost`]s.
 
 mod adaptive_mq;
-mod clock;
-mod fifo;
 mod file;
 mod ghost;
 mod history;
@@ -18,7 +17,6 @@ mod order;
 mod rule;
 mod s3fifo;
 mod shadows;
-mod sieve;
 mod weights;
 mod x_s3h;
 
@@ -26,25 +24,43 @@ use std::sync::Arc;
 
 pub(crate) use ghost::Ghosts;
 use order::Order;
-pub(crate) use order::Turn;
-pub(crate) use rule::{Eviction, Page};
+pub use order::Turn;
+pub use rule::{Eviction, Page, REPRIEVES_MAX, queue};
 use sublet_types::EvictionKind;
+
+pub use crate::frames::{FrameId, Frames, Queue};
+
+/// Makes an eviction for a shard.
+pub type MakeEviction = fn() -> Box<dyn Eviction>;
 
 /// The evictions of one tenant's shards: of one kind, with what they have in common.
 #[derive(Debug)]
 pub(crate) struct Family {
     kind: EvictionKind,
     order: Option<Arc<Order>>,
+    /// What the store's maker handed in, in place of any kind.
+    handed_in: Option<MakeEviction>,
 }
 
 impl Family {
     /// Evictions of a kind for so many shards; of a ruling one ([`EvictionKind::ruling`]).
-    pub(crate) fn new(kind: EvictionKind, shards: usize) -> Family {
+    pub(crate) fn new(
+        kind: EvictionKind,
+        shards: usize,
+        handed_in: Option<MakeEviction>,
+    ) -> Family {
         let order = || Arc::new(Order::new(shards));
+        let learns = kind == EvictionKind::AdaptiveMq && handed_in.is_none();
         Family {
             kind,
-            order: (kind == EvictionKind::AdaptiveMq).then(order),
+            order: learns.then(order),
+            handed_in,
         }
+    }
+
+    /// Evictions of another kind for as many shards.
+    pub(crate) fn of_kind(&self, kind: EvictionKind, shards: usize) -> Family {
+        Family::new(kind, shards, self.handed_in)
     }
 
     pub(crate) fn kind(&self) -> EvictionKind {
@@ -53,13 +69,13 @@ impl Family {
 
     /// A new one for a shard.
     pub(crate) fn eviction(&self, shard: usize) -> Box<dyn Eviction> {
+        if let Some(make) = self.handed_in {
+            return make();
+        }
         match (&self.order, self.kind) {
             (Some(order), _) => Box::new(adaptive_mq::AdaptiveMq::new(shard, Arc::clone(order))),
-            (None, EvictionKind::Fifo) => Box::new(fifo::Fifo::new()),
             (None, EvictionKind::Lru) => Box::new(lru::Lru::new()),
             (None, EvictionKind::Lrfu) => Box::new(lrfu::Lrfu::new()),
-            (None, EvictionKind::Clock) => Box::new(clock::Clock::new()),
-            (None, EvictionKind::Sieve) => Box::new(sieve::Sieve::new()),
             (None, EvictionKind::S3Fifo) => Box::new(s3fifo::S3Fifo::new()),
             (None, EvictionKind::File) => Box::new(file::ByFile::new()),
             (None, EvictionKind::XS3h | EvictionKind::AdaptiveMq | EvictionKind::Auto) => {

@@ -29,7 +29,7 @@ impl Clock {
 
 /// Who should give a page for a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub enum Turn {
     /// The shard that is asked.
     Own,
     /// Another, by its number.

@@ -7,30 +7,35 @@ use crate::arena::Line;
 use crate::frames::{FrameId, Frames, HITS_MAX, Queue, QueueId};
 
 /// Pages that are let be in the search for one victim, at the most: a put does a bounded work (R-E4).
-pub(super) const REPRIEVES_MAX: usize = 64;
+pub const REPRIEVES_MAX: usize = 64;
 
 /// A page that something happens to.
 #[derive(Clone, Copy)]
-pub(crate) struct Page<'a> {
-    pub(crate) frames: &'a Frames,
-    pub(crate) frame: FrameId,
+pub struct Page<'a> {
+    /// The facts of all frames.
+    pub frames: &'a Frames,
+    /// The frame that it is in.
+    pub frame: FrameId,
     /// Its hash: what it is remembered by when it is gone.
-    pub(crate) hash: u64,
-    pub(crate) now: Second,
+    pub hash: u64,
+    /// When it happens.
+    pub now: Second,
 }
 
 impl Page<'_> {
-    pub(super) fn hits(&self) -> u8 {
+    /// Uses that its frame remembers.
+    pub fn hits(&self) -> u8 {
         self.frames.get(self.frame).hits()
     }
 
-    pub(super) fn set_hits(&self, hits: u8) {
+    /// Has its frame remember so many uses, or as many as it can.
+    pub fn set_hits(&self, hits: u8) {
         self.frames.get(self.frame).set_hits(hits.min(HITS_MAX));
     }
 }
 
 /// The order in which one shard's ephemeral pages go.
-pub(crate) trait Eviction: Send {
+pub trait Eviction: Send {
     /// A page was put that was not there.
     fn admit(&mut self, page: Page<'_>);
 
@@ -113,6 +118,6 @@ pub(crate) trait Eviction: Send {
 }
 
 /// The `n`th queue of an eviction.
-pub(super) const fn queue(n: u8) -> Queue {
+pub const fn queue(n: u8) -> Queue {
     Queue::new(QueueId(QueueId::OWN + n))
 }

@@ -17,7 +17,7 @@ pub(crate) use pool_pages::{POOLS_MAX, PoolPages};
 
 /// A frame's number: its block's number times the frames of a block, and its place in that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct FrameId(pub(crate) u32);
+pub struct FrameId(pub(crate) u32);
 
 impl FrameId {
     /// The end of a queue.
@@ -48,7 +48,7 @@ pub(crate) const HITS_MAX: u8 = 3;
 ///  object low   object high   index   pool   prev   next   queue, hits, shard, stamp   note
 /// ```
 #[derive(Clone, Copy)]
-pub(crate) struct Frame<'a>(&'a [AtomicU32; ROW]);
+pub struct Frame<'a>(&'a [AtomicU32; ROW]);
 
 const OBJECT_LOW: usize = 0;
 const OBJECT_HIGH: usize = 1;
@@ -123,11 +123,13 @@ impl Frame<'_> {
         self.queue() != QueueId::NONE && self.queue() != QueueId::FREE
     }
 
-    pub(crate) fn hits(self) -> u8 {
+    /// Uses that it remembers.
+    pub fn hits(self) -> u8 {
         self.field(HITS) as u8
     }
 
-    pub(crate) fn set_hits(self, hits: u8) {
+    /// Has it remember so many uses.
+    pub fn set_hits(self, hits: u8) {
         self.set_field(HITS, hits.into());
     }
 
@@ -174,7 +176,7 @@ impl Frame<'_> {
 }
 
 /// The facts of all frames.
-pub(crate) struct Frames {
+pub struct Frames {
     words: Words,
     /// Frames of a block: two to the power of this.
     block_bits: u32,
@@ -234,7 +236,7 @@ impl Frames {
     }
 
     /// A frame's facts.
-    pub(crate) fn get(&self, frame: FrameId) -> Frame<'_> {
+    pub fn get(&self, frame: FrameId) -> Frame<'_> {
         Frame(self.words.row(frame.0))
     }
 
@@ -323,7 +325,7 @@ impl Frames {
 
 /// A queue of frames, linked through their facts. What is pushed comes in at the head.
 #[derive(Debug)]
-pub(crate) struct Queue {
+pub struct Queue {
     id: QueueId,
     head: FrameId,
     tail: FrameId,
@@ -344,7 +346,8 @@ impl Queue {
         self.len
     }
 
-    pub(crate) fn tail(&self) -> Option<FrameId> {
+    /// The oldest.
+    pub fn tail(&self) -> Option<FrameId> {
         (self.tail != FrameId::NONE).then_some(self.tail)
     }
 
@@ -353,7 +356,7 @@ impl Queue {
     }
 
     /// The frame that is one nearer to the head.
-    pub(crate) fn newer(frames: &Frames, frame: FrameId) -> Option<FrameId> {
+    pub fn newer(frames: &Frames, frame: FrameId) -> Option<FrameId> {
         let prev = frames.get(frame).link(PREV);
         (prev != FrameId::NONE).then_some(prev)
     }
@@ -365,7 +368,8 @@ impl Queue {
         (after != FrameId::NONE).then_some(after)
     }
 
-    pub(crate) fn push(&mut self, frames: &Frames, frame: FrameId) {
+    /// Puts a frame that is in no queue where the newest are.
+    pub fn push(&mut self, frames: &Frames, frame: FrameId) {
         let facts = frames.get(frame);
         facts.set_queue(self.id);
         facts.set_link(PREV, FrameId::NONE);
@@ -378,7 +382,8 @@ impl Queue {
         self.len += 1;
     }
 
-    pub(crate) fn remove(&mut self, frames: &Frames, frame: FrameId) {
+    /// Takes a frame out, wherever it stands.
+    pub fn remove(&mut self, frames: &Frames, frame: FrameId) {
         let facts = frames.get(frame);
         debug_assert_eq!(facts.queue(), self.id);
         let prev = facts.link(PREV);
@@ -396,7 +401,7 @@ impl Queue {
     }
 
     /// Takes the oldest.
-    pub(crate) fn pop(&mut self, frames: &Frames) -> Option<FrameId> {
+    pub fn pop(&mut self, frames: &Frames) -> Option<FrameId> {
         let tail = self.tail()?;
         self.remove(frames, tail);
         Some(tail)
@@ -410,7 +415,7 @@ impl Queue {
     }
 
     /// Has `new` take the place of `old`.
-    pub(crate) fn replace(&mut self, frames: &Frames, old: FrameId, new: FrameId) {
+    pub fn replace(&mut self, frames: &Frames, old: FrameId, new: FrameId) {
         let (facts, fresh) = (frames.get(old), frames.get(new));
         let prev = facts.link(PREV);
         let next = facts.link(NEXT);
@@ -428,8 +433,8 @@ impl Queue {
         }
     }
 
-    /// Puts a frame where the newest are.
-    pub(crate) fn requeue(&mut self, frames: &Frames, frame: FrameId) {
+    /// Carries a frame to where the newest are.
+    pub fn requeue(&mut self, frames: &Frames, frame: FrameId) {
         self.remove(frames, frame);
         self.push(frames, frame);
     }

@@ -1,11 +1,12 @@
 //! The items engine among the engines: its blocks are segments.
 
-use sublet_types::{ReleaseMode, Second};
+use sublet_types::Second;
 
 use super::Items;
 use crate::arena::BlockId;
 use crate::engine::{Cause, Engine};
 use crate::loss::Loss;
+use crate::release_order::Way;
 use crate::tenants::Tenant;
 use crate::thread::Thread;
 
@@ -41,8 +42,8 @@ impl Engine for Items {
         match cause {
             _ if blocks == 0 => Loss::default(),
             Cause::Floors => Loss::default(),
-            Cause::Put => self.shrink(tenant, blocks, ReleaseMode::Ordered, now, thread),
-            Cause::Release(mode) => self.shrink(tenant, blocks, mode, now, thread),
+            Cause::Put => self.shrink(tenant, blocks, Way::Ordered, now, thread),
+            Cause::Release(way) => self.shrink(tenant, blocks, way, now, thread),
         }
     }
 

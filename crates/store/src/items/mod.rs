@@ -34,8 +34,9 @@ use std::sync::{Arc, OnceLock};
 use sublet_types::{Second, TenantId};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::api::{Absence, EXPECTED_MAX, Item, Lookup, Reading, StoreSettings, TENANTS_MAX, Value};
+use crate::api::{Absence, EXPECTED_MAX, Item, Lookup, Reading, TENANTS_MAX, Value};
 use crate::arena::{Arena, Block, BlockId, Claimant, RECORDS_BEGIN};
+use crate::settings::StoreSettings;
 use crate::tenants::{Tenant, Tenants};
 pub use entry::Entry;
 pub use followed::ItemUse;

@@ -1,7 +1,7 @@
 //! Giving blocks back: ordered, where what is hot survives, and fast, where whole blocks go.
 
 use parking_lot::MutexGuard;
-use sublet_types::{ReleaseMode, Second};
+use sublet_types::Second;
 
 use super::Items;
 use super::merge::Evictor;
@@ -10,7 +10,7 @@ use super::source::Bar;
 use super::space_time::{Cut, Spread, Stamp};
 use crate::arena::BlockId;
 use crate::loss::Loss;
-use crate::release_order::{Candidate, release_order};
+use crate::release_order::{BlockOrder, Candidate, Way};
 use crate::tenants::Tenant;
 use crate::thread::Thread;
 
@@ -42,7 +42,7 @@ impl Items {
         &self,
         tenant: &Tenant,
         blocks: u32,
-        mode: ReleaseMode,
+        way: Way,
         now: Second,
         thread: &dyn Thread,
     ) -> Loss {
@@ -55,7 +55,7 @@ impl Items {
         let segments = &self.part(tenant).segments;
         loop {
             if let Some(ring) = segments.try_ring() {
-                return shrink.tenant(tenant, ring, blocks, mode);
+                return shrink.tenant(tenant, ring, blocks, way);
             }
             // Who looks at items has to hold blocks still, and waits for nobody.
             if !thread.unpinned(&mut || segments.await_ring()) {
@@ -72,7 +72,7 @@ impl Shrink<'_> {
         tenant: &Tenant,
         mut ring: MutexGuard<'_, Ring>,
         blocks: u32,
-        mode: ReleaseMode,
+        way: Way,
     ) -> Loss {
         let all = self.items.part(tenant).segments.all();
         let held = all.len();
@@ -81,11 +81,11 @@ impl Shrink<'_> {
             .segments
             .close_all(&self.items.arena, &mut ring);
         let mut loss = Loss::default();
-        match mode {
-            ReleaseMode::Ordered => self.ordered(tenant, &mut ring, blocks, &mut loss),
-            ReleaseMode::Fast | ReleaseMode::Scra | ReleaseMode::Random => {
+        match way {
+            Way::Ordered => self.ordered(tenant, &mut ring, blocks, &mut loss),
+            Way::Whole(order) => {
                 self.drop_dead(tenant, &mut ring);
-                let order = self.whole_order(&ring, mode);
+                let order = self.whole_order(&ring, order);
                 self.drop_all(tenant, &mut ring, order, blocks, &mut loss);
             }
         }
@@ -103,14 +103,15 @@ impl Shrink<'_> {
     }
 
     /// The order in which whole blocks go.
-    fn whole_order(&self, ring: &Ring, mode: ReleaseMode) -> Vec<BlockId> {
+    fn whole_order(&self, ring: &Ring, order: BlockOrder) -> Vec<BlockId> {
         let arena = &self.items.arena;
         let candidate = |block: &BlockId| {
             let live = arena.block(*block).live_bytes();
             Candidate::new(arena, *block, live)
         };
-        let candidates = ring.blocks.iter().map(candidate).collect();
-        release_order(candidates, mode, self.luck)
+        let mut candidates: Vec<Candidate> = ring.blocks.iter().map(candidate).collect();
+        order(&mut candidates, self.luck);
+        candidates.iter().map(|candidate| candidate.block).collect()
     }
 
     fn drop_all(

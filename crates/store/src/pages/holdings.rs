@@ -13,7 +13,7 @@ use super::shards_with_spare::{SHARDS_MAX, ShardsWithSpare};
 use super::tally::{AllCounts, Counts, Tally};
 use crate::api::SampledUse;
 use crate::arena::{Arena, BlockId, BlockList, PageKind};
-use crate::eviction::Family;
+use crate::eviction::{Family, MakeEviction};
 use crate::frames::Seed;
 use crate::frames::{FrameId, Frames};
 use crate::notes::Notes;
@@ -117,13 +117,13 @@ struct Open {
 }
 
 impl Holdings {
-    pub(super) fn new(shards: usize, seed: Seed) -> Holdings {
+    pub(super) fn new(shards: usize, seed: Seed, handed_in: Option<MakeEviction>) -> Holdings {
         let with_spare = Arc::<ShardsWithSpare>::default();
         let samples = Arc::<Notes<SampledUse>>::default();
         let shards = shards.min(SHARDS_MAX);
         let counts: AllCounts = (0..shards).map(|_| CachePadded::default()).collect();
         let kind = EvictionKind::default();
-        let family = Family::new(kind.ruling(false), shards);
+        let family = Family::new(kind.ruling(false), shards, handed_in);
         let shard = |n| {
             let (with_spare, samples) = (Arc::clone(&with_spare), Arc::clone(&samples));
             let tally = Tally::new(Arc::clone(&counts), n as u8);
@@ -368,7 +368,7 @@ impl Holdings {
 
     fn replace(&self, chosen: &mut Chosen, frames: &Frames, now: Second) {
         let ruling = chosen.kind.ruling(chosen.keeps_read);
-        chosen.family = Family::new(ruling, self.shards.len());
+        chosen.family = chosen.family.of_kind(ruling, self.shards.len());
         let fitted = self.fitted.load(Ordering::Relaxed);
         let remembered = self.remembered.load(Ordering::Relaxed);
         chosen

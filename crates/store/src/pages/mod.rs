@@ -40,9 +40,10 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use sublet_types::{EvictionKind, Pages as PageCount, PoolFlags, PoolId, Second};
 
-use crate::api::{PageFigures, PageOverhead, PageSettings, PoolError, StoreSettings, TENANTS_MAX};
+use crate::api::{PageFigures, PageOverhead, PoolError, TENANTS_MAX};
 use crate::arena::{Arena, BlockId, Claimant, PageKind};
 use crate::frames::{FrameId, Frames, Key, STAMPS, Seed};
+use crate::settings::{PageSettings, StoreSettings};
 use crate::tenants::{Tenant, Tenants};
 pub(crate) use desk::{Desk, FoundPages};
 #[cfg(test)]
@@ -120,8 +121,12 @@ impl Pages {
 
     /// What a tenant has of the page store; made when it is first needed.
     pub(crate) fn holdings(&self, tenant: &Tenant) -> &Holdings {
-        self.holdings[usize::from(tenant.id.0)]
-            .get_or_init(|| Holdings::new(self.settings.shards, self.seed))
+        self.holdings[usize::from(tenant.id.0)].get_or_init(|| {
+            let PageSettings {
+                shards, eviction, ..
+            } = self.settings;
+            Holdings::new(shards, self.seed, eviction)
+        })
     }
 
     /// What a tenant has of the page store, if it ever had anything.

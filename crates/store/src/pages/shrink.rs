@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
-use sublet_types::{ReleaseMode, Second};
+use sublet_types::Second;
 
 use super::Pages;
 use super::directory::Whereabouts;
@@ -19,7 +19,7 @@ use crate::engine::Cause;
 use crate::eviction::Page;
 use crate::frames::{FrameId, QueueId};
 use crate::loss::Loss;
-use crate::release_order::{Candidate, release_order};
+use crate::release_order::{BlockOrder, Candidate, Way, least_work_first};
 use crate::tenants::Tenant;
 use crate::thread::Thread;
 
@@ -56,23 +56,25 @@ impl Clearing<'_> {
     /// Makes the tenant give up `blocks` blocks of pages, or all it has.
     pub(super) fn shrink(&mut self, blocks: u32, cause: Cause) {
         match cause {
-            Cause::Put | Cause::Release(ReleaseMode::Ordered) => {
+            Cause::Put | Cause::Release(Way::Ordered) => {
                 self.empty_coldest(PageKind::Ephemeral, blocks);
             }
-            Cause::Release(mode) => self.drop_whole(blocks, mode),
+            Cause::Release(Way::Whole(order)) => self.drop_whole(blocks, order),
             Cause::Floors => {}
         }
         // A put does not wait for a disk (R-P5).
-        if self.loss.blocks < blocks && cause != Cause::Put {
+        if self.loss.blocks < blocks && !matches!(cause, Cause::Put) {
             self.empty_coldest(PageKind::Persistent, blocks);
         }
     }
 
-    fn drop_whole(&mut self, blocks: u32, mode: ReleaseMode) {
+    fn drop_whole(&mut self, blocks: u32, order: BlockOrder) {
         let (pages, tenant) = (self.pages, self.tenant);
-        let candidates = pages.candidates(tenant, PageKind::Ephemeral);
-        let order = release_order(candidates, mode, self.thread.luck()).into_iter();
-        let own = order.filter(|block| pages.begins_to_leave(tenant, *block, PageKind::Ephemeral));
+        let mut candidates = pages.candidates(tenant, PageKind::Ephemeral);
+        order(&mut candidates, self.thread.luck());
+        let in_order = candidates.iter().map(|candidate| candidate.block);
+        let own =
+            in_order.filter(|block| pages.begins_to_leave(tenant, *block, PageKind::Ephemeral));
         let leaving: Vec<BlockId> = own.take(blocks as usize).collect();
         self.note_lost(pages.drop_blocks(tenant, &leaving));
         self.loss.blocks += leaving.len() as u32;
@@ -82,8 +84,9 @@ impl Clearing<'_> {
     /// first. Each block may leave before the next one is begun.
     fn empty_coldest(&mut self, kind: PageKind, wanted: u32) {
         let pages = self.pages;
-        let candidates = pages.candidates(self.tenant, kind);
-        for block in release_order(candidates, ReleaseMode::Ordered, 0) {
+        let mut candidates = pages.candidates(self.tenant, kind);
+        least_work_first(&mut candidates);
+        for Candidate { block, .. } in candidates {
             if self.loss.blocks >= wanted {
                 break;
             }

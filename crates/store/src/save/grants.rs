@@ -1,6 +1,6 @@
 //! What the owner of the host granted a tenant: its settings, for whoever grants them again.
 
-use sublet_types::{Bytes, EvictionKind, FileVersion, Weight};
+use sublet_types::{Bytes, EvictionKind, FileVersion, SimulatedEviction, Weight};
 
 use super::fields::Fields;
 use crate::api::{RestoreError, SavedGrants, SavedLimits};
@@ -31,13 +31,27 @@ impl SavedGrants {
         head: &mut Fields<'_>,
         version: FileVersion,
     ) -> Result<SavedGrants, RestoreError> {
-        let eviction = head.known(EvictionKind::numbered)?;
+        let (eviction, gone) = head.known(meaning)?;
         let limits = match version {
             FileVersion::Before => None,
             FileVersion::Today => Some(SavedLimits::import(head)?),
         };
-        Ok(SavedGrants { eviction, limits })
+        Ok(SavedGrants {
+            eviction,
+            gone,
+            limits,
+        })
     }
+}
+
+/// Which eviction a number means, and the name of one that daemons have no more.
+fn meaning(number: u8) -> Option<(EvictionKind, Option<&'static str>)> {
+    let gone = || {
+        let eviction = SimulatedEviction::numbered(number)?;
+        Some((EvictionKind::default(), Some(eviction.name)))
+    };
+    let kind = EvictionKind::numbered(number);
+    kind.map(|kind| (kind, None)).or_else(gone)
 }
 
 impl SavedLimits {
@@ -59,5 +73,26 @@ impl SavedLimits {
                 ceiling,
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_eviction_that_daemons_have_no_more_is_the_default() {
+        let import = |number| {
+            let head = [number];
+            SavedGrants::import(&mut Fields::after(&head, 0), FileVersion::Before)
+        };
+        let sieve = import(5).expect("it is read");
+        assert_eq!(
+            (sieve.eviction, sieve.gone),
+            (EvictionKind::Auto, Some("sieve"))
+        );
+        let lru = import(EvictionKind::Lru.number()).expect("it is read");
+        assert_eq!((lru.eviction, lru.gone), (EvictionKind::Lru, None));
+        assert!(matches!(import(10), Err(RestoreError::Unknown(0))));
     }
 }

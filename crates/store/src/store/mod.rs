@@ -17,6 +17,7 @@ use crate::floors::FloorFigures;
 use crate::items::{BLOCKS_MAX, EvictionListener, Items};
 use crate::pages::Pages;
 use crate::reclaim::capacity;
+use crate::settings::StoreSettings;
 use crate::tenants::{Tenant, Tenants};
 
 /// The place of each engine among all of them.

@@ -72,12 +72,7 @@ fn write_and_read(store: &Arc<Store>, tenants: [TenantId; 2], seed: u64, progres
 
 fn disturb(store: &Arc<Store>, tenants: [TenantId; 2], progress: &Progress, stop: &AtomicBool) {
     let worker = store.worker().expect("a worker");
-    let modes = [
-        ReleaseMode::Ordered,
-        ReleaseMode::Fast,
-        ReleaseMode::Scra,
-        ReleaseMode::Random,
-    ];
+    let modes = [ReleaseMode::Ordered, ReleaseMode::Fast];
     let mut round = 0usize;
     while !stop.load(Ordering::Relaxed) {
         round += 1;

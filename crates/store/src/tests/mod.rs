@@ -9,6 +9,7 @@ mod pages;
 mod release;
 mod shares;
 
+use crate::settings::{PageSettings, StoreSettings};
 use std::sync::Arc;
 
 use sublet_types::{Bytes, Expiry, Nanos, Second, Shrinking, TenantId, TenantSettings, Weight};

@@ -3,12 +3,13 @@
 use std::io::{Read, Write};
 use std::sync::Arc;
 
-use sublet_types::{PoolId, ReleaseMode, Second, TenantId};
+use sublet_types::{PoolId, Second, TenantId};
 
 use super::{Pin, Worker};
 use crate::api::*;
 use crate::engine::{Cause, Engine};
 use crate::pages::{Head, Loader, Renumbered, check_save};
+use crate::release_order::Way;
 
 /// Attempts at a page of a save file, with a block of the tenant's pages given up after each.
 const LOAD_ATTEMPTS_MAX: u32 = 8;
@@ -123,7 +124,7 @@ impl Worker {
             if !matches!(why, PutRefused::NoMemory | PutRefused::AtTarget) {
                 break;
             }
-            let cause = Cause::Release(ReleaseMode::Ordered);
+            let cause = Cause::Release(Way::Ordered);
             let _pin = Pin::new(self);
             self.store().pages.give(tenant, 1, cause, now, self);
         }

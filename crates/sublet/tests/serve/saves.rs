@@ -126,7 +126,7 @@ fn grants_are_restored_unless_they_are_to_be_kept() {
     let _pages = with_pages(&from);
     let file = from.path("web.save");
     let set = ["tenants", "set", "web", "--weight", "150"];
-    from.ask(&[&set[..], &["--eviction", "sieve"]].concat());
+    from.ask(&[&set[..], &["--eviction", "s3fifo"]].concat());
     from.ask(&["tenants", "save", "web", said(&file)]);
     let _to = start(&to);
     let web = || {
@@ -144,10 +144,10 @@ fn grants_are_restored_unless_they_are_to_be_kept() {
     to.ask(&["tenants", "discard", "web"]);
     to.ask(&["tenants", "thaw", "web"]);
     to.ask(&["tenants", "restore", "web", said(&file)]);
-    assert_eq!((weight(), web().eviction), (150, "sieve".to_owned()));
+    assert_eq!((weight(), web().eviction), (150, "s3fifo".to_owned()));
     assert!(
         to.ask(&["status"])
-            .contains("web.eviction is sieve; the config says auto (kept)")
+            .contains("web.eviction is s3fifo; the config says auto (kept)")
     );
 }
 
@@ -159,7 +159,7 @@ fn a_restore_that_finds_no_place_grants_nothing() {
     let _pages = with_pages(&from);
     let file = from.path("web.save");
     let set = ["tenants", "set", "web", "--weight", "150"];
-    from.ask(&[&set[..], &["--eviction", "sieve"]].concat());
+    from.ask(&[&set[..], &["--eviction", "s3fifo"]].concat());
     from.ask(&["tenants", "save", "web", said(&file)]);
     let _to = start_with(&to, "2MiB");
     to.ask(&["tenants", "set", "web", "--weight", "30"]);

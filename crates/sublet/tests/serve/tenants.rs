@@ -144,36 +144,36 @@ fn an_eviction_is_changed_live_and_kept() {
         tenant.expect("there").eviction
     };
     assert_eq!(eviction("web"), "lru");
-    let said = folder.ask(&["tenants", "set", "web", "--eviction", "sieve"]);
+    let said = folder.ask(&["tenants", "set", "web", "--eviction", "s3fifo"]);
     assert_eq!(
         said,
-        "web: weight 100, floor none, ceiling none, eviction sieve\n"
+        "web: weight 100, floor none, ceiling none, eviction s3fifo\n"
     );
-    let said = folder.ask(&["tenants", "add", "vm", "--eviction", "fifo"]);
-    assert!(said.ends_with(", eviction fifo\n"), "{said}");
-    folder.ask(&["tenants", "set", "vm", "--eviction", "clock", "--temporary"]);
+    let said = folder.ask(&["tenants", "add", "vm", "--eviction", "lrfu"]);
+    assert!(said.ends_with(", eviction lrfu\n"), "{said}");
+    folder.ask(&["tenants", "set", "vm", "--eviction", "file", "--temporary"]);
     let status = folder.ask(&["status"]);
-    let changed = "tenants.web.eviction is sieve; the config says lru (kept)\n";
+    let changed = "tenants.web.eviction is s3fifo; the config says lru (kept)\n";
     assert!(status.contains(changed), "{status}");
-    assert_eq!(eviction("vm"), "clock");
+    assert_eq!(eviction("vm"), "file");
     drop(daemon);
 
     let _again = folder.serve_config(CONFIG);
-    assert_eq!(eviction("web"), "sieve");
-    assert_eq!(eviction("vm"), "fifo");
+    assert_eq!(eviction("web"), "s3fifo");
+    assert_eq!(eviction("vm"), "lrfu");
     let said = folder.ask(&["tenants", "set", "vm", "--eviction", "auto"]);
     assert!(said.ends_with(", eviction auto (adaptive-mq)\n"), "{said}");
     folder.ask(&["tenants", "set", "web", "--eviction", "lru"]);
     assert!(!folder.ask(&["status"]).contains("tenants.web.eviction"));
 
-    let output = folder.sublet(&["tenants", "set", "web", "--eviction", "seive"]);
+    let output = folder.sublet(&["tenants", "set", "web", "--eviction", "s3fofi"]);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("a similar value exists: 'sieve'"), "{said}");
-    let (head, said) = folder.http("PATCH /v1/tenants/web", "{\"eviction\": \"seive\"}");
+    assert!(said.contains("a similar value exists: 's3fifo'"), "{said}");
+    let (head, said) = folder.http("PATCH /v1/tenants/web", "{\"eviction\": \"s3fofi\"}");
     assert!(head.starts_with("HTTP/1.1 400"), "{head}");
     assert!(
-        said.contains("`seive`") && said.contains("`sieve`"),
+        said.contains("`s3fofi`") && said.contains("`s3fifo`"),
         "{said}"
     );
     assert_eq!(eviction("web"), "lru");

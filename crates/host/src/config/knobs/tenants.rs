@@ -305,7 +305,7 @@ tenant_knobs! {
         show: |tenant| some_of(&tenant.shared.as_ref()?.sharers),
     }
     eviction: EvictionKind {
-        unit: "auto, adaptive-mq, x-s3h, s3fifo, lru, fifo, clock, sieve, lrfu or file",
+        unit: "auto, adaptive-mq, x-s3h, s3fifo, lru, lrfu or file",
         default: Some("\"auto\""),
         sample: "\"file\"",
         why: "fewest misses on public block traces (docs/simulator.md): adaptive-mq, or x-s3h where a pool keeps pages that are read, as disks' do; x-s3h, lru and file suit readers of whole files",

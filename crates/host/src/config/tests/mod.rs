@@ -290,12 +290,26 @@ fn options_stand_over_the_file_and_name_themselves() {
 
 #[test]
 fn an_eviction_that_is_misspelt_is_told_its_name() {
-    let wrong = complaint("[tenants.web]\nlisten = [\"tcp:127.0.0.1:0\"]\neviction = \"seive\"");
+    let wrong = complaint("[tenants.web]\nlisten = [\"tcp:127.0.0.1:0\"]\neviction = \"s3fofi\"");
     assert!(
-        wrong.starts_with("t.toml:3: `tenants.web.eviction` \"seive\" is none of "),
+        wrong.starts_with("t.toml:3: `tenants.web.eviction` \"s3fofi\" is none of "),
         "{wrong}"
     );
-    assert!(wrong.ends_with("did you mean \"sieve\"?"), "{wrong}");
+    assert!(wrong.ends_with("did you mean \"s3fifo\"?"), "{wrong}");
+}
+
+#[test]
+fn an_eviction_of_the_simulator_is_refused_with_the_nearest() {
+    for (name, nearest) in [("fifo", "s3fifo"), ("clock", "lru"), ("sieve", "s3fifo")] {
+        assert_eq!(
+            complaint(&format!(
+                "[tenants.web]\nlisten = [\"tcp:127.0.0.1:0\"]\neviction = \"{name}\""
+            )),
+            format!(
+                "t.toml:3: `tenants.web.eviction` \"{name}\" is only in the simulator; the nearest is \"{nearest}\""
+            )
+        );
+    }
 }
 
 fn kept(live: Live) -> Live {

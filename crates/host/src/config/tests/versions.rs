@@ -47,6 +47,20 @@ fn live_changes_of_each_version_that_is_read_hold() {
     }
 }
 
+/// What a daemon wrote down itself is no reason not to start: what the config says holds.
+#[test]
+fn an_eviction_that_daemons_have_no_more_is_passed_over() {
+    let sieve = TODAY.replace("eviction = \"lru\"", "eviction = \"sieve\"");
+    assert_ne!(sieve, TODAY);
+    let (folder, path) = left(&sieve);
+    let loaded = start(folder.path()).expect("it is read");
+    assert_eq!(loaded.passed_over, ["tenants.web.eviction = \"sieve\""]);
+    let web = loaded.live.change(&name("web"));
+    assert_eq!((web.weight, web.eviction), (Some(Weight(70)), None));
+    loaded.live.write().expect("kept");
+    assert!(!fs::read_to_string(path).expect("text").contains("eviction"));
+}
+
 /// Whatever else it says, and though nothing else in it is known.
 #[test]
 fn live_changes_of_a_newer_version_are_refused_by_both_and_stay() {

@@ -14,6 +14,7 @@ mod torn;
 mod turnover;
 mod windows;
 
+use crate::settings::{PageSettings, StoreSettings};
 use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
@@ -53,7 +54,11 @@ pub(super) fn store_of(
         item_max: Bytes::mib(1),
         seed: 7,
         evicts: true,
-        pages: PageSettings { page_bytes, shards },
+        pages: PageSettings {
+            page_bytes,
+            shards,
+            eviction: None,
+        },
     };
     let store = Store::over(Box::new(heap), BLOCK, settings).expect("memory for a test");
     (store, levers)

@@ -127,12 +127,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn modes() -> impl Strategy<Value = ReleaseMode> {
-    prop_oneof![
-        Just(ReleaseMode::Ordered),
-        Just(ReleaseMode::Fast),
-        Just(ReleaseMode::Scra),
-        Just(ReleaseMode::Random),
-    ]
+    prop_oneof![Just(ReleaseMode::Ordered), Just(ReleaseMode::Fast),]
 }
 
 /// The tenants, with their weights. The last is charged for the shared pool.

@@ -98,7 +98,7 @@ fn r_g3_persistent_pages_outlive_pressure_and_release() {
     (0..1000).for_each(|index| {
         lost.put(2, index, 9);
     });
-    for mode in [ReleaseMode::Fast, ReleaseMode::Ordered, ReleaseMode::Random] {
+    for mode in [ReleaseMode::Fast, ReleaseMode::Ordered] {
         let release = Release {
             amount: Bytes::gib(1),
             mode,
@@ -198,7 +198,7 @@ fn a_tenant_that_comes_back_is_as_new() {
     let fresh = saved(&client);
     client.put(1, 1, 5);
     store.freeze(ann, true);
-    store.set_eviction(ann, EvictionKind::Sieve, NOW);
+    store.set_eviction(ann, EvictionKind::S3Fifo, NOW);
     client.worker.destroy_pool(ann, client.pool, NOW);
     store.remove_tenant(ann);
     assert_eq!(store.add_tenant(settings), Ok(ann));

@@ -254,6 +254,7 @@ fn r_m2_b3_grants_are_in_the_file() {
         };
         let expected = SavedGrants {
             eviction: EvictionKind::default(),
+            gone: None,
             limits: Some(limits),
         };
         assert_eq!(granted(floor, ceiling), expected);
@@ -294,7 +295,14 @@ fn a_save_of_each_version_that_is_read_comes_back() {
         let worker = store.worker().expect("a worker");
         let facts = worker.check_save(bytes).expect("it is read");
         let eviction = EvictionKind::Lru;
-        assert_eq!(facts.grants, SavedGrants { eviction, limits });
+        assert_eq!(
+            facts.grants,
+            SavedGrants {
+                eviction,
+                gone: None,
+                limits
+            }
+        );
         let mut spill = |_: &SavedPool| Some(Disk::new(64) as Arc<dyn Spill>);
         let made = worker.import(ann, bytes, NOW, RestoredPools::All, &mut spill);
         let made = made.expect("it is read");

@@ -223,10 +223,10 @@ fn take_turns(seed: u64) {
                 assert!(seen.is_none_or(|seen| seen == told(place)), "{seed} {step}");
             }
             70..=71 | 124..=126 => {
-                use ReleaseMode::{Fast, Ordered, Random, Scra};
+                use ReleaseMode::{Fast, Ordered};
                 let release = Release {
                     amount: Bytes((1 + (luck >> 12) % 3) * BLOCK as u64),
-                    mode: [Fast, Ordered, Fast, Ordered, Random, Scra][(luck >> 5) as usize % 6],
+                    mode: [Fast, Ordered][(luck >> 5) as usize % 2],
                     tenant: Some(client.tenant).filter(|_| luck >> 10 & 3 > 0),
                 };
                 client.worker.release(release, NOW);

@@ -1,9 +1,7 @@
 //! `fifo`: who came first goes first.
 
+use sublet_store::eviction::{Eviction, FrameId, Frames, Page, Queue, queue};
 use sublet_types::Second;
-
-use super::rule::{Eviction, Page, queue};
-use crate::frames::{FrameId, Frames, Queue};
 
 pub(super) struct Fifo([Queue; 1]);
 

@@ -1,9 +1,7 @@
 //! `sieve`: as `clock`, but who stays keeps its place, and the hand goes on from there (Zhang et al., NSDI '24).
 
+use sublet_store::eviction::{Eviction, FrameId, Frames, Page, Queue, REPRIEVES_MAX, queue};
 use sublet_types::Second;
-
-use super::rule::{Eviction, Page, REPRIEVES_MAX, queue};
-use crate::frames::{FrameId, Frames, Queue};
 
 pub(super) struct Sieve {
     queues: [Queue; 1],

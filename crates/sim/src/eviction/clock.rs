@@ -1,9 +1,7 @@
 //! `clock`: a page that was used since the hand last passed stays for another round (Corbató 1968).
 
+use sublet_store::eviction::{Eviction, FrameId, Frames, Page, Queue, REPRIEVES_MAX, queue};
 use sublet_types::Second;
-
-use super::rule::{Eviction, Page, REPRIEVES_MAX, queue};
-use crate::frames::{FrameId, Frames, Queue};
 
 pub(super) struct Clock([Queue; 1]);
 
