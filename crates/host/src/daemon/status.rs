@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use sublet_client::messages::{
-    ArenaStatus, DaemonStatus, Difference, EvictedStatus, HeadroomStatus, Health, HostStatus,
-    LastRelease, LeaversStatus, PagesStatus, Settings, Status, TenantStatus, VERSION,
+    ArenaStatus, DaemonStatus, Difference, DiskStatus, EvictedStatus, HeadroomStatus, Health,
+    HostStatus, LastRelease, LeaversStatus, PagesStatus, Settings, Status, TenantStatus, VERSION,
 };
 use sublet_policy::departures::Departed;
 use sublet_policy::headroom::{Bound, Decision};
@@ -21,8 +21,8 @@ use crate::tenants::service::Service;
 impl Daemon {
     /// Everything, now.
     pub fn status(&self) -> Status {
-        let arena = self.backend.store.figures();
-        let tenants = self.backend.store.tenants();
+        let all = self.backend.store.all_figures();
+        let (arena, tenants, disks) = (all.store, all.tenants, self.disk_statuses());
         let pages: Pages = tenants.iter().map(|tenant| tenant.pages.used).sum();
         let headroom = self.headroom.figures();
         let host = headroom.host;
@@ -49,10 +49,10 @@ impl Daemon {
                 items: arena.items,
             },
             rule: Some(self.rule()),
-            tenants: self.tenant_statuses(),
-            disks: self.disk_statuses(),
+            changed: self.differences(&tenants, &disks),
+            tenants: self.statuses_of(tenants),
+            disks,
             left_behind: self.disks.left_behind(),
-            changed: self.differences(),
             copying: self.copying.status(),
         }
     }
@@ -60,9 +60,9 @@ impl Daemon {
     /// Every setting in force.
     pub fn settings(&self) -> Settings {
         let mut settings = self.config.shown();
-        for figures in self.backend.store.tenants() {
-            let eviction = self.backend.store.eviction(figures.id);
-            settings.extend(tenant_settings(&figures.settings, eviction));
+        let store = &self.backend.store;
+        for (id, granted) in store.all_settings() {
+            settings.extend(tenant_settings(&granted, store.eviction(id)));
         }
         settings.extend(self.disk_settings());
         let folders = self.disk_folders().folders;
@@ -127,8 +127,12 @@ impl Daemon {
     }
 
     pub(super) fn tenant_statuses(&self) -> Vec<TenantStatus> {
-        let figures = self.backend.store.tenants().into_iter();
-        figures.map(|figures| self.tenant_status(figures)).collect()
+        self.statuses_of(self.backend.store.tenants())
+    }
+
+    fn statuses_of(&self, tenants: Vec<TenantFigures>) -> Vec<TenantStatus> {
+        let each = tenants.into_iter();
+        each.map(|figures| self.tenant_status(figures)).collect()
     }
 
     pub(super) fn tenant_status(&self, figures: TenantFigures) -> TenantStatus {
@@ -140,15 +144,15 @@ impl Daemon {
             weight: figures.settings.weight,
             floor: figures.settings.floor,
             ceiling: figures.settings.ceiling,
-            eviction: self.backend.store.eviction(figures.id).to_string(),
-            ruling_eviction: self.backend.store.ruling_eviction(figures.id).to_string(),
+            eviction: figures.eviction.to_string(),
+            ruling_eviction: figures.ruling_eviction.to_string(),
             listen: service.map_or(Vec::new(), |service| service.listen.clone()),
             held: figures.held,
             used: figures.used + figures.pages.used.bytes(),
             items: figures.items,
             fairness: figures.fairness,
             connections: service.map_or(0, Service::connections),
-            frozen: self.backend.store.is_frozen(figures.id),
+            frozen: figures.is_frozen,
             ring: service.and_then(Service::ring_status),
             target: figures.target,
             pages,
@@ -165,7 +169,7 @@ impl Daemon {
     fn pages_status(&self, figures: &TenantFigures) -> PagesStatus {
         let (pages, tally) = (&figures.pages, &figures.pages.tally);
         PagesStatus {
-            pools: self.backend.store.pools(figures.id).len() as u64,
+            pools: figures.pools.into(),
             used: pages.used.0,
             on_disk: pages.on_disk.0,
             free: pages.free.0,
@@ -181,22 +185,21 @@ impl Daemon {
     }
 
     /// Where tenants, the policy and disks are not what the config says.
-    fn differences(&self) -> Vec<Difference> {
-        let mut all = self.tenant_differences();
+    fn differences(&self, tenants: &[TenantFigures], disks: &[DiskStatus]) -> Vec<Difference> {
+        let mut all = self.tenant_differences(tenants);
         all.extend(self.policy_difference());
-        let disks = self.disk_statuses().into_iter();
-        all.extend(disks.flat_map(|disk| disk.differences));
+        let of_disks = disks.iter().flat_map(|disk| disk.differences.clone());
+        all.extend(of_disks);
         all.extend(self.removed_disks());
         all.extend(self.folder_difference());
         all
     }
 
-    fn tenant_differences(&self) -> Vec<Difference> {
+    fn tenant_differences(&self, tenants: &[TenantFigures]) -> Vec<Difference> {
         let live = self.live.now();
         let mut all = self.removed_tenants(&live);
-        for now in self.backend.store.tenants() {
-            let eviction = self.backend.store.eviction(now.id);
-            let now = now.settings;
+        for now in tenants {
+            let (eviction, now) = (now.eviction, &now.settings);
             let config = self
                 .written
                 .tenants
@@ -211,7 +214,7 @@ impl Daemon {
             );
             let config = tenant_settings(&config, written);
             let kept = kept_settings(&now.name, &live.change(&now.name));
-            for (key, now) in tenant_settings(&now, eviction) {
+            for (key, now) in tenant_settings(now, eviction) {
                 let config = config.get(&key).cloned().unwrap_or_default();
                 if config != now {
                     all.push(Difference {

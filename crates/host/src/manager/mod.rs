@@ -238,7 +238,8 @@ impl Seat {
         let now = self.backend.clock.now();
         // Before the snapshot: nothing is released by hand until that is accounted for.
         let by_hand = self.by_hand.taken();
-        let snapshot = ruling.observer.look(&self.backend, now);
+        let all = self.backend.store.all_figures();
+        let snapshot = ruling.observer.look(&self.backend, &all, now);
         let decision = ruling.policy.decide(&snapshot);
         let policy = ruling.choice.entry().name;
         let Ruling {
@@ -248,11 +249,11 @@ impl Seat {
         let lost = taken.as_ref().map_or(Vec::new(), |taken| {
             losses.look(&snapshot, taken, |id| observer.evicted(id))
         });
-        let figures = self.backend.store.tenants();
-        ruling.movements.look(&figures, snapshot.free, now);
+        let figures = &all.tenants;
+        ruling.movements.look(figures, snapshot.free, now);
         ruling
             .strain
-            .look(&self.backend, &figures, now, &self.events);
+            .look(&self.backend, figures, now, &self.events);
         // Under the same lock, so that no older decision is applied after a newer one.
         self.apply(&decision);
         self.say_that_floors_are_short(&mut ruling.floors_were_short);
@@ -279,10 +280,8 @@ impl Seat {
     }
 
     fn names(&self) -> HashMap<TenantId, TenantName> {
-        let figures = self.backend.store.tenants().into_iter();
-        figures
-            .map(|tenant| (tenant.id, tenant.settings.name))
-            .collect()
+        let all = self.backend.store.all_settings().into_iter();
+        all.map(|(id, settings)| (id, settings.name)).collect()
     }
 
     fn apply(&self, decision: &Decision) {

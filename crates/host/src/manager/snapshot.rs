@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use sublet_frontends::backend::Backend;
 use sublet_policy::mrc;
 use sublet_policy::what_if::{History, Meter, Party, Rates, Record};
-use sublet_store::{SAMPLE_ONE_IN, TenantFigures};
+use sublet_store::{AllFigures, SAMPLE_ONE_IN, TenantFigures};
 use sublet_types::{Bytes, Pages, Second, Snapshot, TenantId, TenantSnapshot};
 
 use super::followed::{Followed, Leavers, Look, Notes};
@@ -48,10 +48,8 @@ struct Counts {
 }
 
 impl Observer {
-    /// Everything, now.
-    pub(super) fn look(&mut self, backend: &Backend, now: Second) -> Snapshot {
-        let store = &backend.store;
-        let all = store.all_figures();
+    /// A snapshot from the store's figures of this moment.
+    pub(super) fn look(&mut self, backend: &Backend, all: &AllFigures, now: Second) -> Snapshot {
         let (figures, tenants, shared) = (all.store, &all.tenants, all.shared_pages());
         let total = figures.limit - figures.index - figures.reserve;
         let held: Bytes = tenants.iter().map(|tenant| tenant.held).sum();
