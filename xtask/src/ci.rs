@@ -107,6 +107,8 @@ fn steps(against: Option<&Path>) -> Vec<Step> {
         fmt(),
         tidy(),
         build(),
+        ring(),
+        packaging(),
         clippy(),
         test(),
         models(),
@@ -115,7 +117,7 @@ fn steps(against: Option<&Path>) -> Vec<Step> {
         fuzz(),
     ];
     steps.extend(clients(against));
-    steps.extend([ring(), conformance(against), packaging(), vm()]);
+    steps.extend([conformance(against), vm()]);
     steps
 }
 
@@ -150,6 +152,24 @@ fn cargo<const N: usize>(args: [&str; N]) -> Line {
     Line::new("cargo").args(args)
 }
 
+/// A line of cargo that builds by the profile `checked`. All of them ask for the same features, so that no crate is built twice.
+fn checked<const N: usize>(args: [&'static str; N]) -> Line {
+    cargo(args).args([
+        "--profile",
+        PROFILE,
+        "--locked",
+        "--features=sublet-client/async,sublet-client/ffi",
+    ])
+}
+
+/// Of `Cargo.toml`. Its programs lie in a folder of its name under `target`.
+const PROFILE: &str = "checked";
+
+/// A program that the step `build` has built.
+fn built(program: &str) -> PathBuf {
+    root().join("target").join(PROFILE).join(program)
+}
+
 fn fmt() -> Step {
     step("fmt", 10, vec![cargo(["fmt", "--all", "--check"])])
 }
@@ -159,34 +179,16 @@ fn tidy() -> Step {
 }
 
 fn clippy() -> Step {
-    let line = cargo([
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--locked",
-        "--",
-        "-D",
-        "warnings",
-    ]);
-    let ring = cargo([
-        "clippy",
-        "--package=sublet-client",
-        "--all-targets",
-        "--features=async,ffi",
-        "--locked",
-        "--",
-        "-D",
-        "warnings",
-    ]);
-    step("clippy", 240, vec![line, ring])
+    let line = checked(["clippy", "--workspace", "--all-targets"]).args(["--", "-D", "warnings"]);
+    step("clippy", 240, vec![line])
 }
 
-/// The workspace's tests. All lines ask the same of all crates, so that nothing is built twice.
+/// The workspace's tests.
 fn test() -> Step {
     let tests = |more: &[&'static str]| {
-        cargo(["test", "--workspace", "--locked", "--no-fail-fast"])
-            .args(["--features=sublet-client/async,sublet-client/ffi"])
+        checked(["test", "--workspace", "--no-fail-fast"])
             .args(more.iter().copied())
+            .env("SUBLET_PROFILE", PROFILE)
     };
     // These look at the whole process, or build a library first: one after the other, and only when asked.
     let alone = tests(&[
@@ -217,29 +219,21 @@ fn models() -> Step {
 }
 
 fn doc() -> Step {
-    let line = cargo([
+    let line = checked([
         "doc",
         "--workspace",
         "--no-deps",
         "--document-private-items",
-        "--locked",
     ]);
     step("doc", 120, vec![line.env("RUSTDOCFLAGS", "-D warnings")])
 }
 
+/// The programs. Examples ask for what tests depend on, so that features are those of the tests and nothing is built again for them.
 fn build() -> Step {
     step(
         BUILD,
         300,
-        vec![cargo([
-            "build",
-            "--release",
-            "--locked",
-            "--package",
-            "sublet",
-            "--package",
-            "sublet-lab",
-        ])],
+        vec![checked(["build", "--workspace", "--bins", "--examples"])],
     )
 }
 
@@ -247,7 +241,9 @@ fn build() -> Step {
 fn suite(line: Line, against: Option<&Path>) -> Line {
     match against {
         Some(memcached) => line.env("NODE_FACE", "peer").env("NODE_PROGRAM", memcached),
-        None => line.env("NODE_PROGRAM", root().join("target/release/sublet")),
+        None => line
+            .env("NODE_PROGRAM", built("sublet"))
+            .env("SUBLET_PROFILE", PROFILE),
     }
 }
 
@@ -275,8 +271,10 @@ fn clients(against: Option<&Path>) -> Vec<Step> {
 /// Programs in Rust, C and Python on a page ring.
 fn ring() -> Step {
     let line = Line::new(root().join("tests/clients/ring/run"));
-    let needs = &["cc", "python3", "pkg-config", "readelf", "strip"];
-    waiting("clients-ring", needs, 200, suite(line, None))
+    Step {
+        needs: &["cc", "python3", "pkg-config", "readelf", "strip"],
+        ..step("clients-ring", 60, vec![suite(line, None)])
+    }
 }
 
 fn conformance(against: Option<&Path>) -> Step {
@@ -288,13 +286,15 @@ fn conformance(against: Option<&Path>) -> Step {
 /// What the package is made of.
 fn packaging() -> Step {
     let line = Line::new(root().join("tests/packaging/run"));
-    let needs = &["pkg-config", "readelf", "strip"];
-    waiting("packaging", needs, 100, suite(line, None))
+    Step {
+        needs: &["pkg-config", "readelf", "strip"],
+        ..step("packaging", 40, vec![suite(line, None)])
+    }
 }
 
 /// A program that takes memory beside a small arena: it must come to no harm. Times are not judged here.
 fn pressure() -> Step {
-    let lab = Line::new(root().join("target/release/sublet-lab"));
+    let lab = Line::new(built("sublet-lab"));
     step(
         "pressure",
         200,
@@ -322,16 +322,15 @@ pub(crate) const VM_NEEDS: &[&str] = &[
 fn vm() -> Step {
     Step {
         needs: VM_NEEDS,
-        ..step("vm", 420, vec![guests()])
+        ..step("vm", 420, vec![guests(&built("sublet"))])
     }
 }
 
 /// The suite of guests, two tests at once, with the `sublet` binary that serves them.
-pub(crate) fn guests() -> Line {
-    suite(
-        Line::new(root().join("tests/vm/run")).args(["-n", "2"]),
-        None,
-    )
+pub(crate) fn guests(program: &Path) -> Line {
+    Line::new(root().join("tests/vm/run"))
+        .args(["-n", "2"])
+        .env("NODE_PROGRAM", program)
 }
 
 /// Seconds that each fuzz target gets.

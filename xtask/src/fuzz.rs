@@ -16,14 +16,12 @@ pub(crate) const TARGETS: [&str; 9] = [
     "text", "meta", "binary", "config", "nbd", "ring", "save", "traces", "virtio",
 ];
 
-/// What makes the compiler count edges and comparisons for libFuzzer. Overflow checks and debug
-/// assertions stay on.
+/// What makes the compiler count edges and comparisons for libFuzzer.
 const INSTRUMENT: &str = "--cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table \
-    -Cllvm-args=-sanitizer-coverage-trace-compares \
-    -Copt-level=3 -Cdebug-assertions -Coverflow-checks -Ccodegen-units=1";
+    -Cllvm-args=-sanitizer-coverage-trace-compares";
 
 /// Largest input that is tried, in bytes.
 const INPUT_MAX: &str = "-max_len=4096";

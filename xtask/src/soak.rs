@@ -53,7 +53,7 @@ fn page(before: &str, ran: &[Ran], minutes: u64) -> String {
     format!(
         "# The last long runs\n\nWritten by `cargo xtask soak`, a row by the last run of its step. `--minutes` is how long each \
          fuzz target ran, and random clients; `cuts` are 50 power cuts of a guest on a disk. \
-         Here the program is built as packages are; CI builds it without optimisation across crates.\n\n```text\n{}\n{}\n```\n",
+         Here the program is built as packages are; CI builds it by the profile `checked`, with all assertions.\n\n```text\n{}\n{}\n```\n",
         summary::head(),
         rows.join("\n")
     )
@@ -121,7 +121,8 @@ const CUT_NEEDS: &[&str] = &[
 
 /// Real guests: the long form of the tests whose names say so.
 fn guests(name: &'static str, needs: &'static [&'static str], tests: &str, build: Line) -> Step {
-    let run = ci::guests().args(["-k", tests]).env("VM_LONG", "1");
+    let program = root().join("target/release/sublet");
+    let run = ci::guests(&program).args(["-k", tests]).env("VM_LONG", "1");
     Step {
         name,
         needs,
