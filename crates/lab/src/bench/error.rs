@@ -9,6 +9,7 @@ use super::ours::NoSublet;
 use super::plot::PlotError;
 use super::pressure::error::PressureError;
 use super::rig::RigError;
+use super::status::error::StatusError;
 use super::subject::{Subject, SubjectError};
 use super::traces::source::TraceError;
 
@@ -38,6 +39,9 @@ pub(crate) enum BenchError {
     /// A host's past could not be followed.
     #[error(transparent)]
     Follow(#[from] FollowError),
+    /// A daemon, or a store, could not be looked at.
+    #[error(transparent)]
+    Status(#[from] StatusError),
     /// Disks could not be compared.
     #[error(transparent)]
     Block(#[from] BlockError),

@@ -9,6 +9,7 @@ mod child;
 mod chores;
 mod cores;
 mod error;
+mod folder;
 mod follow;
 mod gang;
 mod group;
@@ -32,6 +33,7 @@ mod report;
 mod rig;
 mod shuffle;
 mod sizes;
+mod status;
 mod store;
 mod stream;
 mod subject;
@@ -86,6 +88,8 @@ enum Bench {
     Pressure(pressure::Args),
     /// The arena follows the idle memory of a host of the past
     Follow(follow::Args),
+    /// What a look at a large daemon costs, and what it costs those who get meanwhile
+    Status(status::Args),
 }
 
 /// Runs one bench and shows what it found on stdout.
@@ -134,5 +138,6 @@ fn measure(bench: &Bench, progress: &Progress) -> Result<(&'static str, Report),
         Bench::Idle(args) => ("idle", idle::run(args, progress)?),
         Bench::Pressure(args) => ("pressure", pressure::run(args, progress)?),
         Bench::Follow(args) => ("follow", follow::run(args, progress)?),
+        Bench::Status(args) => ("status", status::run(args, progress)?),
     })
 }

@@ -10,10 +10,11 @@ use std::time::Instant;
 
 use sublet_types::Bytes;
 
+use super::super::folder::Folder;
 use super::args::Args;
 use super::error::BlockError;
 use super::program::told;
-use super::served::{Folder, Served};
+use super::served::Served;
 use crate::bench::both::Both;
 use crate::bench::progress::Progress;
 use crate::bench::report::{Goal, Row};

@@ -15,12 +15,13 @@ use std::time::Duration;
 
 use super::both::Both;
 use super::cores::Cores;
+use super::folder::Folder;
 use super::progress::Progress;
 use super::report::{Goal, Report, Row};
 pub(super) use args::Args;
 use args::What;
 use error::BlockError;
-use served::{Folder, Served};
+use served::Served;
 
 /// Runs what was chosen.
 pub(super) fn run(args: &Args, progress: &Progress) -> Result<Report, BlockError> {

@@ -9,8 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::super::child::Keeper;
+use super::super::folder::Folder;
 use super::program::told;
-use super::served::{Folder, Served};
+use super::served::Served;
 
 /// How long nbdfuse may take until the file is there, and a file system may be busy at its end.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -8,11 +8,11 @@ use sublet_client::{Admin, Door};
 use sublet_types::Bytes;
 
 use super::super::super::both::Both;
+use super::super::super::folder::Folder;
 use super::super::error::BlockError;
 use super::super::fio::{self, Pattern};
 use super::super::mounted;
 use super::super::program::told;
-use super::super::served::Folder;
 use super::needs;
 use super::postgres::{self, Database, Programs, Script};
 use super::sides::{Bench, Guest, Side, page_cache};

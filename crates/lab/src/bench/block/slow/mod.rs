@@ -12,11 +12,11 @@ mod sides;
 mod sweep;
 pub(super) mod tree;
 
+use super::super::folder::Folder;
 use super::super::progress::Progress;
 use super::super::report::Report;
 use super::args::Args;
 use super::error::BlockError;
-use super::served::Folder;
 use sides::{Bench, page_cache};
 use sweep::Sweep;
 

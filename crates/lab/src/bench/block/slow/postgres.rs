@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use sublet_types::Bytes;
 
+use super::super::super::folder::Folder;
 use super::super::program::told;
-use super::super::served::Folder;
 
 /// PostgreSQL does not run as root, but as this user, which comes with the package.
 const USER: &str = "postgres";

@@ -5,10 +5,11 @@ use std::path::Path;
 
 use sublet_types::Bytes;
 
+use super::super::super::folder::Folder;
 use super::super::super::group::{Group, GroupError};
 use super::super::error::BlockError;
 use super::super::mounted::Mounted;
-use super::super::served::{Folder, Served};
+use super::super::served::Served;
 
 /// How slow the disk is.
 const SLOW: &str = "4ms, 100MB/s";
