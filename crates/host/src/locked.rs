@@ -7,12 +7,9 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nix::sys::mman::{MlockAllFlags, mlockall};
+use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{Resource, getrlimit};
 use sublet_store::{Mapped, Memory, Store};
-
-/// Pages are locked when they are touched, and not fetched for it.
-const ON_FAULT: MlockAllFlags = MlockAllFlags::from_bits_retain(libc::MCL_ONFAULT);
 
 /// More than the limit by so much is asked for, to see whether it binds.
 const BEYOND: usize = 2 << 20;
@@ -48,7 +45,7 @@ pub(crate) fn lock_store(store: &Store) {
 ///
 /// The process may not lock all that it may ever have. Then nothing is locked: what it maps later would be refused to it.
 pub fn lock_all() -> io::Result<()> {
-    lock(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE)
+    lock(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)
 }
 
 /// Locks all of the process, for pages of swap.
@@ -58,7 +55,7 @@ pub(crate) fn lock_process() {
 
 /// The same for what the process will have from now on: among what it has may be guests' memory.
 pub(crate) fn lock_what_comes() {
-    tell(lock(MlockAllFlags::MCL_FUTURE));
+    tell(lock(MlockAllFlags::FUTURE));
 }
 
 /// Whether the kernel takes nothing back of what is freed in the middle of the heap.
@@ -70,7 +67,8 @@ fn lock(what: MlockAllFlags) -> io::Result<()> {
     if !may_lock() {
         return Err(io::Error::other("the limit does not allow so much"));
     }
-    mlockall(what | ON_FAULT)?;
+    // Pages are locked when they are touched, and not fetched for it.
+    mlockall(what | MlockAllFlags::ONFAULT)?;
     IS_LOCKED.store(true, Ordering::Relaxed);
     Ok(())
 }

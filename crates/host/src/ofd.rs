@@ -6,7 +6,6 @@ use std::io;
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
-use nix::libc;
 
 /// Who else may hold a byte that is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

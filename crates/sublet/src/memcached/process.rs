@@ -5,9 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use nix::unistd::{User, setgid, setgroups, setuid};
-
+use rustix::process::{Resource, Rlimit, geteuid, getrlimit, getuid, setrlimit};
 use sublet_host::locked::lock_all;
 
 use super::statuses::{EX_NOUSER, EX_OSERR};
@@ -46,32 +45,44 @@ impl ProcessError {
 /// Room for that many connections.
 pub(super) fn raise_descriptors(connections: usize) -> Result<(), ProcessError> {
     let wanted = connections as u64 + OTHER_DESCRIPTORS;
-    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((0, 0));
-    if soft >= wanted {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current.is_none_or(|soft| soft >= wanted) {
         return Ok(());
     }
-    let raised = setrlimit(Resource::RLIMIT_NOFILE, wanted, hard.max(wanted));
-    raised.map_err(|_| ProcessError::TooFewDescriptors {
+    let raised = Rlimit {
+        current: Some(wanted),
+        maximum: maximum.map(|hard| hard.max(wanted)),
+    };
+    setrlimit(Resource::Nofile, raised).map_err(|_| ProcessError::TooFewDescriptors {
         connections,
-        limit: hard,
+        limit: maximum.unwrap_or(u64::MAX),
     })
 }
 
 /// Core files as large as the system lets them be.
 pub(super) fn raise_core_limit() -> Result<(), ProcessError> {
-    if setrlimit(Resource::RLIMIT_CORE, RLIM_INFINITY, RLIM_INFINITY).is_err() {
-        let (_, hard) = getrlimit(Resource::RLIMIT_CORE).unwrap_or((0, 0));
-        let _ = setrlimit(Resource::RLIMIT_CORE, hard, hard);
+    if set_core_limit(None).is_err() {
+        let _ = set_core_limit(getrlimit(Resource::Core).maximum);
     }
-    match getrlimit(Resource::RLIMIT_CORE) {
-        Ok((soft, _)) if soft > 0 => Ok(()),
-        _ => Err(ProcessError::NoCoreFiles),
+    match getrlimit(Resource::Core).current {
+        Some(0) => Err(ProcessError::NoCoreFiles),
+        _ => Ok(()),
     }
+}
+
+fn set_core_limit(limit: Option<u64>) -> rustix::io::Result<()> {
+    setrlimit(
+        Resource::Core,
+        Rlimit {
+            current: limit,
+            maximum: limit,
+        },
+    )
 }
 
 /// Becomes another user, for good. Only root can; for others `-u` says nothing.
 pub(super) fn become_user(name: &str) -> Result<(), ProcessError> {
-    if !nix::unistd::geteuid().is_root() && !nix::unistd::getuid().is_root() {
+    if !geteuid().is_root() && !getuid().is_root() {
         return Ok(());
     }
     let found = User::from_name(name).ok().flatten();
