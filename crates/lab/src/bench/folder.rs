@@ -53,6 +53,13 @@ impl Folder {
         self.path.join(name)
     }
 
+    /// A file that is one hole.
+    pub(super) fn sparse(&self, name: &str, size: Bytes) -> io::Result<PathBuf> {
+        let path = self.join(name);
+        File::create(&path)?.set_len(size.0)?;
+        Ok(path)
+    }
+
     /// A file of random bytes, so that nothing in it is a hole.
     pub(super) fn image(&self, name: &str, size: Bytes) -> io::Result<PathBuf> {
         let path = self.join(name);

@@ -210,19 +210,7 @@ impl Subject {
 
     /// CPU time that all its threads have used.
     pub(super) fn cpu(&self) -> Result<Duration, SubjectError> {
-        self.cpu_nanos()
-            .map(Duration::from_nanos)
-            .map_err(|cause| self.unreadable("the CPU time", cause))
-    }
-
-    fn cpu_nanos(&self) -> io::Result<u64> {
-        let mut sum = 0;
-        for task in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
-            let text = fs::read_to_string(task?.path().join("schedstat"))?;
-            let running = text.split(' ').next().and_then(|n| n.parse::<u64>().ok());
-            sum += running.ok_or(io::ErrorKind::InvalidData)?;
-        }
-        Ok(sum)
+        cpu(self.child.id()).map_err(|cause| self.unreadable("the CPU time", cause))
     }
 
     /// Memory of the process that is really there.
@@ -273,7 +261,19 @@ impl Drop for Subject {
     }
 }
 
-fn free_port() -> io::Result<u16> {
+/// CPU time that all threads of a process have used, to the nanosecond.
+pub(super) fn cpu(process: u32) -> io::Result<Duration> {
+    let mut sum = 0;
+    for task in fs::read_dir(format!("/proc/{process}/task"))? {
+        let text = fs::read_to_string(task?.path().join("schedstat"))?;
+        let running = text.split(' ').next().and_then(|n| n.parse::<u64>().ok());
+        sum += running.ok_or(io::ErrorKind::InvalidData)?;
+    }
+    Ok(Duration::from_nanos(sum))
+}
+
+/// A port of this host that nobody listens on.
+pub(super) fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
         .local_addr()?
         .port())
