@@ -2,7 +2,7 @@
 
 /// After so many seconds a count weighs half: a minute, as the phases of the papers' workloads last minutes, and
 /// one second alone says too little.
-pub const HALF_LIFE_SECS: u32 = 60;
+pub(crate) const HALF_LIFE_SECS: u32 = 60;
 
 /// What is left of a count after a second: 2^(-1 / [`HALF_LIFE_SECS`]).
 const KEPT_A_SECOND: f64 = 0.988_514_020_352_896_2;

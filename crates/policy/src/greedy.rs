@@ -11,7 +11,7 @@ use crate::explain::Reason;
 
 /// The policy that sets no targets.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Greedy;
+pub(crate) struct Greedy;
 
 impl Policy for Greedy {
     fn propose(&mut self, snapshot: &Snapshot) -> Vec<Proposal> {

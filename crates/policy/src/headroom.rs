@@ -22,61 +22,61 @@ pub use signal::Signal;
 
 /// The fastest that one program was seen to take memory, and a little more: 18 GiB a second, touching huge pages
 /// that a virtual machine has backed already.
-pub const TAKER_BYTES_PER_SEC: u64 = 20 << 30;
+pub(crate) const TAKER_BYTES_PER_SEC: u64 = 20 << 30;
 
 /// What the taker gets while the daemon notices and reacts, with room to be late on a busy host: a quarter of it
 /// passes between two looks ([`Settings`] are polled accordingly), another while blocks are handed back (20 ms);
 /// the rest is for a thread that waits for its core, and stays free. At 1.5 GiB a prototype that looked every 10 ms
 /// never let MemAvailable under 1.3 GiB.
-pub const RESERVE_MIN: Bytes = Bytes::mib(1536);
+pub(crate) const RESERVE_MIN: Bytes = Bytes::mib(1536);
 
 /// A twentieth of the memory: larger hosts have more cores to touch memory at once. CacheLib's memory
 /// monitor and oVirt's MOM keep a share of the host free, too (MOM: a fifth, as its answer takes seconds).
-pub const RESERVE_SHARE: u64 = 20;
+pub(crate) const RESERVE_SHARE: u64 = 20;
 
 /// Never more than a quarter of the memory, so that a small host has something to give; its
 /// shorter polls make up for it.
-pub const RESERVE_SHARE_MAX: u64 = 4;
+pub(crate) const RESERVE_SHARE_MAX: u64 = 4;
 
 /// Deficits from this size on are released fast: Mortar §5.1 names 1 GiB as what its slow algorithm
 /// may still handle.
-pub const FAST_FROM: Bytes = Bytes::gib(1);
+pub(crate) const FAST_FROM: Bytes = Bytes::gib(1);
 
 /// Growth after a release, bytes a second: a fast regrowth would meet the next peak half-way.
 pub const GROWTH_MIN: Bytes = Bytes::mib(256);
 
 /// On larger hosts a 96th of the memory a second, so that half of it comes back in 48 s.
-pub const GROWTH_SHARE: u64 = 96;
+pub(crate) const GROWTH_SHARE: u64 = 96;
 
 /// How long growth rests after a signal: ten windows of [`signal::WINDOW`]. Memtrade's harvester
 /// cools down for minutes, but it takes memory from the very program that it watches.
-pub const BRAKE: Duration = Duration::from_secs(1);
+pub(crate) const BRAKE: Duration = Duration::from_secs(1);
 
 /// With more than a tenth of the memory idle, and this beside the reserve, no signal brakes: whoever misses memory then
 /// has come to a limit of its own, as a container has that reads more files than it may keep.
-pub const PLENTY: Bytes = Bytes::gib(1);
+pub(crate) const PLENTY: Bytes = Bytes::gib(1);
 const PLENTY_SHARE: u64 = 10;
 
 /// Falls smaller than this, or than a 16th of the reserve, are left to the reserve: the figures are a few
 /// MiB out of step with each other, and each step costs evictions. MOM, too, leaves small changes be.
-pub const DEAD_BAND: Bytes = Bytes::mib(64);
+pub(crate) const DEAD_BAND: Bytes = Bytes::mib(64);
 const DEAD_BAND_SHARE: u64 = 16;
 
 /// Releases reach so far ahead of a fall, so that a steady taker meets one release in 50 ms.
-pub const LOOK_AHEAD: Duration = Duration::from_millis(50);
+pub(crate) const LOOK_AHEAD: Duration = Duration::from_millis(50);
 
 /// Ordered release is slower than fast release: with less than this left until nothing is, it goes fast.
-pub const URGENT: Duration = Duration::from_millis(500);
+pub(crate) const URGENT: Duration = Duration::from_millis(500);
 
 /// The pace of looking while memory moves and no more than two reserves are left.
-pub const POLL_MOVING: Duration = Duration::from_millis(10);
+pub(crate) const POLL_MOVING: Duration = Duration::from_millis(10);
 /// The shortest pause between two looks.
-pub const POLL_MIN: Duration = Duration::from_millis(1);
+pub(crate) const POLL_MIN: Duration = Duration::from_millis(1);
 /// The longest.
 pub const POLL_MAX: Duration = Duration::from_millis(250);
 
 /// Memory that moved within this time counts as moving.
-pub const SETTLE: Duration = Duration::from_millis(500);
+pub(crate) const SETTLE: Duration = Duration::from_millis(500);
 
 /// Falls are measured over at least this time: over less, the figures' own jitter looks like a rush.
 const RATE_WINDOW: Duration = POLL_MOVING;
@@ -178,7 +178,7 @@ pub fn reserve_for(memory: Bytes) -> Bytes {
 }
 
 /// Growth after a release on a host with so much memory, bytes a second.
-pub fn growth_for(memory: Bytes) -> Bytes {
+pub(crate) fn growth_for(memory: Bytes) -> Bytes {
     Bytes(memory.0 / GROWTH_SHARE).max(GROWTH_MIN)
 }
 

@@ -46,7 +46,7 @@ use cooling::Cooling;
 
 /// The policy that divides by curves.
 #[derive(Clone, Debug)]
-pub struct Mrc {
+pub(crate) struct Mrc {
     floor_percent: f64,
     gain_percent: f64,
     active: Active,
@@ -57,7 +57,12 @@ impl Mrc {
     /// A floor of `floor_percent` of the weighted share for each tenant that put or got in the last `idle_secs`
     /// seconds; another division only where it brings `gain_percent` more hits, and nobody gives and gets within
     /// `cool_secs`.
-    pub fn new(floor_percent: f64, gain_percent: f64, cool_secs: u32, idle_secs: u32) -> Mrc {
+    pub(crate) fn new(
+        floor_percent: f64,
+        gain_percent: f64,
+        cool_secs: u32,
+        idle_secs: u32,
+    ) -> Mrc {
         Mrc {
             floor_percent,
             gain_percent,

@@ -28,7 +28,7 @@ use crate::smart_alloc::percent_of;
 
 /// The policy that has one order over all tenants.
 #[derive(Clone, Debug)]
-pub struct Pooled {
+pub(crate) struct Pooled {
     floor_percent: f64,
     flat_percent: f64,
     kept_percent: f64,
@@ -53,7 +53,7 @@ struct Place {
 impl Pooled {
     /// A floor of `floor_percent` of the weighted share for each tenant that put or got in the last `idle_secs` seconds;
     /// who has less than `flat_percent` of the average's hits for each page above it gives way first.
-    pub fn new(
+    pub(crate) fn new(
         floor_percent: f64,
         flat_percent: f64,
         kept_percent: f64,

@@ -19,7 +19,7 @@ use crate::static_alloc::equal;
 
 /// The policy that gives everybody the same who has put at least once.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ReconfStatic;
+pub(crate) struct ReconfStatic;
 
 impl Policy for ReconfStatic {
     fn propose(&mut self, snapshot: &Snapshot) -> Vec<Proposal> {

@@ -27,13 +27,13 @@ use crate::explain::Reason;
 
 /// The policy that raises who failed and lowers who leaves memory unused.
 #[derive(Clone, Copy, Debug)]
-pub struct SmartAlloc {
+pub(crate) struct SmartAlloc {
     pace: Pace,
 }
 
 impl SmartAlloc {
     /// Steps of `percent` (P); up to `threshold` a tenant may leave unused.
-    pub fn new(percent: f64, threshold: Pages) -> SmartAlloc {
+    pub(crate) fn new(percent: f64, threshold: Pages) -> SmartAlloc {
         let pace = Pace { percent, threshold };
         SmartAlloc { pace }
     }

@@ -16,7 +16,7 @@ use crate::explain::Reason;
 
 /// The policy that gives everybody the same.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct StaticAlloc;
+pub(crate) struct StaticAlloc;
 
 impl Policy for StaticAlloc {
     fn propose(&mut self, snapshot: &Snapshot) -> Vec<Proposal> {

@@ -24,13 +24,13 @@ use crate::smart_alloc::Pace;
 
 /// The policy that asks other nodes for what this one lacks.
 #[derive(Clone, Copy, Debug)]
-pub struct TwoLevel {
+pub(crate) struct TwoLevel {
     pace: Pace,
 }
 
 impl TwoLevel {
     /// Steps of `percent` (P); up to `threshold` a tenant may leave unused.
-    pub fn new(percent: f64, threshold: Pages) -> TwoLevel {
+    pub(crate) fn new(percent: f64, threshold: Pages) -> TwoLevel {
         let pace = Pace { percent, threshold };
         TwoLevel { pace }
     }

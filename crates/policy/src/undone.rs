@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use sublet_types::{Pages, Second, TenantId};
 
 /// What comes back to who gave it within so many seconds was moved in vain.
-pub const UNDONE_WITHIN_SECS: u32 = 600;
+pub(crate) const UNDONE_WITHIN_SECS: u32 = 600;
 
 /// What each tenant gave to others lately, a row for each second in which it did; and sums since the start.
 #[derive(Clone, Debug, Default)]

@@ -26,7 +26,7 @@ use crate::explain::Reason;
 
 /// The policy that divides by utility.
 #[derive(Clone, Debug)]
-pub struct Utility {
+pub(crate) struct Utility {
     tuple: [f64; 3],
     at: Option<Second>,
     accesses: BTreeMap<TenantId, Accesses>,
@@ -44,7 +44,7 @@ type Figures = [f64; 3];
 
 impl Utility {
     /// The utility tuple: how much weights, usefulness and sharing count relative to each other.
-    pub fn new(weight: f64, usefulness: f64, sharing: f64) -> Utility {
+    pub(crate) fn new(weight: f64, usefulness: f64, sharing: f64) -> Utility {
         Utility {
             tuple: [weight, usefulness, sharing],
             at: None,

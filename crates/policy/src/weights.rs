@@ -16,7 +16,7 @@ use crate::explain::Reason;
 
 /// The policy that leaves the division to the store's fairness.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Weights;
+pub(crate) struct Weights;
 
 impl Policy for Weights {
     fn propose(&mut self, snapshot: &Snapshot) -> Vec<Proposal> {

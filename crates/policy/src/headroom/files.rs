@@ -18,16 +18,16 @@ use sublet_types::Bytes;
 
 /// How long no signal may move before file pages count as idle: Linux writes dirty pages back after
 /// 30 s, and what a job reads again it mostly does within that.
-pub const QUIET_MIN: Duration = Duration::from_secs(30);
+pub(crate) const QUIET_MIN: Duration = Duration::from_secs(30);
 /// The longest wait after failures.
-pub const QUIET_MAX: Duration = Duration::from_secs(3600);
+pub(crate) const QUIET_MAX: Duration = Duration::from_secs(3600);
 
 /// While it leans on file pages, the arena is allowed no more than this beyond what it holds, so that the kernel's
 /// background reclaim keeps up.
 pub const AHEAD: Bytes = Bytes::mib(128);
 
 /// A squeeze ends when the arena did not grow for this long: nobody needs the memory.
-pub const IDLE: Duration = Duration::from_secs(2);
+pub(crate) const IDLE: Duration = Duration::from_secs(2);
 
 /// How the arena treats the owner's file pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

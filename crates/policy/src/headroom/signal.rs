@@ -9,10 +9,10 @@ pub const WINDOW: Duration = Duration::from_millis(100);
 
 /// Refaults that count as standing still, pages a second: 1 MiB. A disk hardly notices, and no host
 /// is without any.
-pub const REFAULTS_PER_SEC: u64 = 256;
+pub(crate) const REFAULTS_PER_SEC: u64 = 256;
 
 /// A thousandth of the time lost for want of memory is the pressure that Senpai steers to.
-pub const PRESSURE_SHARE: u32 = 1000;
+pub(crate) const PRESSURE_SHARE: u32 = 1000;
 
 /// A sign that somebody on the host misses memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
