@@ -111,7 +111,7 @@ impl Rule {
     }
 
     /// The loop's own time was up and no work had come.
-    pub fn nothing_came(&mut self) {
+    pub(crate) fn nothing_came(&mut self) {
         self.learn(false, false);
     }
 
