@@ -22,7 +22,7 @@ impl Chance {
     }
 
     /// A stream of its own for part number `part` of a simulation: what one part draws moves no other.
-    pub fn of_part(seed: u64, part: u64) -> Chance {
+    pub(crate) fn of_part(seed: u64, part: u64) -> Chance {
         Chance::seeded(mixed(seed).wrapping_add(mixed(part ^ 0x5eed)))
     }
 
@@ -56,7 +56,7 @@ impl Chance {
     }
 
     /// From the exponential distribution of mean 1.
-    pub fn exponential(&mut self) -> f64 {
+    pub(crate) fn exponential(&mut self) -> f64 {
         -libm::log(1.0 - self.share())
     }
 

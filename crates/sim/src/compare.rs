@@ -186,7 +186,7 @@ pub fn of_trace(trace: &spec::Trace, footprint: Pages, shares: Shares) -> Scenar
 const YEAR_SECS: u64 = 365 * 86_400;
 
 /// Pages that a guest has at least.
-pub const GUEST_MIN: u64 = 64;
+pub(crate) const GUEST_MIN: u64 = 64;
 
 /// Pages of a block: a tier has whole ones.
 pub const BLOCK_PAGES: u64 = sublet_types::BLOCK_BYTES / sublet_types::PAGE_BYTES;

@@ -15,12 +15,12 @@ use sublet_types::{Pages, TenantId};
 use crate::machine::tier::{Census, Get, Pool, Put, Stamp, TierPage};
 use crate::virtual_time::Moment;
 
-pub use court::{Court, VERDICTS_MAX};
-pub use judged::{CountedAfter, Judged};
-pub use wrong::{PageLabel, Verdict, Wrong};
+pub(crate) use court::Court;
+pub(crate) use judged::{CountedAfter, Judged};
+pub(crate) use wrong::{PageLabel, Verdict, Wrong};
 
 /// One who watches.
-pub trait Judge {
+pub(crate) trait Judge {
     /// Its name.
     fn name(&self) -> &'static str;
 
@@ -30,7 +30,7 @@ pub trait Judge {
 
 /// Something that happened to the tier.
 #[derive(Clone, Copy, Debug)]
-pub enum Happening<'a> {
+pub(crate) enum Happening<'a> {
     /// A page was put.
     Put(TierPage, Stamp, Put),
     /// A page was looked for.
@@ -41,8 +41,6 @@ pub enum Happening<'a> {
     FlushedObject(TenantId, Pool, u64),
     /// A tenant has another target.
     Target(TenantId, Option<Pages>),
-    /// The whole has another size.
-    Resized(Pages),
     /// Everything was counted.
     Counted(&'a Census),
 }

@@ -9,7 +9,7 @@ use crate::outcome::{Outcome, VERSION};
 use crate::report::Report;
 
 /// Pages from which on a tier counts as a large one. What smaller ones miss is much by chance.
-pub const LARGE_TIER: u64 = 4096;
+pub(crate) const LARGE_TIER: u64 = 4096;
 
 /// Misses of several variants on several traces; the first variant is the yard-stick.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

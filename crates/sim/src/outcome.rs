@@ -12,7 +12,7 @@ use crate::scenario::{Engine, Scenario, Shards, Sizing};
 use crate::virtual_time::{Moment, Nanos};
 
 /// What a run without a tier is labelled.
-pub const NO_TIER: &str = "no tmem";
+pub(crate) const NO_TIER: &str = "no tmem";
 
 /// Version of the machine-readable form.
 pub const VERSION: u32 = 1;
@@ -73,20 +73,12 @@ impl Outcome {
 
 impl VmOutcome {
     /// Of the pages that its own memory did not have, the share that the tier had.
-    pub fn tier_hit_share(&self) -> f64 {
+    pub(crate) fn tier_hit_share(&self) -> f64 {
         share(self.guest.tier_hits, self.guest.tier_gets)
     }
 
-    /// Of its touches, the share that needed no disk.
-    pub fn diskless_share(&self) -> f64 {
-        1.0 - share(
-            self.guest.disk_pages_read,
-            self.guest.touches.max(self.guest.disk_pages_read),
-        )
-    }
-
     /// Mean seconds of a file request, if it made any.
-    pub fn response_secs(&self) -> Option<f64> {
+    pub(crate) fn response_secs(&self) -> Option<f64> {
         let requests = self.guest.requests;
         (requests > 0).then(|| self.guest.request_nanos as f64 / requests as f64 / 1e9)
     }
@@ -241,7 +233,7 @@ impl Outcome {
     }
 
     /// With its virtual machines; what came back wrong in a guest counts as a wrong.
-    pub fn with_vms(mut self, vms: Vec<VmOutcome>) -> Outcome {
+    pub(crate) fn with_vms(mut self, vms: Vec<VmOutcome>) -> Outcome {
         for vm in &vms {
             let wrong = vm.guest.pages_wrong + vm.guest.pages_lost;
             self.wrongs += wrong;
@@ -255,7 +247,7 @@ impl Outcome {
     }
 
     /// With who held what.
-    pub fn with_samples(mut self, samples: Samples) -> Outcome {
+    pub(crate) fn with_samples(mut self, samples: Samples) -> Outcome {
         self.samples = samples;
         self
     }
@@ -267,7 +259,7 @@ impl Outcome {
     }
 
     /// With what the judges found.
-    pub fn with_court(mut self, court: &Court) -> Outcome {
+    pub(crate) fn with_court(mut self, court: &Court) -> Outcome {
         self.wrongs += court.count;
         self.verdicts
             .extend(court.verdicts.iter().map(ToString::to_string));

@@ -59,7 +59,7 @@ const fn smartmem(scenario: &'static str, place: &'static str, found: &'static s
 }
 
 /// All of them.
-pub const EXPERIMENTS: [Experiment; 6] = [
+pub(crate) const EXPERIMENTS: [Experiment; 6] = [
     smartmem(
         "smartmem-1",
         "figures 3 and 4",

@@ -31,7 +31,7 @@ pub struct Row {
 
 impl Row {
     /// The values divided by that of a run.
-    pub fn ratios_to(&self, run: usize) -> Vec<Option<f64>> {
+    pub(crate) fn ratios_to(&self, run: usize) -> Vec<Option<f64>> {
         let base = self.values.get(run).copied().flatten();
         let base = base.filter(|base| *base != 0.0);
         let ratio = |value: &Option<f64>| Some((*value)? / base?);

@@ -101,22 +101,6 @@ pub fn run(
     run_with(scenario, host, files, tier.as_mut(), watch, progress)
 }
 
-/// Runs `scenario` over a tier of the caller's.
-///
-/// # Errors
-///
-/// As [`run`].
-pub fn run_over(
-    scenario: &Scenario,
-    files: &mut Files<'_>,
-    tier: &mut dyn Tier,
-    watch: Watch,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Outcome, RunError> {
-    let host = host_series(scenario, files)?;
-    run_with(scenario, host, files, tier, watch, progress)
-}
-
 fn run_with(
     scenario: &Scenario,
     host: HostSeries,

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// A table by numbers and tuples of numbers. Nothing that is printed may depend on its order.
-pub type Table<K, V> = HashMap<K, V, BuildHasherDefault<Mixer>>;
+pub(crate) type Table<K, V> = HashMap<K, V, BuildHasherDefault<Mixer>>;
 
 /// Multiply and rotate, a word at a time: keys here are our own page numbers, not an attacker's.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Mixer {
+pub(crate) struct Mixer {
     state: u64,
 }
 

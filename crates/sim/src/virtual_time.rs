@@ -157,7 +157,7 @@ impl<'de> Deserialize<'de> for Nanos {
 
 /// What is to happen, in the order of time; at one instant, in the order in which it was entered.
 #[derive(Debug)]
-pub struct Agenda<E> {
+pub(crate) struct Agenda<E> {
     entries: BinaryHeap<Reverse<Entry<E>>>,
     /// Whether the first entry has happened. The next one that is entered takes its place, which costs half of taking one
     /// out and another in.
@@ -177,7 +177,7 @@ impl<E> Default for Agenda<E> {
 
 impl<E: Copy> Agenda<E> {
     /// Enters that `event` happens at `at`.
-    pub fn enter(&mut self, at: Moment, event: E) {
+    pub(crate) fn enter(&mut self, at: Moment, event: E) {
         self.sequence += 1;
         let entry = Reverse(Entry {
             at,
@@ -193,7 +193,7 @@ impl<E: Copy> Agenda<E> {
     }
 
     /// When the next event happens.
-    pub fn next_at(&self) -> Moment {
+    pub(crate) fn next_at(&self) -> Moment {
         // One of the two below the first is the second.
         let (over, may_be_next) = match self.is_first_over {
             true => (1, 2),
@@ -206,7 +206,7 @@ impl<E: Copy> Agenda<E> {
     }
 
     /// Takes the next event out.
-    pub fn take(&mut self) -> Option<(Moment, E)> {
+    pub(crate) fn take(&mut self) -> Option<(Moment, E)> {
         if std::mem::replace(&mut self.is_first_over, true) {
             self.entries.pop();
         }

@@ -40,7 +40,7 @@ impl ReadAhead {
     };
 
     /// As disks do it.
-    pub const GROWING: ReadAhead = ReadAhead {
+    pub(crate) const GROWING: ReadAhead = ReadAhead {
         streams: STREAMS,
         window: Window::DEFAULT,
     };

@@ -70,7 +70,7 @@ impl Judge for Content {
             Happening::FlushedObject(tenant, pool, object) => {
                 self.pages.remove(&(tenant, pool, object));
             }
-            Happening::Target(..) | Happening::Resized(_) | Happening::Counted(_) => {}
+            Happening::Target(..) | Happening::Counted(_) => {}
         }
         None
     }

@@ -11,7 +11,7 @@ use crate::virtual_time::Moment;
 
 /// Judges together, and what they found.
 #[derive(Default)]
-pub struct Court {
+pub(crate) struct Court {
     /// Each with how much it found.
     judges: Vec<(Box<dyn Judge>, u64)>,
     /// What they found, the first [`VERDICTS_MAX`] of each.
@@ -21,16 +21,16 @@ pub struct Court {
 }
 
 /// Verdicts of one judge that are kept: the first ones tell the story.
-pub const VERDICTS_MAX: u64 = 20;
+const VERDICTS_MAX: u64 = 20;
 
 impl Court {
     /// A court of nobody: nothing is ever wrong.
-    pub fn none() -> Court {
+    pub(crate) fn none() -> Court {
         Court::default()
     }
 
     /// All judges, for a tier of so many tenants.
-    pub fn full(tenants: usize, shrinking: Shrinking) -> Court {
+    pub(crate) fn full(tenants: usize, shrinking: Shrinking) -> Court {
         let mut judges: Vec<Box<dyn Judge>> = vec![
             Box::new(Content::default()),
             Box::new(Frames::default()),

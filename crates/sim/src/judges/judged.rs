@@ -8,21 +8,21 @@ use crate::virtual_time::Moment;
 
 /// After how many events everything is counted. It is once a second besides, when the chores are done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CountedAfter(u64);
+pub(crate) struct CountedAfter(u64);
 
 impl CountedAfter {
     /// After each.
-    pub const EACH: CountedAfter = CountedAfter(1);
+    pub(crate) const EACH: CountedAfter = CountedAfter(1);
 
     /// So that counting costs little beside the events: who counts looks at every block, for every tenant.
-    pub fn cheaply(tenants: usize) -> CountedAfter {
+    pub(crate) fn cheaply(tenants: usize) -> CountedAfter {
         const EVENTS_A_TENANT: u64 = 512;
         CountedAfter(EVENTS_A_TENANT * (tenants as u64).max(1))
     }
 }
 
 /// A tier with a court beside it.
-pub struct Judged<'a> {
+pub(crate) struct Judged<'a> {
     tier: &'a mut dyn Tier,
     /// The court.
     pub court: Court,
@@ -33,7 +33,11 @@ pub struct Judged<'a> {
 
 impl<'a> Judged<'a> {
     /// Has `court` watch `tier`.
-    pub fn of(tier: &'a mut dyn Tier, court: Court, counted_after: CountedAfter) -> Judged<'a> {
+    pub(crate) fn of(
+        tier: &'a mut dyn Tier,
+        court: Court,
+        counted_after: CountedAfter,
+    ) -> Judged<'a> {
         Judged {
             tier,
             court,
@@ -94,7 +98,6 @@ impl Tier for Judged<'_> {
 
     fn resize(&mut self, total: Pages, now: Moment) {
         self.tier.resize(total, now);
-        self.happened(now, &Happening::Resized(total));
     }
 
     fn chores(&mut self, now: Moment) {

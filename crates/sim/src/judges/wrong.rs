@@ -7,7 +7,7 @@ use crate::virtual_time::Moment;
 
 /// What is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Wrong {
+pub(crate) enum Wrong {
     /// A page came back with a content that was not put last.
     #[error("{0} came back with another content than was put")]
     Content(PageLabel),
@@ -68,7 +68,7 @@ pub enum Wrong {
 
 /// A page, for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PageLabel(pub TierPage);
+pub(crate) struct PageLabel(pub TierPage);
 
 impl fmt::Display for PageLabel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -88,7 +88,7 @@ impl fmt::Display for PageLabel {
 
 /// What a judge found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     /// When.
     pub at: Moment,
     /// Who found it.

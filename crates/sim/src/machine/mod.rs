@@ -11,6 +11,6 @@ pub mod recency;
 pub mod shadows;
 pub mod swap;
 pub mod tier;
-pub mod tier_map;
+pub(crate) mod tier_map;
 pub mod tier_store;
 pub mod uses;

@@ -7,27 +7,27 @@ use crate::virtual_time::{Moment, Nanos};
 
 /// Processors that all guests share.
 #[derive(Clone, Debug)]
-pub struct Processors {
+pub(crate) struct Processors {
     /// When each is idle again; none of them where nobody ever waits for one.
     idle_at: Vec<Moment>,
 }
 
 impl Processors {
     /// So many, or as many as are ever wanted.
-    pub fn of(count: Option<u16>) -> Processors {
+    pub(crate) fn of(count: Option<u16>) -> Processors {
         Processors {
             idle_at: vec![Moment::START; count.map_or(0, usize::from)],
         }
     }
 
     /// When who wants one at `now` has one.
-    pub fn idle_from(&self, now: Moment) -> Moment {
+    pub(crate) fn idle_from(&self, now: Moment) -> Moment {
         let first = self.idle_at.iter().min();
         first.map_or(now, |idle_at| now.max(*idle_at))
     }
 
     /// Has the one that is idle first work from `start` on.
-    pub fn work(&mut self, start: Moment, span: Nanos) {
+    pub(crate) fn work(&mut self, start: Moment, span: Nanos) {
         if let Some(idle_at) = self.idle_at.iter_mut().min() {
             *idle_at = start.max(*idle_at) + span;
         }

@@ -7,7 +7,7 @@ use crate::table::Table;
 
 /// A table that knows which of its entries was used last, and which the longest ago: every verb takes constant time.
 #[derive(Clone, Debug)]
-pub struct Recency<K, V> {
+pub(crate) struct Recency<K, V> {
     places: Table<K, u32>,
     nodes: Vec<Node<K, V>>,
     /// Nodes that hold nothing.
@@ -45,35 +45,24 @@ impl<K: Copy + Eq + Hash, V: Copy> Default for Recency<K, V> {
 
 impl<K: Copy + Eq + Hash, V: Copy> Recency<K, V> {
     /// Entries.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
-    }
-
     /// Whether there is an entry of this key; no use of it.
-    pub fn contains(&self, key: &K) -> bool {
+    pub(crate) fn contains(&self, key: &K) -> bool {
         self.places.contains_key(key)
     }
 
-    /// The entry of this key; no use of it.
-    pub fn peek_mut(&mut self, key: &K) -> Option<&mut V> {
-        let place = *self.places.get(key)?;
-        Some(&mut self.nodes[place as usize].value)
-    }
-
     /// Uses the entry of this key: it becomes the hottest.
-    pub fn touch(&mut self, key: &K) -> Option<&mut V> {
+    pub(crate) fn touch(&mut self, key: &K) -> Option<&mut V> {
         let place = *self.places.get(key)?;
         self.note_use(place);
         Some(&mut self.nodes[place as usize].value)
     }
 
     /// Enters a key as the hottest; what it had before is returned.
-    pub fn insert(&mut self, key: K, value: V) -> Option<V> {
+    pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         if let Some(old) = self.touch(&key) {
             return Some(std::mem::replace(old, value));
         }
@@ -84,13 +73,13 @@ impl<K: Copy + Eq + Hash, V: Copy> Recency<K, V> {
     }
 
     /// Takes the entry of this key out.
-    pub fn remove(&mut self, key: &K) -> Option<V> {
+    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
         let place = self.places.remove(key)?;
         Some(self.vacate(place).value)
     }
 
     /// Takes the coldest entry out.
-    pub fn pop_coldest(&mut self) -> Option<(K, V)> {
+    pub(crate) fn pop_coldest(&mut self) -> Option<(K, V)> {
         let place = self.uses.take_coldest(&self.nodes)?;
         let Node { key, value, .. } = *self.vacate(place);
         self.places.remove(&key);

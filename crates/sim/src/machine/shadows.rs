@@ -9,14 +9,14 @@ use crate::chance::mixed;
 use crate::virtual_time::Moment;
 
 /// A tier with shadows beside it.
-pub struct Shadowed<'a> {
+pub(crate) struct Shadowed<'a> {
     tier: &'a mut dyn Tier,
     shadows: Vec<Shadow>,
 }
 
 impl<'a> Shadowed<'a> {
     /// Has a shadow follow each tenant of `tier`.
-    pub fn of(tier: &'a mut dyn Tier) -> Shadowed<'a> {
+    pub(crate) fn of(tier: &'a mut dyn Tier) -> Shadowed<'a> {
         let Census { total, tenants, .. } = tier.census();
         let shadow = |_| Shadow::new(Moment::START.second(), total, ENTRIES_MAX);
         Shadowed {

@@ -1,7 +1,7 @@
 //! A guest's swap space: slots in clusters of 512, filled one after another, as Linux does it.
 
 /// Slots of a cluster: 2 MiB, an object of the tier.
-pub const CLUSTER_SLOTS: u32 = 512;
+pub(crate) const CLUSTER_SLOTS: u32 = 512;
 
 const VACANT: u32 = u32::MAX;
 
@@ -16,7 +16,7 @@ pub struct Slot {
 
 impl Slot {
     /// Whether the tier has it.
-    pub fn is_in_tier(self) -> bool {
+    pub(crate) fn is_in_tier(self) -> bool {
         self.put != 0
     }
 }
@@ -28,7 +28,7 @@ const EMPTY: Slot = Slot {
 
 /// Which page is in which slot.
 #[derive(Clone, Debug)]
-pub struct SwapSpace {
+pub(crate) struct SwapSpace {
     slots: Vec<Slot>,
     /// Vacant slots of each cluster.
     vacant: Vec<u32>,
@@ -43,7 +43,7 @@ pub struct SwapSpace {
 
 impl SwapSpace {
     /// An empty space of so many slots, rounded up to clusters.
-    pub fn of(slots: u32) -> SwapSpace {
+    pub(crate) fn of(slots: u32) -> SwapSpace {
         SwapSpace {
             slots: Vec::new(),
             vacant: Vec::new(),
@@ -55,12 +55,12 @@ impl SwapSpace {
     }
 
     /// Whether more than half of all slots are taken.
-    pub fn is_half_full(&self) -> bool {
+    pub(crate) fn is_half_full(&self) -> bool {
         self.taken > self.clusters_max.saturating_mul(CLUSTER_SLOTS) / 2
     }
 
     /// Takes a slot for `page`, of which the tier has nothing yet; `None` when all are taken.
-    pub fn take(&mut self, page: u32) -> Option<u32> {
+    pub(crate) fn take(&mut self, page: u32) -> Option<u32> {
         let cluster = self.cursor / CLUSTER_SLOTS;
         let has_room = self.vacant.get(cluster as usize).is_some_and(|n| *n > 0);
         if !has_room || !self.seek_in(cluster) {
@@ -78,17 +78,17 @@ impl SwapSpace {
     }
 
     /// What is in a slot.
-    pub fn slot(&self, slot: u32) -> Slot {
+    pub(crate) fn slot(&self, slot: u32) -> Slot {
         self.slots[slot as usize]
     }
 
     /// Notes that the tier has what is in a slot since that put.
-    pub fn note_put(&mut self, slot: u32, put: u32) {
+    pub(crate) fn note_put(&mut self, slot: u32, put: u32) {
         self.slots[slot as usize].put = put;
     }
 
     /// Gives a slot back; returns what was in it.
-    pub fn give_back(&mut self, slot: u32) -> Slot {
+    pub(crate) fn give_back(&mut self, slot: u32) -> Slot {
         let given = std::mem::replace(&mut self.slots[slot as usize], EMPTY);
         self.taken -= 1;
         let cluster = slot / CLUSTER_SLOTS;
@@ -101,7 +101,7 @@ impl SwapSpace {
     }
 
     /// The slots that are taken in the aligned window of `window` (a power of two) around `slot`.
-    pub fn around(&self, slot: u32, window: u32) -> impl Iterator<Item = (u32, Slot)> + '_ {
+    pub(crate) fn around(&self, slot: u32, window: u32) -> impl Iterator<Item = (u32, Slot)> + '_ {
         let from = slot - slot % window.max(1);
         (from..from + window.max(1)).filter_map(|number| {
             let slot = *self.slots.get(number as usize)?;

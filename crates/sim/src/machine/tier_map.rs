@@ -11,14 +11,14 @@ use crate::virtual_time::Moment;
 
 /// A tier that has no memory: every put is refused (*no tmem*).
 #[derive(Clone, Debug)]
-pub struct NoTier {
+pub(crate) struct NoTier {
     census: Census,
     intervals: Intervals,
 }
 
 impl NoTier {
     /// For this many tenants.
-    pub fn of(tenants: usize) -> NoTier {
+    pub(crate) fn of(tenants: usize) -> NoTier {
         NoTier {
             census: Census {
                 tenants: vec![TenantCount::default(); tenants],
@@ -63,12 +63,12 @@ impl Tier for NoTier {
 }
 
 /// Pages that a tenant over its target gives up in a second at most: 1 GiB.
-pub const SHRINK_PAGES_A_SEC: u64 = 1 << 18;
+pub(crate) const SHRINK_PAGES_A_SEC: u64 = 1 << 18;
 
 /// A tier in plain tables, page by page: file pages leave least recent first, targets bind as SmarTmem's
 /// Algorithm 1 says, and who is over its target is brought down once a second.
 #[derive(Debug)]
-pub struct MapTier {
+pub(crate) struct MapTier {
     total: Pages,
     /// Pages in memory, of all tenants.
     in_use: u64,
@@ -161,7 +161,7 @@ struct Room {
 
 impl MapTier {
     /// An empty tier of `total` pages for so many tenants.
-    pub fn of(total: Pages, tenants: usize, shrinking: Shrinking) -> MapTier {
+    pub(crate) fn of(total: Pages, tenants: usize, shrinking: Shrinking) -> MapTier {
         MapTier {
             total,
             in_use: 0,
@@ -313,14 +313,14 @@ impl Tier for MapTier {
 
 /// Turns counts since the beginning into those of an interval.
 #[derive(Clone, Debug, Default)]
-pub struct Intervals {
+pub(crate) struct Intervals {
     before: Vec<TenantCount>,
 }
 
 impl Intervals {
     /// What a policy sees of `census`; counts are since the last call. What the owner grants is not known
     /// here: weights are the usual ones.
-    pub fn snapshot(&mut self, census: &Census, now: Moment) -> Snapshot {
+    pub(crate) fn snapshot(&mut self, census: &Census, now: Moment) -> Snapshot {
         let before = std::mem::replace(&mut self.before, census.tenants.clone());
         let tenant = |(number, count): (usize, &TenantCount)| {
             let before = before.get(number).copied().unwrap_or_default();

@@ -46,7 +46,7 @@ const ROUNDS_MAX: u32 = 10_000;
 
 /// How a tier is made.
 #[derive(Clone, Debug)]
-pub struct StoreShape {
+pub(crate) struct StoreShape {
     /// What tenants may hold together at first.
     pub total: Pages,
     /// The most that they will ever.
@@ -67,7 +67,7 @@ pub struct StoreShape {
 
 /// Who uses a tier.
 #[derive(Clone, Debug)]
-pub struct StoreTenant {
+pub(crate) struct StoreTenant {
     /// What it is granted.
     pub settings: TenantSettings,
     /// Pages of its swap space: as many fit into its spill file.
@@ -92,7 +92,7 @@ pub enum StoreTierError {
 }
 
 /// The store as a tier.
-pub struct StoreTier {
+pub(crate) struct StoreTier {
     store: Arc<Store>,
     worker: Worker,
     total: Pages,
@@ -116,7 +116,10 @@ impl StoreTier {
     /// # Errors
     ///
     /// No memory; a tenant that the store refuses.
-    pub fn of(shape: &StoreShape, tenants: &[StoreTenant]) -> Result<StoreTier, StoreTierError> {
+    pub(crate) fn of(
+        shape: &StoreShape,
+        tenants: &[StoreTenant],
+    ) -> Result<StoreTier, StoreTierError> {
         let most = shape.most.0.max(shape.total.0);
         let blocks = most.div_ceil(BLOCK_PAGES);
         let capacity = (blocks + nobodys(blocks) + 1) * BLOCK;
@@ -177,7 +180,7 @@ impl StoreTier {
     }
 
     /// Whether a get would find a page; no use of it.
-    pub fn has(&self, page: TierPage, now: Moment) -> bool {
+    pub(crate) fn has(&self, page: TierPage, now: Moment) -> bool {
         self.worker
             .has_page(page.tenant, self.key(page), now.second())
     }

@@ -49,7 +49,7 @@ impl Uses {
     }
 
     /// The thing whose last use is the longest ago. The caller notes that it is none of them any more.
-    pub fn take_coldest(&mut self, things: &impl Used) -> Option<u32> {
+    pub(crate) fn take_coldest(&mut self, things: &impl Used) -> Option<u32> {
         while let Some(number) = self.written.get(self.from) {
             let at = self.from as u32;
             self.from += 1;

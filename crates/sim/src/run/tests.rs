@@ -324,8 +324,10 @@ fn the_judges_catch_a_tier_that_loses_pages() {
     let scenario = scenario(TWO);
     let inner = MapTier::of(Pages(1024), 2, sublet_types::Shrinking::Active);
     let mut tier = Forgetful(inner, false);
-    let outcome = run_over(
+    let host = host_series(&scenario, &mut no_files).expect("no file");
+    let outcome = run_with(
         &scenario,
+        host,
         &mut no_files,
         &mut tier,
         Watch::Full,

@@ -32,7 +32,7 @@ pub struct SharingRow {
 
 impl SharingRow {
     /// All tenants' misses for each request, by policy.
-    pub fn miss_ratios(&self) -> Vec<f64> {
+    pub(crate) fn miss_ratios(&self) -> Vec<f64> {
         let ratio = |tenants: &Vec<Asked>| {
             let sum = |of: fn(&Asked) -> u64| tenants.iter().map(of).sum::<u64>() as f64;
             sum(|asked| asked.misses) / sum(|asked| asked.gets).max(1.0)

@@ -62,7 +62,7 @@ pub struct TracePage {
 
 impl TracePage {
     /// Page number `page` of a device.
-    pub fn of_device(page: u64) -> TracePage {
+    pub(crate) fn of_device(page: u64) -> TracePage {
         TracePage {
             object: page / EXTENT_PAGES,
             index: (page % EXTENT_PAGES) as u32,

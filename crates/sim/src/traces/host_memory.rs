@@ -92,7 +92,7 @@ impl HostSeries {
     }
 
     /// What is free at `at`: the sample before it; before the first, the first.
-    pub fn free_at(&self, at: Moment) -> Bytes {
+    pub(crate) fn free_at(&self, at: Moment) -> Bytes {
         let after = self.samples.partition_point(|sample| sample.at <= at);
         self.samples
             .get(after.saturating_sub(1))
@@ -112,7 +112,7 @@ impl HostSeries {
     }
 
     /// The same in `1/speed` of the time, and scaled so that its peak is `peak`.
-    pub fn condensed(mut self, speed: f64, peak: Option<Bytes>) -> HostSeries {
+    pub(crate) fn condensed(mut self, speed: f64, peak: Option<Bytes>) -> HostSeries {
         let most = self.samples.iter().map(|sample| sample.free.0).max();
         let scale = match (peak, most) {
             (Some(peak), Some(most)) if most > 0 => peak.0 as f64 / most as f64,

@@ -63,7 +63,7 @@ impl FromStr for Made {
 }
 
 /// A trace's ids, one after another.
-pub type Ids = Box<dyn Iterator<Item = u64>>;
+pub(crate) type Ids = Box<dyn Iterator<Item = u64>>;
 
 impl Made {
     /// All of them.

@@ -34,7 +34,7 @@ impl Packing {
     }
 
     /// The name without the packing's ending.
-    pub fn stem_of(self, name: &str) -> &str {
+    pub(crate) fn stem_of(self, name: &str) -> &str {
         match self {
             Packing::Plain => name,
             _ => name.rsplit_once('.').map_or(name, |(stem, _)| stem),

@@ -48,11 +48,11 @@ pub enum WorkloadSpec {
 }
 
 /// Opens the traces that workloads name.
-pub type Opener<'a> = dyn FnMut(&replay::Spec) -> Result<Trace, TraceError> + 'a;
+pub(crate) type Opener<'a> = dyn FnMut(&replay::Spec) -> Result<Trace, TraceError> + 'a;
 
 impl WorkloadSpec {
     /// The stretches that it begins by itself, in their order; it may begin many.
-    pub fn stretches(&self) -> Box<dyn Iterator<Item = String> + '_> {
+    pub(crate) fn stretches(&self) -> Box<dyn Iterator<Item = String> + '_> {
         match self {
             WorkloadSpec::Usemem(spec) => Box::new(spec.stretches()),
             WorkloadSpec::GraphAnalytics(running) | WorkloadSpec::InMemoryAnalytics(running) => {
@@ -99,7 +99,7 @@ impl WorkloadSpec {
     /// # Errors
     ///
     /// A trace that cannot be opened.
-    pub fn build_threads(
+    pub(crate) fn build_threads(
         &self,
         chance: Chance,
         open: &mut Opener<'_>,
@@ -115,7 +115,7 @@ impl WorkloadSpec {
     }
 
     /// Itself, or those of its phases.
-    pub fn specs(&self) -> Box<dyn Iterator<Item = &WorkloadSpec> + '_> {
+    pub(crate) fn specs(&self) -> Box<dyn Iterator<Item = &WorkloadSpec> + '_> {
         match self {
             WorkloadSpec::Phases(phases) => {
                 Box::new(phases.iter().flat_map(|phase| phase.workload.specs()))

@@ -195,11 +195,6 @@ impl Guest {
         }
     }
 
-    /// Pages in its memory.
-    pub fn resident_pages(&self) -> usize {
-        self.memory.len()
-    }
-
     /// Time that it has waited for the disk so far, while its processor was another's.
     pub fn waited(&self) -> Nanos {
         self.waited
