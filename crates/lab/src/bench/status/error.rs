@@ -28,7 +28,7 @@ pub(crate) enum StatusError {
     Unread,
     /// The arena did not grow to what was asked for: a look at it says nothing.
     #[error(
-        "{there} of {wanted} pages are in the arena: is so much memory idle? --arena takes less"
+        "{there} of {wanted} pages are in the arena: is so much memory idle? File cache is not (docs/headroom.md); --arena takes less"
     )]
     Small {
         /// Pages that are there.
