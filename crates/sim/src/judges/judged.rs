@@ -48,6 +48,11 @@ impl<'a> Judged<'a> {
 
     fn happened(&mut self, now: Moment, happening: &Happening<'_>) {
         self.court.hear(now, happening);
+        self.count_if_due(now);
+    }
+
+    /// One more change of the tier: everything is counted after so many.
+    fn count_if_due(&mut self, now: Moment) {
         self.uncounted += 1;
         if self.uncounted >= self.counted_after.0 {
             self.count(now);
@@ -98,6 +103,7 @@ impl Tier for Judged<'_> {
 
     fn resize(&mut self, total: Pages, now: Moment) {
         self.tier.resize(total, now);
+        self.count_if_due(now);
     }
 
     fn chores(&mut self, now: Moment) {
