@@ -517,7 +517,7 @@ pub const ARENA_MIN: Bytes = Bytes::mib(16);
 pub const EXPECTED_MAX: usize = 16;
 
 /// The most threads that may read or write at once.
-pub const WORKERS_MAX: usize = 512;
+pub(crate) const WORKERS_MAX: usize = 512;
 
 /// No place for one more worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -158,7 +158,7 @@ pub mod fake {
     use super::{Exhausted, Memory, NonNull};
 
     /// What released bytes read as.
-    pub const POISON: u8 = 0xdb;
+    pub(crate) const POISON: u8 = 0xdb;
 
     /// What a test can see and break.
     #[derive(Debug, Default)]
