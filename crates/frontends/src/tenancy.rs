@@ -43,7 +43,7 @@ impl Clock {
     }
 
     /// The moment at which a second of Unix time begins; `None` where that was before the start.
-    pub fn moment_of_unix(&self, unix: u64) -> Option<Nanos> {
+    pub(crate) fn moment_of_unix(&self, unix: u64) -> Option<Nanos> {
         let since = Duration::from_secs(unix).checked_sub(self.unix_start)?;
         Some(Nanos(nanos(since)))
     }
@@ -85,7 +85,7 @@ macro_rules! counters {
             }
 
             /// Takes away what `other` counted.
-            pub fn subtract(&self, other: &Counters) {
+            pub(crate) fn subtract(&self, other: &Counters) {
                 $(self.$name.0.store(self.$name.get() - other.$name.get(), Ordering::Relaxed);)*
             }
 
@@ -230,7 +230,7 @@ impl Ledger {
     }
 
     /// The same since the tenant's last [`reset`](Ledger::reset).
-    pub fn since_reset(&self, tenant: TenantId) -> Counters {
+    pub(crate) fn since_reset(&self, tenant: TenantId) -> Counters {
         let pages = self.0.lock();
         let counters = pages.total(tenant);
         if let Some(zero) = pages.zeros.get(&tenant) {

@@ -34,7 +34,7 @@ impl Buffer {
     }
 
     /// The most bytes that it was asked to have.
-    pub fn made_for(&self) -> usize {
+    pub(crate) fn made_for(&self) -> usize {
         self.room.len().saturating_sub(ALIGN)
     }
 

@@ -123,7 +123,7 @@ impl Tls {
     }
 
     /// Unix time at which the certificates were read, seconds.
-    pub fn read_unix(&self) -> u64 {
+    pub(crate) fn read_unix(&self) -> u64 {
         self.read_unix.load(Ordering::Relaxed)
     }
 

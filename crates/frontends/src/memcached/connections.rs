@@ -48,7 +48,7 @@ impl Peer {
     }
 
     /// Notes what it does now.
-    pub fn set_doing(&self, doing: Doing) {
+    pub(crate) fn set_doing(&self, doing: Doing) {
         self.doing.store(doing as u8, Ordering::Relaxed);
     }
 
@@ -67,12 +67,12 @@ impl Peer {
     }
 
     /// Notes that it sent a request.
-    pub fn set_last_request(&self, now: Second) {
+    pub(crate) fn set_last_request(&self, now: Second) {
         self.last_request.store(now.0, Ordering::Relaxed);
     }
 
     /// When it sent its last request.
-    pub fn last_request(&self) -> Second {
+    pub(crate) fn last_request(&self) -> Second {
         Second(self.last_request.load(Ordering::Relaxed))
     }
 }

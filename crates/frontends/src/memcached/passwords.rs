@@ -6,7 +6,7 @@ use std::path::Path;
 use sublet_types::TenantId;
 
 /// The most accounts in one table.
-pub const ACCOUNTS_MAX: usize = 1024;
+pub(crate) const ACCOUNTS_MAX: usize = 1024;
 
 /// The largest password file that is read, bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;

@@ -131,12 +131,12 @@ impl Session {
     }
 
     /// It holds memory that all connections share: a large value or a long line is on its way in.
-    pub fn holds_shared_memory(&self) -> bool {
+    pub(crate) fn holds_shared_memory(&self) -> bool {
         self.exchange.reserved > 0 || matches!(self.exchange.between, Between::Gather(_))
     }
 
     /// It is the client's turn: nothing is being listed, and it does not watch.
-    pub fn awaits_client(&self) -> bool {
+    pub(crate) fn awaits_client(&self) -> bool {
         !matches!(self.exchange.between, Between::Watch(_) | Between::List(_))
     }
 
@@ -146,7 +146,7 @@ impl Session {
     }
 
     /// Hears that the connection is closed because it was idle.
-    pub fn note_idle(&mut self) {
+    pub(crate) fn note_idle(&mut self) {
         self.exchange.ending = Ending::Idle;
     }
 

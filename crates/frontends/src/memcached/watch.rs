@@ -17,13 +17,13 @@ use super::{map, numbers};
 use crate::tenancy::{Clock, Tenancy};
 
 /// How often a watching connection is given the lines that came up.
-pub const WATCH_INTERVAL: Duration = Duration::from_millis(50);
+pub(crate) const WATCH_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The most watching connections.
-pub const WATCHERS_MAX: usize = 20;
+pub(crate) const WATCHERS_MAX: usize = 20;
 
 /// Lines that wait for one watching connection, bytes; more are skipped and counted.
-pub const WATCH_BYTES_MAX: usize = 256 << 10;
+pub(crate) const WATCH_BYTES_MAX: usize = 256 << 10;
 
 /// Kinds of lines, as a set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -28,11 +28,11 @@ pub use session::negotiate::{
 pub const IN_FLIGHT_MAX: u32 = 256;
 
 /// Bytes of such requests. One alone may have more.
-pub const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
+pub(crate) const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes of replies after which they are sent before more are made: while a client does not read so many, nothing
 /// more is heard from it.
-pub const BACKLOG_MAX: usize = 64 << 10;
+pub(crate) const BACKLOG_MAX: usize = 64 << 10;
 
 /// What all connections of a worker hold for requests in flight, payloads on their way in and replies that nobody
 /// reads. Who wants more waits; one request may go beyond it.

@@ -31,7 +31,7 @@ pub use map::{Names, Restored};
 pub const POOLS_MAX: usize = 64;
 
 /// The most shared pools that one listener's connections have joined.
-pub const NAMES_MAX: usize = 256;
+pub(crate) const NAMES_MAX: usize = 256;
 
 /// What a listener grants.
 #[derive(Clone, Debug)]

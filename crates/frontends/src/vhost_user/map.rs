@@ -133,7 +133,7 @@ impl Memory {
     }
 
     /// Whether a page of it has vanished: what was read since may be zeroes in its place.
-    pub fn has_vanished(&self) -> bool {
+    pub(crate) fn has_vanished(&self) -> bool {
         let lost = guard::lost();
         if lost == self.lost.load(Ordering::Relaxed) {
             return false;
@@ -159,7 +159,7 @@ impl Memory {
     }
 
     /// The guest's address of what the VMM has at `vmm`.
-    pub fn address_of(&self, vmm: u64) -> Option<GuestAddress> {
+    pub(crate) fn address_of(&self, vmm: u64) -> Option<GuestAddress> {
         self.slots.iter().find_map(|slot| {
             let offset = vmm.checked_sub(slot.vmm)?;
             let is_in = offset < slot.mapped.len();

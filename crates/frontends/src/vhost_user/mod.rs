@@ -49,7 +49,7 @@ mod unlocked;
 pub mod wire;
 
 /// The most places of a queue's rings, as QEMU has it.
-pub const QUEUE_SIZE_MAX: u16 = 1024;
+pub(crate) const QUEUE_SIZE_MAX: u16 = 1024;
 
 /// The most queues of a disk.
 pub const QUEUES_MAX: u16 = 16;

@@ -9,16 +9,16 @@ const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
 const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
 
 /// Bytes of the flags that a client answers a greeting with.
-pub const CLIENT_FLAGS_BYTES: usize = 4;
+pub(crate) const CLIENT_FLAGS_BYTES: usize = 4;
 
 /// Bytes of an option before its own.
-pub const OPTION_HEAD_BYTES: usize = 16;
+pub(crate) const OPTION_HEAD_BYTES: usize = 16;
 
 /// The most bytes of an option's own. Beyond it they are skipped.
-pub const OPTION_BYTES_MAX: u32 = 64 << 10;
+pub(crate) const OPTION_BYTES_MAX: u32 = 64 << 10;
 
 /// The most bytes of an export's name.
-pub const NAME_BYTES_MAX: usize = 4096;
+pub(crate) const NAME_BYTES_MAX: usize = 4096;
 
 /// Bytes that small requests are best made of.
 const PREFERRED_BYTES: u32 = 4096;
@@ -29,7 +29,7 @@ const PADDING: [u8; 124] = [0; 124];
 /// What server and client say of themselves.
 pub mod handshake {
     /// Options may be haggled over.
-    pub const FIXED_NEWSTYLE: u16 = 1 << 0;
+    pub(crate) const FIXED_NEWSTYLE: u16 = 1 << 0;
     /// The answer to an export name need not end in zeroes.
     pub const NO_ZEROES: u16 = 1 << 1;
 }
@@ -39,47 +39,47 @@ pub mod transmission {
     /// Always set.
     pub const HAS_FLAGS: u16 = 1 << 0;
     /// Nobody may write.
-    pub const READ_ONLY: u16 = 1 << 1;
+    pub(crate) const READ_ONLY: u16 = 1 << 1;
     /// FLUSH is there.
-    pub const SEND_FLUSH: u16 = 1 << 2;
+    pub(crate) const SEND_FLUSH: u16 = 1 << 2;
     /// The FUA flag is there.
-    pub const SEND_FUA: u16 = 1 << 3;
+    pub(crate) const SEND_FUA: u16 = 1 << 3;
     /// TRIM is there.
-    pub const SEND_TRIM: u16 = 1 << 5;
+    pub(crate) const SEND_TRIM: u16 = 1 << 5;
     /// WRITE_ZEROES is there.
-    pub const SEND_WRITE_ZEROES: u16 = 1 << 6;
+    pub(crate) const SEND_WRITE_ZEROES: u16 = 1 << 6;
     /// The DF flag is there.
-    pub const SEND_DF: u16 = 1 << 7;
+    pub(crate) const SEND_DF: u16 = 1 << 7;
     /// All connections see the same disk, and a flush of one is a flush for all.
-    pub const CAN_MULTI_CONN: u16 = 1 << 8;
+    pub(crate) const CAN_MULTI_CONN: u16 = 1 << 8;
     /// CACHE is there.
-    pub const SEND_CACHE: u16 = 1 << 10;
+    pub(crate) const SEND_CACHE: u16 = 1 << 10;
     /// The FAST_ZERO flag is there.
-    pub const SEND_FAST_ZERO: u16 = 1 << 11;
+    pub(crate) const SEND_FAST_ZERO: u16 = 1 << 11;
 }
 
 /// Kinds of replies to an option.
 pub mod rep {
     /// Yes, or the end of a list.
-    pub const ACK: u32 = 1;
+    pub(crate) const ACK: u32 = 1;
     /// An export of a list.
-    pub const EXPORT: u32 = 2;
+    pub(crate) const EXPORT: u32 = 2;
     /// Something about an export.
-    pub const ABOUT: u32 = 3;
+    pub(crate) const ABOUT: u32 = 3;
     /// A metadata context.
-    pub const CONTEXTS: u32 = 4;
+    pub(crate) const CONTEXTS: u32 = 4;
     /// The option is unknown.
-    pub const ERR_UNSUP: u32 = 1 << 31 | 1;
+    pub(crate) const ERR_UNSUP: u32 = 1 << 31 | 1;
     /// The option is not granted.
-    pub const ERR_POLICY: u32 = 1 << 31 | 2;
+    pub(crate) const ERR_POLICY: u32 = 1 << 31 | 2;
     /// The option makes no sense.
-    pub const ERR_INVALID: u32 = 1 << 31 | 3;
+    pub(crate) const ERR_INVALID: u32 = 1 << 31 | 3;
     /// TLS first.
-    pub const ERR_TLS_REQD: u32 = 1 << 31 | 5;
+    pub(crate) const ERR_TLS_REQD: u32 = 1 << 31 | 5;
     /// There is no such export.
-    pub const ERR_UNKNOWN: u32 = 1 << 31 | 6;
+    pub(crate) const ERR_UNKNOWN: u32 = 1 << 31 | 6;
     /// The option is too long.
-    pub const ERR_TOO_BIG: u32 = 1 << 31 | 9;
+    pub(crate) const ERR_TOO_BIG: u32 = 1 << 31 | 9;
 }
 
 /// Kinds of information about an export.
@@ -133,7 +133,7 @@ impl Verb {
 
 /// The front of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OptionHead {
+pub(crate) struct OptionHead {
     /// What it asks for.
     pub verb: Verb,
     /// Its number, which replies repeat.
@@ -144,7 +144,7 @@ pub struct OptionHead {
 
 impl OptionHead {
     /// Reads an option's head; none where the magic is wrong.
-    pub fn of(bytes: &[u8; OPTION_HEAD_BYTES]) -> Option<OptionHead> {
+    pub(crate) fn of(bytes: &[u8; OPTION_HEAD_BYTES]) -> Option<OptionHead> {
         let mut front = Front(bytes);
         if front.u64()? != OPTION_MAGIC {
             return None;
@@ -191,7 +191,7 @@ impl<'a> Wish<'a> {
 
 /// What LIST_META_CONTEXT and SET_META_CONTEXT say.
 #[derive(Clone, Copy, Debug)]
-pub struct Contexts<'a> {
+pub(crate) struct Contexts<'a> {
     /// Of which export.
     pub name: &'a str,
     queries: u32,
@@ -200,7 +200,7 @@ pub struct Contexts<'a> {
 
 impl<'a> Contexts<'a> {
     /// Reads such an option; none if it makes no sense.
-    pub fn of(bytes: &'a [u8]) -> Option<Contexts<'a>> {
+    pub(crate) fn of(bytes: &'a [u8]) -> Option<Contexts<'a>> {
         let mut front = Front(bytes);
         let contexts = Contexts {
             name: name_of(front.text()?)?,
@@ -214,19 +214,19 @@ impl<'a> Contexts<'a> {
     }
 
     /// Whether nothing in particular is asked for.
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.queries == 0
     }
 
     /// What is asked for.
-    pub fn queries(&self) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn queries(&self) -> impl Iterator<Item = &'a str> {
         let mut rest = self.rest;
         (0..self.queries).map_while(move |_| rest.text())
     }
 }
 
 /// A name that may be one.
-pub fn name_of(text: &str) -> Option<&str> {
+pub(crate) fn name_of(text: &str) -> Option<&str> {
     (text.len() <= NAME_BYTES_MAX && !text.contains('\0')).then_some(text)
 }
 
@@ -248,13 +248,13 @@ pub fn reply(out: &mut Queue, number: u32, kind: u32, parts: &[&[u8]]) {
 }
 
 /// An export of a list.
-pub fn reply_export(out: &mut Queue, number: u32, name: &str) {
+pub(crate) fn reply_export(out: &mut Queue, number: u32, name: &str) {
     let len = (name.len() as u32).to_be_bytes();
     reply(out, number, rep::EXPORT, &[&len, name.as_bytes()]);
 }
 
 /// A metadata context.
-pub fn reply_contexts(out: &mut Queue, number: u32, id: u32, name: &str) {
+pub(crate) fn reply_contexts(out: &mut Queue, number: u32, id: u32, name: &str) {
     reply(
         out,
         number,
@@ -264,7 +264,13 @@ pub fn reply_contexts(out: &mut Queue, number: u32, id: u32, name: &str) {
 }
 
 /// All that a wish wants to know of an export.
-pub fn reply_export_facts(out: &mut Queue, number: u32, wish: &Wish<'_>, name: &str, facts: Facts) {
+pub(crate) fn reply_export_facts(
+    out: &mut Queue,
+    number: u32,
+    wish: &Wish<'_>,
+    name: &str,
+    facts: Facts,
+) {
     let kind = item::EXPORT.to_be_bytes();
     reply(out, number, rep::ABOUT, &[&kind, &facts.bytes()]);
     if wish.wants_name {
@@ -280,7 +286,7 @@ pub fn reply_export_facts(out: &mut Queue, number: u32, wish: &Wish<'_>, name: &
 }
 
 /// Answers an export name: from here on there are requests.
-pub fn answer_export_name(out: &mut Queue, facts: Facts, is_padded: bool) {
+pub(crate) fn answer_export_name(out: &mut Queue, facts: Facts, is_padded: bool) {
     out.push(&facts.bytes());
     if is_padded {
         out.push(&PADDING);
@@ -289,7 +295,7 @@ pub fn answer_export_name(out: &mut Queue, facts: Facts, is_padded: bool) {
 
 /// Size and abilities of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub(crate) struct Facts {
     /// Bytes.
     pub size: u64,
     /// Of [`transmission`].
@@ -298,7 +304,7 @@ pub struct Facts {
 
 impl Facts {
     /// Those of a disk. `structured`: replies may come in chunks.
-    pub fn of(shape: &Shape, structured: bool) -> Facts {
+    pub(crate) fn of(shape: &Shape, structured: bool) -> Facts {
         use transmission::{
             CAN_MULTI_CONN, HAS_FLAGS, READ_ONLY, SEND_CACHE, SEND_DF, SEND_FAST_ZERO, SEND_FLUSH,
             SEND_FUA, SEND_TRIM, SEND_WRITE_ZEROES,

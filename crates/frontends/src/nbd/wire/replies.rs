@@ -7,19 +7,19 @@ const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
 const CHUNK_MAGIC: u32 = 0x668e_33ef;
 
 /// Bytes of a simple reply before what was read.
-pub const SIMPLE_BYTES: usize = 16;
+pub(crate) const SIMPLE_BYTES: usize = 16;
 
 /// Bytes of a chunk before what is in it.
 const CHUNK_BYTES: usize = 20;
 
 /// Bytes of a chunk before what was read.
-pub const READ_CHUNK_BYTES: usize = CHUNK_BYTES + 8;
+pub(crate) const READ_CHUNK_BYTES: usize = CHUNK_BYTES + 8;
 
 /// The last chunk.
 const DONE: u16 = 1 << 0;
 
 /// By which number base:allocation goes.
-pub const ALLOCATION_ID: u32 = 1;
+pub(crate) const ALLOCATION_ID: u32 = 1;
 
 /// Neither bytes in the backing nor anything but zeroes to read.
 const HOLE_AND_ZERO: u32 = 3;
@@ -68,7 +68,7 @@ impl Errno {
 }
 
 /// Bytes before what was read.
-pub fn read_head_bytes(structured: bool) -> usize {
+pub(crate) fn read_head_bytes(structured: bool) -> usize {
     match structured {
         true => READ_CHUNK_BYTES,
         false => SIMPLE_BYTES,
@@ -76,7 +76,7 @@ pub fn read_head_bytes(structured: bool) -> usize {
 }
 
 /// Writes what comes before `len` bytes that were read at `at`.
-pub fn read_head(space: &mut [u8], structured: bool, cookie: u64, at: u64, len: u32) {
+pub(crate) fn read_head(space: &mut [u8], structured: bool, cookie: u64, at: u64, len: u32) {
     if structured {
         let (head, rest) = space.split_at_mut(CHUNK_BYTES);
         head.copy_from_slice(&chunk(kind::OFFSET_BYTES, cookie, len + 8));
@@ -87,7 +87,7 @@ pub fn read_head(space: &mut [u8], structured: bool, cookie: u64, at: u64, len: 
 }
 
 /// A read of nothing succeeded.
-pub fn read_nothing(out: &mut Queue, structured: bool, cookie: u64) {
+pub(crate) fn read_nothing(out: &mut Queue, structured: bool, cookie: u64) {
     match structured {
         true => out.push(&chunk(kind::NONE, cookie, 0)),
         false => done(out, cookie),

@@ -120,7 +120,7 @@ impl Head {
     }
 
     /// Whether its errors come in chunks.
-    pub fn is_answered_in_chunks(&self, terms: &Terms) -> bool {
+    pub(crate) fn is_answered_in_chunks(&self, terms: &Terms) -> bool {
         terms.structured && matches!(self.verb, verb::READ | verb::BLOCK_STATUS)
     }
 

@@ -13,10 +13,10 @@ use crate::block::{SECTOR_BYTES, Shape};
 pub const PROTOCOL_FEATURES: u64 = 1 << 30;
 
 /// Data segments of one request; with header and status they fit a queue of 128 without indirect tables.
-pub const SEGMENTS_MAX: u32 = 126;
+pub(crate) const SEGMENTS_MAX: u32 = 126;
 
 /// Bytes of one segment, so that a request is never over [`crate::block::REQUEST_BYTES_MAX`].
-pub const SEGMENT_BYTES_MAX: u32 = 256 << 10;
+pub(crate) const SEGMENT_BYTES_MAX: u32 = 256 << 10;
 
 /// Bytes of the config space that mean something here.
 const CONFIG_BYTES: usize = 60;
@@ -85,7 +85,7 @@ pub fn config(shape: &Shape, queues: u16, wce: u8, offset: usize, len: usize) ->
 /// The guest says so in the config space, and a daemon that was started anew has not heard it. It believes nothing then:
 /// every write lasts until the guest sends a flush, which one that thinks its writes last never does.
 #[derive(Debug)]
-pub struct Caching(AtomicU8);
+pub(crate) struct Caching(AtomicU8);
 
 const THROUGH: u8 = 0;
 const BACK: u8 = 1;
@@ -100,7 +100,7 @@ impl Default for Caching {
 
 impl Caching {
     /// The byte of the config space.
-    pub fn byte(&self) -> u8 {
+    pub(crate) fn byte(&self) -> u8 {
         u8::from(self.0.load(Ordering::Relaxed) != THROUGH)
     }
 
@@ -109,7 +109,7 @@ impl Caching {
     /// # Errors
     ///
     /// Only this byte can be written to. Whatever is not 0 has writes cached, as the specification knows no third.
-    pub fn set(&self, offset: usize, bytes: &[u8]) -> Result<(), NotWritable> {
+    pub(crate) fn set(&self, offset: usize, bytes: &[u8]) -> Result<(), NotWritable> {
         match (offset, bytes) {
             (WCE_AT, [byte]) => {
                 let said = if *byte == THROUGH { THROUGH } else { BACK };
@@ -121,14 +121,14 @@ impl Caching {
     }
 
     /// A queue goes on where another process stopped.
-    pub fn goes_on(&self) {
+    pub(crate) fn goes_on(&self) {
         let _ = self
             .0
             .compare_exchange(UNHEARD, UNKNOWN, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// The guest sent a flush.
-    pub fn flushed(&self) {
+    pub(crate) fn flushed(&self) {
         if self.0.load(Ordering::Relaxed) == UNKNOWN {
             let _ = self
                 .0
@@ -137,7 +137,7 @@ impl Caching {
     }
 
     /// Whether a write has to last before it is answered, for a driver that took these features.
-    pub fn must_last(&self, features: u64) -> bool {
+    pub(crate) fn must_last(&self, features: u64) -> bool {
         let has = |bit: u32| features & (1 << bit) != 0;
         match self.0.load(Ordering::Relaxed) {
             _ if !has(blk::VIRTIO_BLK_F_FLUSH) => true,
@@ -150,7 +150,7 @@ impl Caching {
 /// The guest wrote to a part of the config space that cannot be written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("only the write-cache byte of the config space can be written to, with 0 or 1")]
-pub struct NotWritable;
+pub(crate) struct NotWritable;
 
 #[cfg(test)]
 mod tests {

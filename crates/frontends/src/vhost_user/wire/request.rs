@@ -9,13 +9,13 @@ pub const HEADER_BYTES: u64 = 16;
 pub const RANGE_BYTES: u64 = 16;
 
 /// Bytes of a disk's name as [`Asked::Name`] gives it.
-pub const NAME_BYTES: usize = 20;
+pub(crate) const NAME_BYTES: usize = 20;
 
 /// The most sectors of one discard: 2 GiB.
-pub const DISCARD_SECTORS_MAX: u32 = 4 << 20;
+pub(crate) const DISCARD_SECTORS_MAX: u32 = 4 << 20;
 
 /// The most sectors of one write of zeroes: it may take as long as a write.
-pub const ZEROES_SECTORS_MAX: u32 = REQUEST_BYTES_MAX / SECTOR_BYTES as u32;
+pub(crate) const ZEROES_SECTORS_MAX: u32 = REQUEST_BYTES_MAX / SECTOR_BYTES as u32;
 
 const UNMAP: u32 = 1;
 
