@@ -35,7 +35,7 @@ use crate::reserve::reserve_beside;
 
 /// A tenant's folder for spill files.
 #[derive(Debug)]
-pub struct SpillFolder {
+pub(crate) struct SpillFolder {
     folder: PathBuf,
     /// Bytes of each file's pages.
     size: Bytes,
@@ -80,7 +80,11 @@ impl SpillFolder {
     /// # Errors
     ///
     /// The folder cannot be made or written to.
-    pub fn open(folder: &Path, size: Bytes, size_max: Option<Bytes>) -> io::Result<SpillFolder> {
+    pub(crate) fn open(
+        folder: &Path,
+        size: Bytes,
+        size_max: Option<Bytes>,
+    ) -> io::Result<SpillFolder> {
         fs::create_dir_all(folder)?;
         let system = rustix::fs::statvfs(folder)?;
         let free = Bytes(system.f_bavail * system.f_frsize);

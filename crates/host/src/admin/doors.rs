@@ -135,7 +135,7 @@ impl Doors {
     }
 
     /// The TCP address of the metrics, with the port that the kernel chose.
-    pub fn metrics_place(&self) -> Option<String> {
+    pub(crate) fn metrics_place(&self) -> Option<String> {
         match self.metrics.as_ref()? {
             MetricsDoor::Tcp(listener) => listener
                 .local_addr()
@@ -146,7 +146,7 @@ impl Doors {
     }
 
     /// The TCP address of the admin interface, with the port that the kernel chose.
-    pub fn tcp_place(&self) -> Option<String> {
+    pub(crate) fn tcp_place(&self) -> Option<String> {
         let address = self.tcp.as_ref()?.listener.local_addr().ok()?;
         Some(format!("tcp:{address}"))
     }

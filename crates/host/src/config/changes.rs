@@ -95,7 +95,7 @@ pub enum DiskChange {
 
 impl DiskChange {
     /// Whether it says all there is to say of the disk.
-    pub fn is_added(&self) -> bool {
+    pub(crate) fn is_added(&self) -> bool {
         matches!(self, DiskChange::Added(_))
     }
 

@@ -71,7 +71,7 @@ impl Live {
 
     /// These, with a change of a tenant.
     #[must_use]
-    pub fn with_change(&self, name: TenantName, change: &TenantChange) -> Live {
+    pub(crate) fn with_change(&self, name: TenantName, change: &TenantChange) -> Live {
         let mut all = self.change(&name);
         all.take(change);
         self.with_tenant(name, Some(all))
@@ -79,7 +79,7 @@ impl Live {
 
     /// These, with all that is said of a tenant, or with nothing of it.
     #[must_use]
-    pub fn with_tenant(&self, name: TenantName, change: Option<TenantChange>) -> Live {
+    pub(crate) fn with_tenant(&self, name: TenantName, change: Option<TenantChange>) -> Live {
         let mut next = self.clone();
         match change.filter(|change| *change != TenantChange::default()) {
             Some(change) => next.changes.insert(name, change),
@@ -95,7 +95,7 @@ impl Live {
 
     /// These, with a policy.
     #[must_use]
-    pub fn with_policy(&self, policy: PolicyChange) -> Live {
+    pub(crate) fn with_policy(&self, policy: PolicyChange) -> Live {
         let mut next = self.clone();
         next.policy = Some(policy);
         next
@@ -108,7 +108,7 @@ impl Live {
 
     /// These, with one folder more.
     #[must_use]
-    pub fn with_folder(&self, folder: PathBuf) -> Live {
+    pub(crate) fn with_folder(&self, folder: PathBuf) -> Live {
         let mut next = self.clone();
         if !next.folders.contains(&folder) {
             next.folders.push(folder);
@@ -133,7 +133,7 @@ impl Live {
     }
 
     /// Whether both say the same of everything.
-    pub fn says_as(&self, other: &Live) -> bool {
+    pub(crate) fn says_as(&self, other: &Live) -> bool {
         self.policy == other.policy
             && self.changes == other.changes
             && self.disks == other.disks

@@ -133,7 +133,7 @@ impl Written {
     }
 
     /// Takes an option of the command line over what was said before.
-    pub fn take_flag(&mut self, flag: &'static str, text: &str) -> Result<(), Faults> {
+    pub(crate) fn take_flag(&mut self, flag: &'static str, text: &str) -> Result<(), Faults> {
         let said = Said::Text(text.to_owned());
         let place = Place::Flag(flag);
         let taken = match DAEMON_KNOBS.iter().find(|knob| knob.flag == Some(flag)) {

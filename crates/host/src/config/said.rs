@@ -110,7 +110,7 @@ pub(super) const LISTENERS_MAX: usize = 64;
 
 impl Said {
     /// What the file says there.
-    pub fn from_toml(value: &DeValue<'_>) -> Said {
+    pub(crate) fn from_toml(value: &DeValue<'_>) -> Said {
         match value {
             DeValue::String(text) => Said::Text(text.to_string()),
             DeValue::Integer(n) => match u64::from_str_radix(n.as_str(), n.radix()) {
@@ -135,7 +135,7 @@ impl Said {
     }
 
     /// What a request in JSON says there.
-    pub fn from_json(value: &serde_json::Value) -> Said {
+    pub(crate) fn from_json(value: &serde_json::Value) -> Said {
         use serde_json::Value;
         match value {
             Value::String(text) => Said::Text(text.clone()),
@@ -208,7 +208,7 @@ impl Said {
     }
 
     /// An amount, or `word` for its absence.
-    pub fn amount_or(&self, word: &str) -> Result<Option<Bytes>, Unfit> {
+    pub(crate) fn amount_or(&self, word: &str) -> Result<Option<Bytes>, Unfit> {
         match self {
             Said::Text(text) if text == word => Ok(None),
             _ => self.amount().map(Some),
@@ -216,7 +216,7 @@ impl Said {
     }
 
     /// An amount from `lowest` to `highest`.
-    pub fn amount_in(&self, lowest: Bytes, highest: Bytes) -> Result<Bytes, Unfit> {
+    pub(crate) fn amount_in(&self, lowest: Bytes, highest: Bytes) -> Result<Bytes, Unfit> {
         let amount = self.amount()?;
         match lowest <= amount && amount <= highest {
             true => Ok(amount),
@@ -241,7 +241,12 @@ impl Said {
     }
 
     /// A number from `lowest` to `highest`, or `word` for its absence.
-    pub fn count_or(&self, word: &str, lowest: u64, highest: u64) -> Result<Option<u64>, Unfit> {
+    pub(crate) fn count_or(
+        &self,
+        word: &str,
+        lowest: u64,
+        highest: u64,
+    ) -> Result<Option<u64>, Unfit> {
         match self {
             Said::Text(text) if text == word => Ok(None),
             _ => self.count(lowest, highest).map(Some),
@@ -295,7 +300,7 @@ impl Said {
     }
 
     /// An amount from `lowest` to `highest`, in whole pages.
-    pub fn pages_in(&self, lowest: Bytes, highest: Bytes) -> Result<Bytes, Unfit> {
+    pub(crate) fn pages_in(&self, lowest: Bytes, highest: Bytes) -> Result<Bytes, Unfit> {
         let amount = self.amount_in(lowest, highest)?;
         match amount.0 % PAGE_BYTES {
             0 => Ok(amount),
@@ -309,7 +314,7 @@ impl Said {
     }
 
     /// Places to serve a disk at.
-    pub fn disk_listeners(&self) -> Result<Vec<DiskListen>, Unfit> {
+    pub(crate) fn disk_listeners(&self) -> Result<Vec<DiskListen>, Unfit> {
         let places: Vec<DiskListen> = match self {
             Said::Text(text) => vec![text.parse()?],
             Said::List(texts) => texts
@@ -349,7 +354,7 @@ impl Said {
     }
 
     /// Users by their numbers.
-    pub fn uids(&self) -> Result<Vec<u32>, Unfit> {
+    pub(crate) fn uids(&self) -> Result<Vec<u32>, Unfit> {
         let all: Vec<String> = match self {
             Said::Number(uid) => vec![uid.to_string()],
             _ => self.names()?,
@@ -376,7 +381,7 @@ impl Said {
     }
 
     /// What is logged: a level, or a filter of targets and levels.
-    pub fn log_filter(&self) -> Result<String, Unfit> {
+    pub(crate) fn log_filter(&self) -> Result<String, Unfit> {
         const LEVELS: &[&str] = &["error", "warn", "info", "debug", "trace", "off"];
         let text = self.text()?;
         let is_target = |part: &str| part.contains('=') || part.starts_with("sublet");

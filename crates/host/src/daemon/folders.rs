@@ -17,7 +17,7 @@ impl Daemon {
     }
 
     /// The same, for its owner.
-    pub fn disk_folders(&self) -> DiskFolders {
+    pub(crate) fn disk_folders(&self) -> DiskFolders {
         let folders = self.allowed_folders();
         DiskFolders {
             version: VERSION,

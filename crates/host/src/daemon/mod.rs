@@ -116,7 +116,7 @@ impl Daemon {
     }
 
     /// Whether it changes nothing any more.
-    pub fn is_ending(&self) -> bool {
+    pub(crate) fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::Relaxed)
     }
 }

@@ -292,7 +292,7 @@ impl DiskError {
     /// Whether it concerns the disk's own guest only, so that a daemon starts without the disk: the backing looks like an
     /// image of another format, lacks pages or has another tenant's, is gone or replaced, or does not answer, or a newer
     /// release noted what this one does not read.
-    pub fn is_its_guests(&self) -> bool {
+    pub(crate) fn is_its_guests(&self) -> bool {
         matches!(
             self,
             DiskError::Backing(BackingError::Format { .. })

@@ -105,7 +105,7 @@ impl Headroom {
     }
 
     /// What releases by hand take of each tenant.
-    pub fn by_hand(&self) -> Arc<ByHand> {
+    pub(crate) fn by_hand(&self) -> Arc<ByHand> {
         Arc::clone(&self.by_hand)
     }
 

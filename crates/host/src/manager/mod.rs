@@ -59,7 +59,7 @@ pub enum WrongPolicy {
 
 impl WrongPolicy {
     /// Whether the name is right, and only the knobs are not.
-    pub fn is_of_knobs(&self) -> bool {
+    pub(crate) fn is_of_knobs(&self) -> bool {
         !matches!(self, WrongPolicy::Choice(ChoiceError::UnknownPolicy { .. }))
     }
 }

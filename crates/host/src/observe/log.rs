@@ -85,7 +85,7 @@ impl Drop for Closing {
 }
 
 /// Counts what the limit left out in minutes that are over, and what nobody read: once a second.
-pub fn tell_left_out() {
+pub(crate) fn tell_left_out() {
     LIMIT.tell();
     let lost = LOST.get().map_or(0, ErrorCounter::dropped_lines);
     let more = lost.saturating_sub(LOST_TOLD.swap(lost, Ordering::Relaxed));
@@ -98,6 +98,6 @@ pub fn tell_left_out() {
 }
 
 /// The same, of what it left out so far: at the end.
-pub fn tell_all_left_out() {
+pub(crate) fn tell_all_left_out() {
     LIMIT.tell_all();
 }

@@ -35,7 +35,7 @@ fn shmem(status: &str) -> Option<Bytes> {
 
 /// What monitors ask of any process. What cannot be read is left out.
 #[derive(Debug, Default)]
-pub struct ProcessFigures {
+pub(crate) struct ProcessFigures {
     /// Processor time, user and system.
     pub cpu_secs: Option<f64>,
     /// Memory that is in RAM.
@@ -54,7 +54,7 @@ pub struct ProcessFigures {
 
 impl ProcessFigures {
     /// They, now.
-    pub fn read() -> ProcessFigures {
+    pub(crate) fn read() -> ProcessFigures {
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
         let host = fs::read_to_string("/proc/stat").unwrap_or_default();
         let cpu = ticks(&stat).map(|time| time.user_micros + time.system_micros);

@@ -43,7 +43,7 @@ const RING_BYTES_MAX: usize = 8 << 20;
 const INBOX_MAX: usize = 1024;
 
 /// Who follows events at once; each has a connection of the admin interface for as long as it likes.
-pub const FOLLOWERS_MAX: usize = 8;
+pub(crate) const FOLLOWERS_MAX: usize = 8;
 
 /// A handle on the daemon's events, for whoever causes or reads them. Without a [`Writer`] nothing is logged, and what was
 /// posted becomes events when somebody reads.
@@ -105,7 +105,7 @@ impl Default for Events {
 
 impl Events {
     /// Takes a cause down. Never waits, nor for memory; where too many wait already, it is counted and lost.
-    pub fn post(&self, cause: Cause) {
+    pub(crate) fn post(&self, cause: Cause) {
         let shared = &*self.0;
         shared.counts.count(&cause);
         if shared.inbox.try_send((unix_millis(), cause)).is_err() {
@@ -147,7 +147,7 @@ impl Events {
     }
 
     /// Tells when there are more events than before: its value is the latest one's number.
-    pub fn news(&self) -> watch::Receiver<u64> {
+    pub(crate) fn news(&self) -> watch::Receiver<u64> {
         self.0.latest.subscribe()
     }
 
@@ -285,14 +285,14 @@ impl Shared {
 const SOON: Duration = Duration::from_millis(10);
 
 /// The thread that makes events and logs them. Dropped, it makes the last ones and ends.
-pub struct Writer {
+pub(crate) struct Writer {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Writer {
     /// Has what is posted from now on become events at once, and logged.
-    pub fn start(events: &Events) -> io::Result<Writer> {
+    pub(crate) fn start(events: &Events) -> io::Result<Writer> {
         let shared = Arc::clone(&events.0);
         let thread = thread::Builder::new()
             .name("events".to_owned())
