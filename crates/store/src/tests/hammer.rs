@@ -9,10 +9,10 @@ use super::counted::assert_counted;
 use super::*;
 
 const KEYS: u32 = 4000;
-const ROUNDS: u32 = 30_000;
+const ROUNDS: u32 = 60_000;
 
 /// Rounds of all writers between two releases: so a busy machine sees no more of them.
-const ROUNDS_BETWEEN: u64 = 100;
+const ROUNDS_BETWEEN: u64 = 500;
 
 /// How far the writers are.
 #[derive(Default)]
