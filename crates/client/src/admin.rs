@@ -428,11 +428,15 @@ impl Admin {
         token: Option<&str>,
     ) -> Result<Request<Full<Body>>, CallError> {
         let mut request = Request::builder()
-            .method(method)
+            .method(&method)
             .uri(path)
             .header(header::HOST, "sublet")
             .header(header::CONTENT_TYPE, "application/json")
             .header(header::ACCEPT, accept);
+        if method == Method::GET {
+            // Who asks once wants what is now, not what others saw within the last second.
+            request = request.header(header::CACHE_CONTROL, "no-cache");
+        }
         if let Some(token) = token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }

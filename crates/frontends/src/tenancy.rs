@@ -188,7 +188,8 @@ pub struct Ledger(Mutex<Pages>);
 
 #[derive(Debug, Default)]
 struct Pages {
-    threads: Vec<(TenantId, Arc<Counters>)>,
+    /// What each tenant's open tenancies count, one a thread.
+    open: HashMap<TenantId, Vec<Arc<Counters>>>,
     /// What tenancies counted that have ended.
     past: HashMap<TenantId, Counters>,
     zeros: HashMap<TenantId, Counters>,
@@ -197,21 +198,24 @@ struct Pages {
 impl Ledger {
     fn open(&self, tenant: TenantId) -> Arc<Counters> {
         let counters = Arc::new(Counters::default());
-        let entry = (tenant, Arc::clone(&counters));
-        self.0.lock().threads.push(entry);
+        let mut pages = self.0.lock();
+        pages
+            .open
+            .entry(tenant)
+            .or_default()
+            .push(Arc::clone(&counters));
         counters
     }
 
     /// Keeps what was counted, and lets the page itself go: disks come and go, each with tenancies of its own.
     fn close(&self, tenant: TenantId, counters: &Arc<Counters>) {
         let mut pages = self.0.lock();
-        let place = pages
-            .threads
-            .iter()
-            .position(|(_, open)| Arc::ptr_eq(open, counters));
         // A tenant that was forgotten meanwhile is nobody's past.
-        if let Some(place) = place {
-            pages.threads.swap_remove(place);
+        let Some(open) = pages.open.get_mut(&tenant) else {
+            return;
+        };
+        if let Some(place) = open.iter().position(|open| Arc::ptr_eq(open, counters)) {
+            open.swap_remove(place);
             pages.past.entry(tenant).or_default().add(counters);
         }
     }
@@ -219,7 +223,7 @@ impl Ledger {
     /// A tenant is no more: who has its number next counts from the start.
     pub fn forget(&self, tenant: TenantId) {
         let mut pages = self.0.lock();
-        pages.threads.retain(|(whose, _)| *whose != tenant);
+        pages.open.remove(&tenant);
         pages.past.remove(&tenant);
         pages.zeros.remove(&tenant);
     }
@@ -253,7 +257,7 @@ impl Pages {
         if let Some(past) = self.past.get(&tenant) {
             total.add(past);
         }
-        for (_, counters) in self.threads.iter().filter(|(t, _)| *t == tenant) {
+        for counters in self.open.get(&tenant).into_iter().flatten() {
             total.add(counters);
         }
         total
@@ -406,7 +410,8 @@ mod tests {
                 ledger.close(whose, &counters);
             }
         }
-        assert_eq!(ledger.0.lock().threads.len(), 1);
+        let open = |whose| ledger.0.lock().open.get(&whose).map_or(0, Vec::len);
+        assert_eq!((open(tenant), open(other)), (1, 0));
         assert_eq!(ledger.total(tenant).cmd_get.get(), 1001);
         assert_eq!(ledger.total(other).cmd_get.get(), 1000);
         ledger.reset(other);

@@ -5,18 +5,21 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::from_fn;
-use axum::response::{IntoResponse, Json};
+use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
-use sublet_client::messages::{AddDisk, AllowFolder, OpenDisk, RemoveDisk, ResizeDisk};
+use sublet_client::messages::{
+    AddDisk, AllowFolder, Disks, OpenDisk, RemoveDisk, ResizeDisk, Status, VERSION,
+};
 use sublet_types::DiskName;
 
 use super::file_calls::with_files;
 use super::http_error::HttpError;
 use super::long_calls::unhurried;
-use super::replies::{Shared, fault_of_query, heard};
+use super::looks::Looks;
+use super::replies::{Shared, fault_of_query, heard, in_json};
 use crate::daemon::Daemon;
 use crate::observe::events::Actor;
 
@@ -26,10 +29,7 @@ pub(super) const FOLDERS: &str = "/v1/disk-folders";
 /// Everything about disks.
 pub(super) fn routes() -> Router<Arc<Daemon>> {
     Router::new()
-        .route(
-            "/v1/disks",
-            get(async |State(d): Shared| Json(d.disks())).post(add),
-        )
+        .route("/v1/disks", get(disks).post(add))
         .route(
             "/v1/disks/{name}",
             get(show).delete(remove).layer(from_fn(unhurried)),
@@ -54,6 +54,20 @@ fn named(name: &str) -> Result<DiskName, HttpError> {
             "`sublet disk list` shows them all",
         )
     })
+}
+
+async fn disks(
+    Extension(looks): Extension<Looks>,
+    headers: HeaderMap,
+) -> Result<Response, HttpError> {
+    let disks = |status: &Status| Disks {
+        version: VERSION,
+        disks: status.disks.clone(),
+        left_behind: status.left_behind.clone(),
+    };
+    looks
+        .show(&headers, move |_, status| in_json(&disks(status)))
+        .await
 }
 
 async fn show(

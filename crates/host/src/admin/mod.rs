@@ -1,5 +1,6 @@
 //! The admin interface: HTTP and JSON on a Unix socket, over TCP with TLS and a token if asked, and
-//! the read-only listener for metrics. One thread, away from those that serve clients.
+//! the read-only listener for metrics. One thread, away from those that serve clients; another makes what it shows of
+//! the whole daemon.
 
 mod disks;
 mod doors;
@@ -7,6 +8,7 @@ mod events;
 mod file_calls;
 mod http_error;
 mod long_calls;
+mod looks;
 mod replies;
 mod routes;
 mod saves;
@@ -21,6 +23,7 @@ use tokio::sync::watch;
 
 pub use doors::{CONNECTIONS_MAX, Doors, DoorsError, check_files};
 
+use self::looks::Looks;
 use crate::daemon::Daemon;
 
 /// The admin interface, for as long as this lives.
@@ -35,12 +38,14 @@ impl Admin {
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
+        let (looks, shown) = Looks::start(Arc::clone(&daemon))?;
         let (end, ended) = watch::channel(false);
         let thread = thread::Builder::new()
             .name("admin".to_owned())
             .spawn(move || {
-                runtime.block_on(serve::all(doors, daemon, ended));
+                runtime.block_on(serve::all(doors, daemon, looks, ended));
                 runtime.shutdown_background();
+                let _ = shown.join();
             })?;
         Ok(Admin {
             end,

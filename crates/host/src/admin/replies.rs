@@ -7,6 +7,8 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::http::StatusCode;
+use axum::response::{IntoResponse, Json, Response};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 use sublet_client::messages::REQUEST_BYTES_MAX;
@@ -20,6 +22,11 @@ use crate::headroom::OrderError;
 use crate::tenants::TenantsError;
 
 pub(super) type Shared = State<Arc<Daemon>>;
+
+/// An answer, written on the thread that calls.
+pub(super) fn in_json(answer: &impl Serialize) -> Response {
+    Json(answer).into_response()
+}
 
 impl From<Declined> for HttpError {
     fn from(declined: Declined) -> HttpError {

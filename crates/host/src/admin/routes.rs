@@ -13,32 +13,30 @@ use axum::routing::{get, post};
 use axum::{Extension, Router};
 use sublet_client::messages::{
     AddTenant, AskWhatIf, ChangePolicy, ChangeTenant, REQUEST_BYTES_MAX, ReleaseRequest,
-    RemoveTenant,
+    RemoveTenant, Status, Tenants, VERSION,
 };
 use sublet_frontends::doors::Place;
 use tokio::time::timeout;
 
 use super::file_calls::with_files;
 use super::http_error::HttpError;
-use super::replies::{Shared, ending, fault_of_query, heard, named};
+use super::looks::Looks;
+use super::replies::{Shared, ending, fault_of_query, heard, in_json, named};
 use super::{disks, events, saves};
 use crate::daemon::Daemon;
 use crate::observe::events::Actor;
 use crate::observe::metrics::{self, Format};
 
 /// Everything.
-pub(super) fn admin(daemon: Arc<Daemon>) -> Router {
+pub(super) fn admin(daemon: Arc<Daemon>, looks: Looks) -> Router {
     Router::new()
-        .route("/v1/status", get(async |State(d): Shared| Json(d.status())))
+        .route("/v1/status", get(status))
         .route("/v1/health", get(async |State(d): Shared| Json(d.health())))
         .route(
             "/v1/settings",
             get(async |State(d): Shared| Json(d.settings())),
         )
-        .route(
-            "/v1/tenants",
-            get(async |State(d): Shared| Json(d.tenants())).post(add_tenant),
-        )
+        .route("/v1/tenants", get(tenants).post(add_tenant))
         .route(
             "/v1/tenants/{name}",
             get(tenant).patch(change_tenant).delete(remove_tenant),
@@ -62,6 +60,8 @@ pub(super) fn admin(daemon: Arc<Daemon>) -> Router {
             Arc::clone(&daemon),
             only_look,
         ))
+        .layer(middleware::from_fn(note_change))
+        .layer(Extension(looks))
         .layer(middleware::from_fn(whole))
         .with_state(daemon)
 }
@@ -120,11 +120,21 @@ async fn only_look(State(daemon): Shared, request: Request, next: Next) -> Respo
     next.run(request).await
 }
 
+/// Whoever was told that something is changed sees it so.
+async fn note_change(Extension(looks): Extension<Looks>, request: Request, next: Next) -> Response {
+    let only_looks = request.method().is_safe();
+    let answer = next.run(request).await;
+    if !only_looks {
+        looks.change();
+    }
+    answer
+}
+
 /// Everything, for who shows the token.
-pub(super) fn admin_with_token(daemon: Arc<Daemon>, token: String) -> Router {
+pub(super) fn admin_with_token(daemon: Arc<Daemon>, looks: Looks, token: String) -> Router {
     let token: Arc<str> = token.into();
     let asked = middleware::from_fn(move |request, next| ask(Arc::clone(&token), request, next));
-    admin(daemon)
+    admin(daemon, looks)
         .layer(middleware::from_fn(not_from_afar))
         .layer(asked)
 }
@@ -143,13 +153,13 @@ async fn not_from_afar(request: Request, next: Next) -> Response {
 }
 
 /// Metrics alone.
-pub(super) fn metrics_only(daemon: Arc<Daemon>) -> Router {
+pub(super) fn metrics_only(looks: Looks) -> Router {
     Router::new()
         .route("/metrics", get(scrape))
         .fallback(nothing_there)
         .method_not_allowed_fallback(wrong_method)
+        .layer(Extension(looks))
         .layer(middleware::from_fn(whole))
-        .with_state(daemon)
 }
 
 /// What anybody hears who is not the owner.
@@ -161,6 +171,26 @@ pub(super) fn for_strangers() -> Router {
             "be one of them, or use the interface over TLS with its token",
         )
     })
+}
+
+async fn status(
+    Extension(looks): Extension<Looks>,
+    headers: HeaderMap,
+) -> Result<Response, HttpError> {
+    looks.show(&headers, |_, status| in_json(&**status)).await
+}
+
+async fn tenants(
+    Extension(looks): Extension<Looks>,
+    headers: HeaderMap,
+) -> Result<Response, HttpError> {
+    let tenants = |status: &Status| Tenants {
+        version: VERSION,
+        tenants: status.tenants.clone(),
+    };
+    looks
+        .show(&headers, move |_, status| in_json(&tenants(status)))
+        .await
 }
 
 async fn tenant(
@@ -259,12 +289,20 @@ async fn release(
     Ok(Json(report?))
 }
 
-async fn scrape(State(daemon): Shared, headers: HeaderMap) -> Result<impl IntoResponse, HttpError> {
+async fn scrape(
+    Extension(looks): Extension<Looks>,
+    headers: HeaderMap,
+) -> Result<impl IntoResponse, HttpError> {
     let unwritten = |e| HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, e, "");
     let accept = headers.get_all(header::ACCEPT).iter();
     let accept: Vec<&str> = accept.filter_map(|value| value.to_str().ok()).collect();
     let format = Format::accepted(&accept.join(","));
-    let page = metrics::page(daemon.status(), daemon.events(), format).map_err(unwritten)?;
+    let page = looks
+        .show(&headers, move |daemon, status| {
+            metrics::page(Arc::clone(status), daemon.events(), format)
+        })
+        .await?
+        .map_err(unwritten)?;
     Ok(([(header::CONTENT_TYPE, format.content_type())], page))
 }
 

@@ -22,6 +22,7 @@ use tokio_rustls::TlsAcceptor;
 use super::doors::CONNECTIONS_MAX;
 use super::doors::{Doors, MetricsDoor, TlsDoor, UnixDoor};
 use super::long_calls::LongCall;
+use super::looks::Looks;
 use super::routes;
 use crate::daemon::Daemon;
 use crate::observe::events::Actor;
@@ -37,7 +38,12 @@ const ROOM_INTERVAL: Duration = Duration::from_millis(10);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves all doors until the end.
-pub(super) async fn all(doors: Doors, daemon: Arc<Daemon>, mut ended: watch::Receiver<bool>) {
+pub(super) async fn all(
+    doors: Doors,
+    daemon: Arc<Daemon>,
+    looks: Looks,
+    mut ended: watch::Receiver<bool>,
+) {
     let Doors {
         socket,
         tcp,
@@ -45,9 +51,9 @@ pub(super) async fn all(doors: Doors, daemon: Arc<Daemon>, mut ended: watch::Rec
     } = doors;
     let served = async {
         tokio::join!(
-            admin(socket, routes::admin(Arc::clone(&daemon))),
-            over_tls(tcp, Arc::clone(&daemon)),
-            read_only(metrics, routes::metrics_only(Arc::clone(&daemon))),
+            admin(socket, routes::admin(Arc::clone(&daemon), looks.clone())),
+            over_tls(tcp, Arc::clone(&daemon), looks.clone()),
+            read_only(metrics, routes::metrics_only(looks.clone())),
         )
     };
     tokio::select! {
@@ -70,7 +76,7 @@ async fn admin(socket: UnixDoor, routes: Router) {
     .await;
 }
 
-async fn over_tls(door: Option<TlsDoor>, daemon: Arc<Daemon>) {
+async fn over_tls(door: Option<TlsDoor>, daemon: Arc<Daemon>, looks: Looks) {
     let Some(TlsDoor {
         listener,
         acceptor,
@@ -82,7 +88,7 @@ async fn over_tls(door: Option<TlsDoor>, daemon: Arc<Daemon>) {
     let Ok(listener) = TcpListener::from_std(listener) else {
         return;
     };
-    let routes = routes::admin_with_token(daemon, token);
+    let routes = routes::admin_with_token(daemon, looks, token);
     let admit = || async { listener.accept().await.map(|(stream, _)| stream) };
     serve(admit, |stream: TcpStream, place| {
         let address = stream.peer_addr().ok().map(|address| address.ip());

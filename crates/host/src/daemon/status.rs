@@ -1,6 +1,6 @@
 //! What the daemon shows of itself, and where that is not what the config says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sublet_client::messages::{
     ArenaStatus, DaemonStatus, Difference, DiskStatus, EvictedStatus, HeadroomStatus, Health,
@@ -131,12 +131,21 @@ impl Daemon {
     }
 
     fn statuses_of(&self, tenants: Vec<TenantFigures>) -> Vec<TenantStatus> {
+        let services = self.tenants.services().iter();
+        let services: BTreeMap<_, _> = services.map(|service| (service.id, service)).collect();
         let each = tenants.into_iter();
-        each.map(|figures| self.tenant_status(figures)).collect()
+        each.map(|figures| {
+            let service = services.get(&figures.id).copied();
+            self.tenant_status(figures, service)
+        })
+        .collect()
     }
 
-    pub(super) fn tenant_status(&self, figures: TenantFigures) -> TenantStatus {
-        let service = self.tenants.service(figures.id);
+    pub(super) fn tenant_status(
+        &self,
+        figures: TenantFigures,
+        service: Option<&Service>,
+    ) -> TenantStatus {
         let counters = self.backend.ledger.total(figures.id).named();
         let pages = self.pages_status(&figures);
         TenantStatus {
@@ -197,14 +206,12 @@ impl Daemon {
 
     fn tenant_differences(&self, tenants: &[TenantFigures]) -> Vec<Difference> {
         let live = self.live.now();
-        let mut all = self.removed_tenants(&live);
+        let written = self.written.tenants.iter();
+        let written: BTreeMap<_, _> = written.map(|t| (&t.settings.name, t)).collect();
+        let mut all = removed_tenants(&live, tenants);
         for now in tenants {
             let (eviction, now) = (now.eviction, &now.settings);
-            let config = self
-                .written
-                .tenants
-                .iter()
-                .find(|t| t.settings.name == now.name);
+            let config = written.get(&now.name).copied();
             if config.is_none() {
                 all.extend(self.added_tenant(&live, &now.name));
             }
@@ -235,15 +242,15 @@ impl Daemon {
         let stands_alone = kept || self.disks.disks_of(name).is_empty();
         stands_alone.then(|| tenant_difference(name, "added", kept))
     }
+}
 
-    /// Tenants that the config does not have either, and that come back with the next start.
-    fn removed_tenants(&self, live: &Live) -> Vec<Difference> {
-        let store = &self.backend.store;
-        let removed = live.added().filter(|name| store.tenant(name).is_none());
-        removed
-            .map(|name| tenant_difference(name, "removed", false))
-            .collect()
-    }
+/// Tenants that the config does not have either, and that come back with the next start.
+fn removed_tenants(live: &Live, tenants: &[TenantFigures]) -> Vec<Difference> {
+    let here: BTreeSet<_> = tenants.iter().map(|now| &now.settings.name).collect();
+    let removed = live.added().filter(|name| !here.contains(name));
+    removed
+        .map(|name| tenant_difference(name, "removed", false))
+        .collect()
 }
 
 fn evicted(leavers: Leavers) -> LeaversStatus {

@@ -18,7 +18,9 @@ impl Daemon {
 
     /// One tenant.
     pub fn tenant(&self, name: &TenantName) -> Result<TenantStatus, Declined> {
-        Ok(self.tenant_status(self.tenants.find(name)?))
+        let figures = self.tenants.find(name)?;
+        let service = self.tenants.service(figures.id);
+        Ok(self.tenant_status(figures, service))
     }
 
     /// Changes a tenant, and writes the change down where it lasts.

@@ -88,7 +88,7 @@ impl Folder {
 pub(crate) fn http(socket: &Path, request: &str, body: &str) -> (String, String) {
     let mut stream = UnixStream::connect(socket).expect("connected");
     let head = format!(
-        "{request} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        "{request} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nCache-Control: no-cache\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
     stream.write_all(head.as_bytes()).expect("sent");

@@ -5,6 +5,7 @@ mod format;
 mod tables;
 
 use std::fmt;
+use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -26,7 +27,7 @@ use super::events::{EventCount, Events};
 use super::process::ProcessFigures;
 
 /// The page.
-pub fn page(status: Status, events: &Events, format: Format) -> Result<String, fmt::Error> {
+pub fn page(status: Arc<Status>, events: &Events, format: Format) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Scrape(status, ProcessFigures::read())));
     registry.register_collector(Box::new(Happenings(events.counts(), events.lost())));
@@ -39,7 +40,7 @@ pub fn page(status: Status, events: &Events, format: Format) -> Result<String, f
 }
 
 #[derive(Debug)]
-struct Scrape(Status, ProcessFigures);
+struct Scrape(Arc<Status>, ProcessFigures);
 
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
