@@ -371,11 +371,11 @@ mod tests {
             names,
             [
                 "fmt",
+                "clients-ring",
                 "clients-python",
                 "clients-go",
                 "clients-java",
-                "clients-node",
-                "clients-ring"
+                "clients-node"
             ]
         );
     }

@@ -8,7 +8,7 @@
 //! *Idle* is free memory, and old file pages that nobody reads again. The arena may hold what is idle
 //! but the reserve. Free memory it takes at once; file pages only in a [`Files::Squeezed`] phase,
 //! which ends as soon as one of them is missed. A fall of the idle memory is followed in one step, a
-//! rise slowly and, once little is left ([`PLENTY`]), only while no [`Signal`] moves.
+//! rise slowly and, once little is left (`PLENTY`), only while no [`Signal`] moves.
 
 use std::time::Duration;
 

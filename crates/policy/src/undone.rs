@@ -57,7 +57,7 @@ impl Moves {
         self.moved
     }
 
-    /// Of that, what came back within [`UNDONE_WITHIN_SECS`].
+    /// Of that, what came back within `UNDONE_WITHIN_SECS`.
     pub fn undone(&self) -> Pages {
         self.undone
     }

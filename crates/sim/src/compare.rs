@@ -126,7 +126,7 @@ pub struct Sizes {
 }
 
 impl Shares {
-    /// What these shares of a footprint come to: a guest has [`GUEST_MIN`] pages at least, a tier whole blocks,
+    /// What these shares of a footprint come to: a guest has `GUEST_MIN` pages at least, a tier whole blocks,
     /// one at least.
     pub fn of(self, footprint: Pages) -> Sizes {
         let part = |share: f64| (footprint.0 as f64 * share) as u64;

@@ -24,7 +24,7 @@ pub enum Next {
     Yield,
     /// From here on the connection acts for this tenant: call again with its tenancy.
     Become(TenantId),
-    /// The connection watches: call again, also without input, every [`WATCH_INTERVAL`](super::watch::WATCH_INTERVAL); the replies are the lines that came up.
+    /// The connection watches: call again, also without input, every `WATCH_INTERVAL`; the replies are the lines that came up.
     Watch,
     /// Write the replies, then close.
     Close,

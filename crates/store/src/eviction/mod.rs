@@ -5,7 +5,7 @@
 //! An eviction keeps the order of one shard's pages and owns the queues that their frames are linked in; that of `adaptive-mq` is a part of
 //! one order over all shards of its tenant. It is told of every page that comes, is used or goes, and names a victim when asked. In an *exclusive* pool a hit
 //! takes the page away, so that no resident page is ever seen to be used: what can be known of a page's
-//! worth is then known of its past only, from [`ghost`]s.
+//! worth is then known of its past only, from `ghost`s.
 
 mod adaptive_mq;
 mod file;

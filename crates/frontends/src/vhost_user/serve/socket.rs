@@ -16,7 +16,7 @@ use crate::vhost_user::{QUEUE_SIZE_MAX, QUEUES_MAX};
 pub struct Settings {
     /// Queues, each with a thread: 1 to [`QUEUES_MAX`].
     pub queues: u16,
-    /// Places of a queue's rings: a power of two, at most [`QUEUE_SIZE_MAX`].
+    /// Places of a queue's rings: a power of two, at most `QUEUE_SIZE_MAX`.
     pub queue_size: u16,
     /// The guest may turn write caching off (CONFIG_WCE). A daemon that was started anew does not know whether it did,
     /// and until the guest sends a flush it lets every write last. A guest's swap is never flushed: leave it out there.

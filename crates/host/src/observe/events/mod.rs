@@ -45,7 +45,7 @@ const INBOX_MAX: usize = 1024;
 /// Who follows events at once; each has a connection of the admin interface for as long as it likes.
 pub(crate) const FOLLOWERS_MAX: usize = 8;
 
-/// A handle on the daemon's events, for whoever causes or reads them. Without a [`Writer`] nothing is logged, and what was
+/// A handle on the daemon's events, for whoever causes or reads them. Without a `Writer` nothing is logged, and what was
 /// posted becomes events when somebody reads.
 #[derive(Clone)]
 pub struct Events(Arc<Shared>);
