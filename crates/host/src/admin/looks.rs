@@ -2,13 +2,13 @@
 //! however much there is to see, nobody who comes to the admin's thread waits for it.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, StatusCode, header};
+use parking_lot::Mutex;
 use sublet_client::messages::Status;
 use tokio::sync::oneshot;
 
@@ -20,7 +20,7 @@ use crate::daemon::Daemon;
 /// A status that is older is shown to nobody.
 const AGE_MAX: Duration = Duration::from_secs(1);
 
-/// As many as can ask at once: the connections of all three doors.
+/// As many as can ask at once: the connections of all three doors. Whoever went away meanwhile is counted until its turn.
 const ASKS_MAX: usize = 3 * CONNECTIONS_MAX;
 
 /// Where a status is asked for.
@@ -55,7 +55,7 @@ impl Looks {
     ///
     /// # Errors
     ///
-    /// 503 where the daemon ends.
+    /// 503 where the daemon ends, or where too many wait.
     pub(super) async fn show<T: Send + 'static>(
         &self,
         headers: &HeaderMap,
@@ -69,7 +69,14 @@ impl Looks {
         let from = self.changed.oldest(Instant::now(), wants_now(headers));
         self.asks
             .try_send(Ask { from, show })
-            .map_err(|_| ending())?;
+            .map_err(|unsent| match unsent {
+                TrySendError::Full(_) => HttpError::new(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    format_args!("{ASKS_MAX} callers wait for a look at the daemon already"),
+                    "try again; without `Cache-Control: no-cache` all who ask within a second share a look",
+                ),
+                TrySendError::Disconnected(_) => ending(),
+            })?;
         told.await.map_err(|_| ending())
     }
 
@@ -98,17 +105,12 @@ fn wants_now(headers: &HeaderMap) -> bool {
 
 /// When something was changed by hand last.
 #[derive(Default)]
-struct Changed {
-    first: OnceLock<Instant>,
-    /// Nanoseconds since `first`.
-    last: AtomicU64,
-}
+struct Changed(Mutex<Option<Instant>>);
 
 impl Changed {
     fn note(&self, now: Instant) {
-        let since = now.duration_since(*self.first.get_or_init(|| now));
-        self.last
-            .fetch_max(since.as_nanos() as u64, Ordering::AcqRel);
+        let mut last = self.0.lock();
+        *last = (*last).max(Some(now));
     }
 
     /// What began to be made before is too old for somebody who asks now.
@@ -117,11 +119,7 @@ impl Changed {
             return now;
         }
         let young = now.checked_sub(AGE_MAX);
-        let change = self
-            .first
-            .get()
-            .map(|first| *first + Duration::from_nanos(self.last.load(Ordering::Acquire)));
-        young.max(change).unwrap_or(now)
+        young.max(*self.0.lock()).unwrap_or(now)
     }
 }
 

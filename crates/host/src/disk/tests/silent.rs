@@ -49,52 +49,54 @@ fn name() -> DiskName {
     "db".parse().expect("a name")
 }
 
-#[test]
-fn a_disk_whose_backing_is_silent_stays_or_goes_by_that_word() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (backing, socket) = (folder.path().join("backing"), folder.path().join("db.sock"));
+/// A disk of a backing that takes so long to answer, and a guest that has asked for its first page; the slot of that.
+fn asked(folder: &Path, latency: Duration) -> (OpenDisks, Driver, u16) {
+    let (backing, socket) = (folder.join("backing"), folder.join("db.sock"));
     let file = File::create(&backing).expect("a file");
     file.set_len(1 << 20).expect("grown");
-    let disks = open_disks(folder.path());
+    let disks = open_disks(folder);
     disks
-        .add(&slow(&backing, &socket, 8 * SECOND), History::New)
+        .add(&slow(&backing, &socket, latency), History::New)
         .expect("it opens");
     let mut guest = Driver::new(Layout::default()).expect("a driver");
     guest.connect(&socket).expect("connected");
-    let asked = Instant::now();
+    let slot = ask(&mut guest, 0);
+    (disks, guest, slot)
+}
+
+/// Asks for a page that begins at `sector`; the slot of that.
+fn ask(guest: &mut Driver, sector: u64) -> u16 {
     let queue = &mut guest.queues[0];
     let slot = queue.vacant().expect("a slot");
-    queue
-        .submit(
-            slot,
-            Ask::Read {
-                sector: 0,
-                bytes: 4096,
-            },
-        )
-        .expect("it fits");
+    let page = Ask::Read {
+        sector,
+        bytes: 4096,
+    };
+    queue.submit(slot, page).expect("it fits");
     queue.kick().expect("a kick");
+    slot
+}
 
+#[test]
+fn a_disk_whose_backing_is_silent_stays_or_goes_by_that_word() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let begun = Instant::now();
+    let (disks, mut guest, slot) = asked(folder.path(), 8 * SECOND);
+    let socket = folder.path().join("db.sock");
     assert!(matches!(
         disks.clear(&name()),
         Err(DiskError::Silent { .. })
     ));
     let kept = disks.remove(&name(), Unwritten::Kept);
     assert!(matches!(kept, Err(DiskError::Silent { .. })), "{kept:?}");
-    assert!(asked.elapsed() < 6 * SECOND, "before the backing answers");
+    assert!(begun.elapsed() < 6 * SECOND, "before the backing answers");
     // What it asked and nobody answered, it asks who serves it next.
     guest.connect(&socket).expect("it is served again");
     let queue = &mut guest.queues[0];
     assert!(queue.wait(20 * SECOND).expect("a wait"), "no answer");
     assert_eq!(queue.reap().expect("honest").expect("an answer").slot, slot);
 
-    let slot = guest.queues[0].vacant().expect("a slot");
-    let ask = Ask::Read {
-        sector: 64,
-        bytes: 4096,
-    };
-    guest.queues[0].submit(slot, ask).expect("it fits");
-    guest.queues[0].kick().expect("a kick");
+    ask(&mut guest, 64);
     disks
         .remove(&name(), Unwritten::GivenUp)
         .expect("it goes all the same");
@@ -104,27 +106,11 @@ fn a_disk_whose_backing_is_silent_stays_or_goes_by_that_word() {
 #[test]
 fn the_end_leaves_a_backing_that_is_silent() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (backing, socket) = (folder.path().join("backing"), folder.path().join("db.sock"));
-    let file = File::create(&backing).expect("a file");
-    file.set_len(1 << 20).expect("grown");
-    let disks = open_disks(folder.path());
-    disks
-        .add(&slow(&backing, &socket, 600 * SECOND), History::New)
-        .expect("it opens");
-    let mut guest = Driver::new(Layout::default()).expect("a driver");
-    guest.connect(&socket).expect("connected");
-    let queue = &mut guest.queues[0];
-    let slot = queue.vacant().expect("a slot");
-    let ask = Ask::Read {
-        sector: 0,
-        bytes: 4096,
-    };
-    queue.submit(slot, ask).expect("it fits");
-    queue.kick().expect("a kick");
-    let asked = Instant::now();
+    let (disks, _guest, _) = asked(folder.path(), 600 * SECOND);
+    let begun = Instant::now();
     disks.begin_ending();
     assert!(disks.drain(&name()).is_err(), "it is silent");
     disks.end();
-    assert!(asked.elapsed() < 60 * SECOND, "{:?}", asked.elapsed());
+    assert!(begun.elapsed() < 60 * SECOND, "{:?}", begun.elapsed());
     assert!(disks.list().is_empty());
 }
