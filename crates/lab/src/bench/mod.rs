@@ -1,5 +1,6 @@
 //! `sublet-lab bench`: what Sublet claims about speed and memory, measured on this machine beside a peer.
 
+mod amount;
 mod baseline;
 mod block;
 mod block_orders;

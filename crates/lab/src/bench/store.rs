@@ -8,10 +8,11 @@ use memmap2::MmapMut;
 use sublet_sim::chance::Chance;
 use sublet_store::{Blank, Get, PageKey, PageSettings, Put, Store, StoreSettings, Worker};
 use sublet_types::{
-    Bytes, EvictionKind, ObjectId, PAGE_BYTES, PageIndex, ParseBytesError, PoolFlags, PoolId,
-    Second, TenantId, TenantSettings, Weight,
+    Bytes, EvictionKind, ObjectId, PAGE_BYTES, PageIndex, PoolFlags, PoolId, Second, TenantId,
+    TenantSettings, Weight,
 };
 
+use super::amount::worth_timing;
 use super::error::BenchError;
 use super::progress::Progress;
 use super::release::touched;
@@ -23,7 +24,7 @@ use super::shuffle::{shuffle, shuffled};
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
     /// Memory of the store, from 64MiB on; a page for every frame of it is put. Bare copies take as much beside it.
-    #[arg(long, default_value = "8GiB", value_parser = memory)]
+    #[arg(long, default_value = "8GiB", value_parser = worth_timing)]
     memory: Bytes,
     /// Objects that the pages are spread over.
     #[arg(long, default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..))]
@@ -35,19 +36,6 @@ pub(super) struct Args {
     #[arg(long, default_value_t = EvictionKind::default().ruling(false), value_name = "NAME")]
     eviction: EvictionKind,
 }
-
-/// An amount of memory that makes a store in which there is something to time.
-fn memory(text: &str) -> Result<Bytes, String> {
-    let amount: Bytes = text
-        .parse()
-        .map_err(|error: ParseBytesError| error.to_string())?;
-    match amount < MEMORY_MIN {
-        true => Err(format!("{text} is too little; give {MEMORY_MIN} or more")),
-        false => Ok(amount),
-    }
-}
-
-const MEMORY_MIN: Bytes = Bytes::mib(64);
 
 const PAGE: usize = PAGE_BYTES as usize;
 

@@ -2,6 +2,7 @@
 
 use sublet_types::{Bytes, PAGE_BYTES};
 
+use super::super::amount::worth_timing;
 use super::super::ours::Ours;
 use super::daemon::DISKS;
 
@@ -9,7 +10,7 @@ use super::daemon::DISKS;
 #[derive(Clone, Debug, clap::Args)]
 pub(in crate::bench) struct Args {
     /// The daemon's arena, full of pages of eight disks. As much must be idle.
-    #[arg(long, default_value = "16GiB")]
+    #[arg(long, default_value = "16GiB", value_parser = worth_timing)]
     pub(super) arena: Bytes,
     /// Tenants of the daemon.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(9..=1000))]
@@ -24,7 +25,7 @@ pub(in crate::bench) struct Args {
     #[arg(long, default_value_t = 5.0)]
     pub(super) seconds: f64,
     /// The simulated arena, full of pages: 16 bytes are there for each page of 4 KiB.
-    #[arg(long, default_value = "256GiB")]
+    #[arg(long, default_value = "256GiB", value_parser = worth_timing)]
     pub(super) simulated: Bytes,
     /// Tenants of the simulated arena.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1000))]
