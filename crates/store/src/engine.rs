@@ -33,7 +33,7 @@ pub(crate) trait Engine {
     fn held(&self, tenant: &Tenant) -> u32;
 
     /// The heat of the coldest of these, if there is one.
-    fn coldest(&self, tenant: &Tenant) -> Option<u32>;
+    fn least_heat(&self, tenant: &Tenant) -> Option<u32>;
 
     /// Has a tenant give up so many blocks, or all that it has. The thread is pinned and holds no lock.
     fn give(

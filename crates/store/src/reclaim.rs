@@ -139,10 +139,10 @@ impl<'a> Reclaim<'a> {
     /// whichever has the coldest.
     fn colder(&self, tenant: &Tenant, own: usize) -> Option<usize> {
         let others = self.others(own);
-        let heats = others.filter_map(|n| Some((self.engines[n].coldest(tenant)?, n)));
+        let heats = others.filter_map(|n| Some((self.engines[n].least_heat(tenant)?, n)));
         let (heat, coldest) = heats.min()?;
         let is_colder = |own: u32| heat.saturating_mul(WORTH_FACTOR) < own;
-        let own = self.engines[own].coldest(tenant);
+        let own = self.engines[own].least_heat(tenant);
         own.is_none_or(is_colder).then_some(coldest)
     }
 

@@ -2,9 +2,11 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use arrayvec::ArrayVec;
 use parking_lot::Mutex;
 
-use super::coldest::{Coldest, Looked, NONE};
+use super::block::Block;
+use super::least::{CANDIDATES, Least, Looked, Measured, NONE};
 use super::{Arena, BlockId};
 
 /// A block's neighbours in the list that it is in. They change under that list's lock.
@@ -33,14 +35,19 @@ pub(crate) struct BlockList {
 #[derive(Debug)]
 struct Listed {
     first: u32,
-    coldest: Coldest,
+    coldest: Least,
+    sparsest: Least,
 }
+
+/// Some blocks, those first that have least.
+pub(crate) type FewBlocks = ArrayVec<BlockId, CANDIDATES>;
 
 impl Default for BlockList {
     fn default() -> BlockList {
         let listed = Listed {
             first: NONE,
-            coldest: Coldest::default(),
+            coldest: Least::default(),
+            sparsest: Least::default(),
         };
         BlockList {
             listed: Mutex::new(listed),
@@ -53,6 +60,7 @@ impl Default for BlockList {
 struct Linked<'a> {
     arena: &'a Arena,
     first: u32,
+    measure: fn(&Block) -> u64,
 }
 
 impl Looked for Linked<'_> {
@@ -64,16 +72,30 @@ impl Looked for Linked<'_> {
         self.arena.link(block).next.load(Ordering::Relaxed)
     }
 
-    fn heat(&self, block: u32) -> u32 {
-        self.arena.block(BlockId(block)).heat()
+    fn measure(&self, block: u32) -> u64 {
+        (self.measure)(self.arena.block(BlockId(block)))
     }
+}
+
+/// How cold a block is: first its heat, then which was opened before.
+fn cold(block: &Block) -> u64 {
+    u64::from(block.heat()) << 32 | u64::from(block.sequence() as u32)
+}
+
+/// What emptying a block takes: first what lives in it, then how hot that is.
+fn work(block: &Block) -> u64 {
+    u64::from(block.live_items()) << 32 | u64::from(block.heat())
 }
 
 impl BlockList {
     /// Adds a block that is in no list.
     pub(crate) fn add(&self, arena: &Arena, block: BlockId) {
         let mut listed = self.listed.lock();
-        let Listed { first, coldest } = &mut *listed;
+        let Listed {
+            first,
+            coldest,
+            sparsest,
+        } = &mut *listed;
         let link = arena.link(block.0);
         link.prev.store(NONE, Ordering::Relaxed);
         link.next.store(*first, Ordering::Relaxed);
@@ -81,20 +103,24 @@ impl BlockList {
             arena.link(*first).prev.store(block.0, Ordering::Relaxed);
         }
         *first = block.0;
-        coldest.add(
-            block.0,
-            &Linked {
-                arena,
-                first: *first,
-            },
-        );
+        let linked = |measure| Linked {
+            arena,
+            first: *first,
+            measure,
+        };
+        coldest.add(block.0, &linked(cold));
+        sparsest.add(block.0, &linked(work));
         self.len.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Takes out a block that is in this list. Before it is given up: then another may add it to its own.
     pub(crate) fn remove(&self, arena: &Arena, block: BlockId) {
         let mut listed = self.listed.lock();
-        let Listed { first, coldest } = &mut *listed;
+        let Listed {
+            first,
+            coldest,
+            sparsest,
+        } = &mut *listed;
         let link = arena.link(block.0);
         let prev = link.prev.load(Ordering::Relaxed);
         let next = link.next.load(Ordering::Relaxed);
@@ -106,6 +132,7 @@ impl BlockList {
             arena.link(next).prev.store(prev, Ordering::Relaxed);
         }
         coldest.remove(block.0, next);
+        sparsest.remove(block.0, next);
         self.len.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -133,14 +160,38 @@ impl BlockList {
     }
 
     /// The heat of the coldest, if there is one: of a long list, the coldest that has been seen. However long it is, this takes as long.
-    pub(crate) fn coldest(&self, arena: &Arena) -> Option<u32> {
+    pub(crate) fn least_heat(&self, arena: &Arena) -> Option<u32> {
+        let coldest = self.look(arena, cold, |listed| &mut listed.coldest);
+        coldest
+            .first()
+            .map(|coldest| (coldest.measure >> 32) as u32)
+    }
+
+    /// The coldest, as far as they have been seen: the coldest first.
+    pub(crate) fn coldest(&self, arena: &Arena) -> FewBlocks {
+        let coldest = self.look(arena, cold, |listed| &mut listed.coldest);
+        coldest.iter().map(|known| BlockId(known.block)).collect()
+    }
+
+    /// Those that take least work to empty, as far as they have been seen: the least first.
+    pub(crate) fn sparsest(&self, arena: &Arena) -> FewBlocks {
+        let sparsest = self.look(arena, work, |listed| &mut listed.sparsest);
+        sparsest.iter().map(|known| BlockId(known.block)).collect()
+    }
+
+    fn look(
+        &self,
+        arena: &Arena,
+        measure: fn(&Block) -> u64,
+        least: fn(&mut Listed) -> &mut Least,
+    ) -> ArrayVec<Measured, CANDIDATES> {
         let mut listed = self.listed.lock();
-        let Listed { first, coldest } = &mut *listed;
         let linked = Linked {
             arena,
-            first: *first,
+            first: listed.first,
+            measure,
         };
-        coldest.look(self.len(), &linked)
+        least(&mut listed).look(self.len(), &linked)
     }
 }
 
@@ -172,7 +223,9 @@ mod tests {
         other.add(&arena, BlockId(3));
         assert_eq!((numbers(&one), numbers(&other)), (vec![5], vec![2, 3]));
         one.remove(&arena, BlockId(5));
-        assert_eq!((numbers(&one), one.coldest(&arena)), (vec![], None));
-        assert_eq!(other.coldest(&arena), Some(0));
+        assert_eq!((numbers(&one), one.least_heat(&arena)), (vec![], None));
+        assert_eq!(other.least_heat(&arena), Some(0));
+        assert_eq!(other.coldest(&arena).len(), 2);
+        assert_eq!(other.sparsest(&arena).len(), 2);
     }
 }

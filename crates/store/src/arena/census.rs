@@ -1,5 +1,7 @@
 //! What lives in each tenant's blocks, counted by whoever changes it: a look costs the same however large the arena is.
 
+use std::iter::Sum;
+use std::ops::AddAssign;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,6 +35,23 @@ pub(crate) struct Living {
     /// Of items.
     pub(crate) bytes: u64,
     pub(crate) pages: u64,
+}
+
+impl AddAssign for Living {
+    fn add_assign(&mut self, more: Living) {
+        self.items += more.items;
+        self.bytes += more.bytes;
+        self.pages += more.pages;
+    }
+}
+
+impl Sum for Living {
+    fn sum<I: Iterator<Item = Living>>(all: I) -> Living {
+        all.fold(Living::default(), |mut sum, living| {
+            sum += living;
+            sum
+        })
+    }
 }
 
 impl Census {

@@ -3,10 +3,10 @@
 use sublet_types::Second;
 
 use super::Items;
+use super::shrink::How;
 use crate::arena::BlockId;
 use crate::engine::{Cause, Engine};
 use crate::loss::Loss;
-use crate::release_order::Way;
 use crate::tenants::Tenant;
 use crate::thread::Thread;
 
@@ -27,8 +27,8 @@ impl Engine for Items {
         self.part(tenant).segments.all().len()
     }
 
-    fn coldest(&self, tenant: &Tenant) -> Option<u32> {
-        self.part(tenant).segments.all().coldest(&self.arena)
+    fn least_heat(&self, tenant: &Tenant) -> Option<u32> {
+        self.part(tenant).segments.all().least_heat(&self.arena)
     }
 
     fn give(
@@ -42,8 +42,8 @@ impl Engine for Items {
         match cause {
             _ if blocks == 0 => Loss::default(),
             Cause::Floors => Loss::default(),
-            Cause::Put => self.shrink(tenant, blocks, Way::Ordered, now, thread),
-            Cause::Release(way) => self.shrink(tenant, blocks, way, now, thread),
+            Cause::Put => self.shrink(tenant, blocks, How::OfFew, now, thread),
+            Cause::Release(way) => self.shrink(tenant, blocks, How::OfAll(way), now, thread),
         }
     }
 

@@ -28,6 +28,15 @@ const CHOICE: usize = 3;
 /// But among so many at the least: heat is a segment's, and a few hot items may sit in a cold one.
 const CHOICE_MIN: usize = 8;
 
+/// How a tenant's items give blocks up.
+#[derive(Clone, Copy)]
+pub(super) enum How {
+    /// Of the coldest segments that are known the coldest of what is in them goes: a put does not wait until all were looked at.
+    OfFew,
+    /// Of all segments, in a way.
+    OfAll(Way),
+}
+
 /// A thread that gets blocks out of tenants' items.
 struct Shrink<'a> {
     items: &'a Items,
@@ -42,7 +51,7 @@ impl Items {
         &self,
         tenant: &Tenant,
         blocks: u32,
-        way: Way,
+        how: How,
         now: Second,
         thread: &dyn Thread,
     ) -> Loss {
@@ -55,7 +64,7 @@ impl Items {
         let segments = &self.part(tenant).segments;
         loop {
             if let Some(ring) = segments.try_ring() {
-                return shrink.tenant(tenant, ring, blocks, way);
+                return shrink.tenant(tenant, ring, blocks, how);
             }
             // Who looks at items has to hold blocks still, and waits for nobody.
             if !thread.unpinned(&mut || segments.await_ring()) {
@@ -72,7 +81,7 @@ impl Shrink<'_> {
         tenant: &Tenant,
         mut ring: MutexGuard<'_, Ring>,
         blocks: u32,
-        way: Way,
+        how: How,
     ) -> Loss {
         let all = self.items.part(tenant).segments.all();
         let held = all.len();
@@ -81,9 +90,12 @@ impl Shrink<'_> {
             .segments
             .close_all(&self.items.arena, &mut ring);
         let mut loss = Loss::default();
-        match way {
-            Way::Ordered => self.ordered(tenant, &mut ring, blocks, &mut loss),
-            Way::Whole(order) => {
+        match how {
+            How::OfFew => self.ordered(tenant, &mut ring, blocks, Self::coldest_of_few, &mut loss),
+            How::OfAll(Way::Ordered) => {
+                self.ordered(tenant, &mut ring, blocks, Self::coldest_of_all, &mut loss);
+            }
+            How::OfAll(Way::Whole(order)) => {
                 self.drop_dead(tenant, &mut ring);
                 let order = self.whole_order(&ring, order);
                 self.drop_all(tenant, &mut ring, order, blocks, &mut loss);
@@ -135,6 +147,7 @@ impl Shrink<'_> {
         tenant: &Tenant,
         ring: &mut MutexGuard<'_, Ring>,
         blocks: u32,
+        coldest: fn(&Self, &Tenant, &Ring, usize) -> Vec<BlockId>,
         loss: &mut Loss,
     ) {
         let held = || self.items.part(tenant).segments.all().len();
@@ -143,7 +156,7 @@ impl Shrink<'_> {
         let mut cut = None;
         while held() > until {
             let left = held().saturating_sub(until) as usize;
-            let coldest = self.coldest(ring, left);
+            let coldest = coldest(self, tenant, ring, left);
             let by = cut.unwrap_or_else(|| self.cut(tenant, &coldest, left));
             for block in coldest {
                 if held() <= until {
@@ -161,15 +174,21 @@ impl Shrink<'_> {
         }
     }
 
+    /// The segments among which a put that takes a block chooses: the coldest that are known.
+    fn coldest_of_few(&self, tenant: &Tenant, _: &Ring, _: usize) -> Vec<BlockId> {
+        let all = self.items.part(tenant).segments.all();
+        all.coldest(&self.items.arena).to_vec()
+    }
+
     /// The segments among which a release of `blocks` blocks chooses.
-    fn coldest(&self, ring: &Ring, blocks: usize) -> Vec<BlockId> {
+    fn coldest_of_all(&self, _: &Tenant, ring: &Ring, blocks: usize) -> Vec<BlockId> {
+        let choice = blocks.saturating_mul(CHOICE).max(CHOICE_MIN);
         // Looked at once: readers heat blocks meanwhile.
         let heats = ring
             .blocks
             .iter()
             .map(|block| (self.items.arena.block(*block).heat(), *block));
         let mut coldest: Vec<(u32, BlockId)> = heats.collect();
-        let choice = blocks.saturating_mul(CHOICE).max(CHOICE_MIN);
         if choice < coldest.len() {
             coldest.select_nth_unstable_by_key(choice, |(heat, _)| *heat);
             coldest.truncate(choice);

@@ -27,9 +27,9 @@ impl Engine for Pages {
         holdings.map_or(0, |holdings| holdings.blocks(PageKind::Ephemeral))
     }
 
-    fn coldest(&self, tenant: &Tenant) -> Option<u32> {
+    fn least_heat(&self, tenant: &Tenant) -> Option<u32> {
         let holdings = self.known(tenant)?;
-        holdings.list(PageKind::Ephemeral).coldest(&self.arena)
+        holdings.list(PageKind::Ephemeral).least_heat(&self.arena)
     }
 
     fn give(

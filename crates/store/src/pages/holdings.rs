@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
 use sublet_types::{EvictionKind, Second};
 
 use super::shard::Shard;
 use super::shard_debt::Part;
 use super::shards_with_spare::{SHARDS_MAX, ShardsWithSpare};
-use super::tally::{AllCounts, Counts, Tally};
+use super::tally::{AllCounts, Tally};
 use crate::api::SampledUse;
 use crate::arena::{Arena, BlockId, BlockList, PageKind};
 use crate::eviction::{Family, MakeEviction};
@@ -55,7 +54,7 @@ pub(super) enum Fitting {
 pub(crate) struct Holdings {
     shards: Box<[Mutex<Shard>]>,
     /// What they count.
-    counts: AllCounts,
+    counts: Arc<AllCounts>,
     /// What happens to a sample of the pages.
     samples: Arc<Notes<SampledUse>>,
     open: [Mutex<Option<Open>>; 2],
@@ -121,7 +120,7 @@ impl Holdings {
         let with_spare = Arc::<ShardsWithSpare>::default();
         let samples = Arc::<Notes<SampledUse>>::default();
         let shards = shards.min(SHARDS_MAX);
-        let counts: AllCounts = (0..shards).map(|_| CachePadded::default()).collect();
+        let counts = Arc::new(AllCounts::new(shards));
         let kind = EvictionKind::default();
         let family = Family::new(kind.ruling(false), shards, handed_in);
         let shard = |n| {
@@ -134,7 +133,7 @@ impl Holdings {
         };
         Holdings {
             shards: (0..shards).map(shard).collect(),
-            counts: Arc::clone(&counts),
+            counts,
             samples: Arc::clone(&samples),
             open: [Mutex::new(None), Mutex::new(None)],
             is_open: [AtomicBool::new(false), AtomicBool::new(false)],
@@ -182,7 +181,7 @@ impl Holdings {
     }
 
     /// What each shard counts; no shard is locked for it.
-    pub(super) fn counts(&self) -> &[CachePadded<Counts>] {
+    pub(super) fn counts(&self) -> &AllCounts {
         &self.counts
     }
 

@@ -78,13 +78,7 @@ impl LockedShard<'_> {
     }
 
     pub(super) fn count_put(&mut self, put: Put) {
-        let tally = &self.shard.tally;
-        tally.puts.bump();
-        match put {
-            Put::Stored | Put::Replaced => tally.puts_succeeded.bump(),
-            Put::Displaced => {}
-            Put::Refused(_) => tally.puts_refused.bump(),
-        }
+        self.shard.tally.count_put(put);
         let hash = self.hash();
         self.shard.sample(hash, SampledUse::Put);
     }

@@ -41,7 +41,7 @@ use parking_lot::Mutex;
 use sublet_types::{EvictionKind, Pages as PageCount, PoolFlags, PoolId, Second};
 
 use crate::api::{PageFigures, PageOverhead, PoolError, TENANTS_MAX};
-use crate::arena::{Arena, BlockId, Claimant, PageKind};
+use crate::arena::{Arena, BlockId, Claimant, Living, PageKind};
 use crate::frames::{FrameId, Frames, Key, STAMPS, Seed};
 use crate::settings::{PageSettings, StoreSettings};
 use crate::tenants::{Tenant, Tenants};
@@ -280,11 +280,6 @@ impl Pages {
         holdings.map_or_else(Vec::new, |holdings| holdings.list(kind).blocks(&self.arena))
     }
 
-    /// Pages of a tenant that are in frames.
-    fn live_pages(&self, tenant: &Tenant) -> PageCount {
-        PageCount(self.arena.living(tenant.id).pages)
-    }
-
     /// Has what is remembered of tenants' pages suit the memory that they have. Of what they had more it stays for some ten minutes: pages
     /// that were flushed may come back.
     pub(crate) fn fit_all(&self, now: Second) {
@@ -296,19 +291,20 @@ impl Pages {
         holdings.for_each(|holdings| holdings.fit(self.frames.per_block(), fitting));
     }
 
-    /// What a tenant's pages are, now.
-    pub(crate) fn figures(&self, tenant: &Tenant) -> PageFigures {
+    /// What a tenant's pages are, now, where so much of it lives.
+    pub(crate) fn figures(&self, tenant: &Tenant, living: Living) -> PageFigures {
         let Some(holdings) = self.known(tenant) else {
             return PageFigures::default();
         };
-        let mut figures = PageFigures::default();
-        for counts in holdings.counts() {
-            counts.add_to(&mut figures.tally);
-            figures.on_disk.0 += counts.on_disk.get();
-        }
+        let counts = holdings.counts();
+        let mut figures = PageFigures {
+            tally: counts.sum(),
+            on_disk: counts.on_disk(),
+            ..PageFigures::default()
+        };
         let per_block = u64::from(self.frames.per_block());
         let held = |kind| PageCount(u64::from(holdings.blocks(kind)) * per_block);
-        figures.used = self.live_pages(tenant);
+        figures.used = PageCount(living.pages);
         figures.held_ephemeral = held(PageKind::Ephemeral);
         figures.held_persistent = held(PageKind::Persistent);
         let frames = figures.held_ephemeral.0 + figures.held_persistent.0;

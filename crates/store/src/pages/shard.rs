@@ -356,14 +356,14 @@ impl Shard {
     fn count_in(&self, frames: &Frames, key: Key, at: Whereabouts) {
         match at {
             Whereabouts::Here(_) => frames.of_pools().came(key.pool, self.number),
-            Whereabouts::OnDisk(_) => self.tally.on_disk.bump(),
+            Whereabouts::OnDisk(_) => self.tally.came_on_disk(),
         }
     }
 
     fn count_out(&self, frames: &Frames, key: Key, was: Whereabouts) {
         match was {
             Whereabouts::Here(_) => frames.of_pools().went(key.pool, self.number),
-            Whereabouts::OnDisk(_) => self.tally.on_disk.drop_one(),
+            Whereabouts::OnDisk(_) => self.tally.left_disk(),
         }
     }
 

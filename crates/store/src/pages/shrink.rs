@@ -14,7 +14,7 @@ use super::holdings::Holdings;
 use super::rows::Written;
 use super::shard::Shard;
 use super::shards_with_spare::Stock;
-use crate::arena::{BlockId, Claimant, PageKind};
+use crate::arena::{BlockId, Claimant, FewBlocks, PageKind};
 use crate::engine::Cause;
 use crate::eviction::Page;
 use crate::frames::{FrameId, QueueId};
@@ -56,15 +56,14 @@ impl Clearing<'_> {
     /// Makes the tenant give up `blocks` blocks of pages, or all it has.
     pub(super) fn shrink(&mut self, blocks: u32, cause: Cause) {
         match cause {
-            Cause::Put | Cause::Release(Way::Ordered) => {
-                self.empty_coldest(PageKind::Ephemeral, blocks);
-            }
+            // A put waits for no disk (R-P5), nor until all blocks were looked at.
+            Cause::Put => return self.empty_one_of_few(),
+            Cause::Release(Way::Ordered) => self.empty_all(PageKind::Ephemeral, blocks),
             Cause::Release(Way::Whole(order)) => self.drop_whole(blocks, order),
             Cause::Floors => {}
         }
-        // A put does not wait for a disk (R-P5).
-        if self.loss.blocks < blocks && !matches!(cause, Cause::Put) {
-            self.empty_coldest(PageKind::Persistent, blocks);
+        if self.loss.blocks < blocks {
+            self.empty_all(PageKind::Persistent, blocks);
         }
     }
 
@@ -80,13 +79,34 @@ impl Clearing<'_> {
         self.loss.blocks += leaving.len() as u32;
     }
 
-    /// Empties the blocks that cost least to empty, until `wanted` are given up in all; what is colder elsewhere goes
-    /// first. Each block may leave before the next one is begun.
-    fn empty_coldest(&mut self, kind: PageKind, wanted: u32) {
-        let pages = self.pages;
-        let mut candidates = pages.candidates(self.tenant, kind);
+    /// Empties blocks, of all those that cost least to empty, until `wanted` are given up.
+    fn empty_all(&mut self, kind: PageKind, wanted: u32) {
+        let mut candidates = self.pages.candidates(self.tenant, kind);
         least_work_first(&mut candidates);
-        for Candidate { block, .. } in candidates {
+        let blocks = candidates.iter().map(|candidate| candidate.block);
+        self.empty_each(kind, wanted, blocks);
+    }
+
+    /// Empties one block of ephemeral pages: of a few, the one that costs least.
+    fn empty_one_of_few(&mut self) {
+        let kind = PageKind::Ephemeral;
+        let few = match self.pages.known(self.tenant) {
+            Some(holdings) => holdings.list(kind).sparsest(&self.pages.arena),
+            None => FewBlocks::default(),
+        };
+        self.empty_each(kind, 1, few);
+    }
+
+    /// Empties blocks one after another, until `wanted` are given up in all; what is colder elsewhere goes first. Each block may leave
+    /// before the next one is begun.
+    fn empty_each(
+        &mut self,
+        kind: PageKind,
+        wanted: u32,
+        blocks: impl IntoIterator<Item = BlockId>,
+    ) {
+        let pages = self.pages;
+        for block in blocks {
             if self.loss.blocks >= wanted {
                 break;
             }

@@ -7,42 +7,56 @@ use sublet_types::{Bytes, Pages, PoolId, Second, TenantId};
 
 use super::Store;
 use crate::api::{AllFigures, PoolFigures, StoreFigures, TenantFigures};
+use crate::arena::Living;
 use crate::pages::Pool;
 use crate::tenants::Tenant;
 
 impl Store {
     /// Everything, now: in time for tenants and pools, and for nothing else.
     pub fn all_figures(&self) -> AllFigures {
+        let (tenants, all) = self.each_tenant();
         AllFigures {
-            store: self.figures(),
-            tenants: self.tenants(),
+            store: self.figures_with(all),
+            tenants,
             pools: self.pool_figures(),
         }
     }
 
     /// Every tenant, now.
     pub fn tenants(&self) -> Vec<TenantFigures> {
+        self.each_tenant().0
+    }
+
+    /// Every tenant, and what lives of all of them: also of those that are gone.
+    fn each_tenant(&self) -> (Vec<TenantFigures>, Living) {
         let weights = self.tenants.weights();
-        let present = self.tenants.present();
-        present
-            .map(|tenant| self.figures_of(tenant, weights))
-            .collect()
+        let mut all = Living::default();
+        let mut tenants = Vec::new();
+        for tenant in self.tenants.iter() {
+            let living = self.arena.living(tenant.id);
+            all += living;
+            if !tenant.is_gone() {
+                tenants.push(self.figures_of(tenant, living, weights));
+            }
+        }
+        (tenants, all)
     }
 
     /// One tenant, now. Its number is one that [`add_tenant`](Store::add_tenant) gave.
     pub fn tenant_figures(&self, id: TenantId) -> TenantFigures {
         let tenant = self.tenants.get(id).expect("a tenant of this store");
-        self.figures_of(tenant, self.tenants.weights())
+        self.figures_of(tenant, self.arena.living(id), self.tenants.weights())
     }
 
     /// The whole store, now.
     pub fn figures(&self) -> StoreFigures {
+        let living = self.tenants.iter();
+        let living = living.map(|tenant| self.arena.living(tenant.id));
+        self.figures_with(living.sum())
+    }
+
+    fn figures_with(&self, all: Living) -> StoreFigures {
         let arena = &self.arena;
-        let tenants = self.tenants.iter();
-        let living = tenants.map(|tenant| arena.living(tenant.id));
-        let (used, items) = living.fold((0, 0), |(used, items), living| {
-            (used + living.bytes, items + living.items)
-        });
         StoreFigures {
             limit: self.bytes(arena.limit()),
             held: self.bytes(arena.held()),
@@ -50,8 +64,8 @@ impl Store {
             limbo: self.bytes(arena.in_limbo() as u32),
             index: self.bytes(self.items.index_blocks() as u32),
             reserve: self.bytes(arena.reserve() as u32),
-            used: Bytes(used),
-            items,
+            used: Bytes(all.bytes),
+            items: all.items,
         }
     }
 
@@ -64,8 +78,7 @@ impl Store {
         has_items.then(|| segments.oldest_opened(&self.arena))?
     }
 
-    fn figures_of(&self, tenant: &Tenant, weights: u64) -> TenantFigures {
-        let living = self.arena.living(tenant.id);
+    fn figures_of(&self, tenant: &Tenant, living: Living, weights: u64) -> TenantFigures {
         let tally = &self.items.part(tenant).tally;
         let (gave, got) = tenant.moved();
         let holdings = self.pages.known(tenant);
@@ -85,7 +98,7 @@ impl Store {
             target: tenant.target(),
             gave: self.bytes_of(gave),
             got: self.bytes_of(got),
-            pages: self.pages.figures(tenant),
+            pages: self.pages.figures(tenant, living),
             pools: self.pages.pools.count(tenant.id),
             eviction: eviction.chosen,
             ruling_eviction: eviction.ruling,

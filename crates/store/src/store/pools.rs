@@ -149,7 +149,8 @@ impl Store {
     /// What a tenant's pages are, now.
     pub fn page_figures(&self, tenant: TenantId) -> PageFigures {
         let tenant = self.tenants.get(tenant);
-        tenant.map_or_else(PageFigures::default, |tenant| self.pages.figures(tenant))
+        let figures = tenant.map(|tenant| self.pages.figures(tenant, self.arena.living(tenant.id)));
+        figures.unwrap_or_default()
     }
 
     /// What the page store's own facts take.

@@ -1,43 +1,52 @@
-//! Which block of a list is the coldest, as far as a bounded number of looks can tell.
+//! Which blocks of a list have least of something, as far as a bounded number of looks can tell.
 //!
-//! Heat changes with every read, so an order of all blocks would have to be kept where it is hot. Instead some candidates are
-//! remembered. Each question looks at a few blocks more, round and round the list, and keeps the coldest that it saw. A list that is
-//! no longer than one look is known exactly.
+//! Heat changes with every read, and what lives in a block with every write, so an order of all blocks would have to be kept where it is
+//! hot. Instead some candidates are remembered. Each question looks at a few blocks more, round and round the list, and keeps those that
+//! have least. A list that is no longer than one look is known exactly.
+
+use arrayvec::ArrayVec;
 
 /// No block: where a list ends, and a candidate's place that is free.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// Candidates that are remembered.
-const CANDIDATES: usize = 8;
+pub(super) const CANDIDATES: usize = 8;
 
 /// Blocks that one question looks at beside the candidates, at the most: a microsecond or two.
 pub(super) const LOOKS: u32 = 32;
 
-/// The coldest blocks of a list that were seen, and where the next look begins.
+/// The blocks of a list that have least of all that were seen, and where the next look begins.
 #[derive(Debug)]
-pub(super) struct Coldest {
+pub(super) struct Least {
     candidates: [u32; CANDIDATES],
     cursor: u32,
 }
 
-/// A list to look at: which block follows another, and how hot one is.
+/// A list to look at: which block follows another, and how much each has of what there should be least of.
 pub(super) trait Looked {
     fn first(&self) -> u32;
     fn after(&self, block: u32) -> u32;
-    fn heat(&self, block: u32) -> u32;
+    fn measure(&self, block: u32) -> u64;
 }
 
-impl Default for Coldest {
-    fn default() -> Coldest {
-        Coldest {
+/// A block and how much it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Measured {
+    pub(super) measure: u64,
+    pub(super) block: u32,
+}
+
+impl Default for Least {
+    fn default() -> Least {
+        Least {
             candidates: [NONE; CANDIDATES],
             cursor: NONE,
         }
     }
 }
 
-impl Coldest {
-    /// Hears that a block has come: it is as cold as a block can be.
+impl Least {
+    /// Hears that a block has come: it has as little as a block can.
     pub(super) fn add(&mut self, block: u32, list: &impl Looked) {
         self.offer(block, list);
     }
@@ -53,8 +62,8 @@ impl Coldest {
             .for_each(|candidate| *candidate = NONE);
     }
 
-    /// Looks at some blocks more, of `len` in all. Says the heat of the coldest that is known, if there is a block.
-    pub(super) fn look(&mut self, len: u32, list: &impl Looked) -> Option<u32> {
+    /// Looks at some blocks more, of `len` in all. Says which have least of those that are known, the least first.
+    pub(super) fn look(&mut self, len: u32, list: &impl Looked) -> ArrayVec<Measured, CANDIDATES> {
         for _ in 0..len.min(LOOKS) {
             if self.cursor == NONE {
                 self.cursor = list.first();
@@ -66,23 +75,32 @@ impl Coldest {
             self.cursor = list.after(self.cursor);
         }
         let known = self.candidates.iter().filter(|block| **block != NONE);
-        known.map(|block| list.heat(*block)).min()
+        let measured = known.map(|block| Measured {
+            measure: list.measure(*block),
+            block: *block,
+        });
+        let mut measured: ArrayVec<Measured, CANDIDATES> = measured.collect();
+        measured.sort_unstable();
+        measured
     }
 
-    /// Remembers a block in place of the hottest candidate, if that is hotter.
+    /// Remembers a block in place of the candidate that has most, if that has more.
     fn offer(&mut self, block: u32, list: &impl Looked) {
         if self.candidates.contains(&block) {
             return;
         }
-        let heat = |block: u32| match block {
+        let measure = |block: u32| match block {
             NONE => u64::MAX,
-            block => list.heat(block).into(),
+            block => list.measure(block),
         };
-        let hottest = self.candidates.iter_mut().max_by_key(|block| heat(**block));
-        if let Some(hottest) = hottest
-            && heat(*hottest) > heat(block)
+        let most = self
+            .candidates
+            .iter_mut()
+            .max_by_key(|block| measure(**block));
+        if let Some(most) = most
+            && measure(*most) > measure(block)
         {
-            *hottest = block;
+            *most = block;
         }
     }
 }
@@ -111,8 +129,12 @@ mod tests {
             self.heats.len() as u32
         }
 
-        fn least(&self) -> Option<u32> {
-            self.heats.iter().copied().min()
+        /// What the blocks that have least have, in order.
+        fn least(&self) -> Vec<u64> {
+            let mut least: Vec<u64> = self.heats.iter().map(|heat| (*heat).into()).collect();
+            least.sort_unstable();
+            least.truncate(CANDIDATES);
+            least
         }
     }
 
@@ -128,9 +150,13 @@ mod tests {
             if next < self.len() { next } else { NONE }
         }
 
-        fn heat(&self, block: u32) -> u32 {
-            self.heats[block as usize]
+        fn measure(&self, block: u32) -> u64 {
+            self.heats[block as usize].into()
         }
+    }
+
+    fn measures(known: &[Measured]) -> Vec<u64> {
+        known.iter().map(|known| known.measure).collect()
     }
 
     fn scattered(len: u32) -> impl Iterator<Item = u32> {
@@ -139,37 +165,37 @@ mod tests {
 
     #[test]
     fn a_short_list_is_known_exactly_whatever_changes() {
-        let mut coldest = Coldest::default();
-        assert_eq!(coldest.look(0, &Row::of(std::iter::empty())), None);
+        let mut least = Least::default();
+        assert!(least.look(0, &Row::of(std::iter::empty())).is_empty());
         let mut row = Row::of(scattered(LOOKS));
         for changed in 0..LOOKS as usize {
-            assert_eq!(coldest.look(row.len(), &row), row.least());
+            assert_eq!(measures(&least.look(row.len(), &row)), row.least());
             row.heats[changed] = row.heats[changed].wrapping_mul(31) % 700;
         }
     }
 
     #[test]
     fn a_long_list_is_known_after_a_round_and_no_question_goes_far() {
-        let mut coldest = Coldest::default();
+        let mut least = Least::default();
         let row = Row::of(scattered(10_000));
         for _ in 0..row.len().div_ceil(LOOKS) {
             let before = row.gone_to.get();
-            coldest.look(row.len(), &row);
+            least.look(row.len(), &row);
             assert!(row.gone_to.get() - before <= LOOKS + 1);
         }
-        assert_eq!(coldest.look(row.len(), &row), row.least());
+        assert_eq!(measures(&least.look(row.len(), &row)), row.least());
     }
 
     #[test]
     fn what_comes_is_known_at_once_and_what_goes_is_forgotten() {
-        let mut coldest = Coldest::default();
+        let mut least = Least::default();
         let mut row = Row::of(scattered(1000));
-        coldest.look(row.len(), &row);
+        least.look(row.len(), &row);
         row.heats[900] = 0;
-        coldest.add(900, &row);
-        assert_eq!(coldest.look(row.len(), &row), Some(0));
-        coldest.remove(900, 901);
+        least.add(900, &row);
+        assert_eq!(measures(&least.look(row.len(), &row))[0], 0);
+        least.remove(900, 901);
         row.heats[900] = u32::MAX;
-        assert!(coldest.look(row.len(), &row) > Some(0));
+        assert!(measures(&least.look(row.len(), &row))[0] > 0);
     }
 }
