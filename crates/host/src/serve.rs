@@ -119,7 +119,11 @@ pub fn run(loaded: Loaded) -> Result<(), ServeError> {
     let manager = Manager::start(&backend, &config.policy, choice, &events, by_hand)
         .map_err(ServeError::Manager)?;
     let mut refusals = Refusals::of(tenants.services(), &events);
-    let refused = move || refusals.tell();
+    let of_disks = disks.refusals(&events);
+    let refused = move || {
+        refusals.tell();
+        of_disks();
+    };
     let chores = Chores::start_with(&backend, instances(tenants.services()), refused)?;
     let serving = serve::start(groups, config.daemon.threads, &backend, ender())?;
     let broken = Arc::new(|| ender()(Stop::Now));

@@ -125,13 +125,17 @@ impl Tenants {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Tenant> {
-        let count = self.count.load(Ordering::Acquire);
-        self.places[..count].iter().filter_map(OnceLock::get)
+        self.places[..self.len()].iter().filter_map(OnceLock::get)
+    }
+
+    /// How many there are or were: the most that [`iter`](Tenants::iter) says.
+    pub(crate) fn len(&self) -> usize {
+        self.count.load(Ordering::Acquire)
     }
 
     /// Whether there was never more than one: nobody else has anything to give.
     pub(crate) fn are_one(&self) -> bool {
-        self.count.load(Ordering::Acquire) <= 1
+        self.len() <= 1
     }
 
     /// The sum of all weights.

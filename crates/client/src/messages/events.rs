@@ -52,8 +52,8 @@ pub enum EventObject {
     Listener {
         /// Where it is.
         name: String,
-        /// Whose.
-        tenant: TenantName,
+        /// Whose, if one tenant's.
+        tenant: Option<TenantName>,
     },
 }
 
@@ -62,8 +62,9 @@ impl EventObject {
     pub fn tenant(&self) -> Option<&TenantName> {
         match self {
             EventObject::Tenant { name } => Some(name),
-            EventObject::Disk { tenant, .. } => tenant.as_ref(),
-            EventObject::Listener { tenant, .. } => Some(tenant),
+            EventObject::Disk { tenant, .. } | EventObject::Listener { tenant, .. } => {
+                tenant.as_ref()
+            }
         }
     }
 }
@@ -73,7 +74,7 @@ impl fmt::Display for EventObject {
         match self {
             EventObject::Tenant { name } => write!(f, "tenant {name}"),
             EventObject::Disk { name, .. } => write!(f, "disk {name}"),
-            EventObject::Listener { name, .. } => write!(f, "{name}"),
+            EventObject::Listener { name, .. } => write!(f, "listener {name}"),
         }
     }
 }

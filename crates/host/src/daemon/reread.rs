@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use std::thread;
 
 use super::Daemon;
-use crate::observe::events::Object;
-use crate::tenants::reread::Reread;
+use crate::credentials::CredentialFiles;
+use crate::observe::events::Why;
 
 impl Daemon {
     /// Has passwords and certificates read anew; once more, where that is under way.
@@ -47,12 +47,9 @@ impl Daemon {
     }
 
     fn reread(&self) {
-        let mut outcome = Reread::new(&self.events);
+        let mut outcome = CredentialFiles::new(&self.events, Why::Reread);
         self.tenants.reread(&mut outcome);
-        for (files, read) in self.disks.reread_certificates() {
-            let files: Vec<&str> = files.iter().map(String::as_str).collect();
-            outcome.note(Object::None, &files, read);
-        }
+        self.disks.reread_certificates(&mut outcome);
         let config = self.file.as_ref().map(|file| file.display().to_string());
         tracing::info!(
             read = outcome.read.join(", "),

@@ -8,7 +8,6 @@ use std::{fs, io, thread};
 use parking_lot::Mutex;
 use sublet_client::messages::{DiskState, DiskStatus, Lasts, LeftBehind};
 use sublet_frontends::backend::Backend;
-use sublet_frontends::doors::TlsError;
 use sublet_types::{Bytes, DiskKind, DiskName, DiskSettings, Pages, TenantName};
 
 use super::error::DiskError;
@@ -16,7 +15,9 @@ use super::leaving::Unwritten;
 use super::look::{ANSWER_MAX, Look};
 use super::open::History;
 use super::open_disks::{DiskGround, OpenDisks};
+use super::places::Certificates;
 use crate::config::{DiskChange, Loaded};
+use crate::credentials::CredentialFiles;
 use crate::locked;
 use crate::observe::events::{Cause, EventId, Events, Object, Why};
 
@@ -110,8 +111,15 @@ impl Disks {
             let said = said.clone();
             disks.named.lock().insert(name, Named { said, closed });
         }
+        disks.note_certificates(events);
         disks.look_back();
         Ok(disks)
+    }
+
+    /// Tells, whenever it is run, who was refused at the places of all disks since the last time.
+    pub(crate) fn refusals(&self, events: &Events) -> impl Fn() + Send + use<> {
+        let (callers, events) = (self.open.callers.clone(), events.clone());
+        move || callers.tell_refused(&events)
     }
 
     /// Finds pages of swap that a daemon before this one left, of whatever disk.
@@ -271,8 +279,20 @@ impl Disks {
     }
 
     /// Reads the certificates of NBD listeners anew. What cannot be used changes nothing.
-    pub(crate) fn reread_certificates(&self) -> Vec<(Vec<String>, Result<(), TlsError>)> {
-        self.open.reread_certificates()
+    pub(crate) fn reread_certificates(&self, outcome: &mut CredentialFiles) {
+        for Certificates { place, files, tls } in self.open.certificates() {
+            let files: Vec<&str> = files.iter().map(String::as_str).collect();
+            outcome.note(at(place), &files, tls.reload());
+        }
+    }
+
+    /// Notes which certificates were read at the start.
+    fn note_certificates(&self, events: &Events) {
+        let mut read = CredentialFiles::new(events, Why::Start);
+        for Certificates { place, files, .. } in self.open.certificates() {
+            let files: Vec<&str> = files.iter().map(String::as_str).collect();
+            read.note_read(at(place), &files);
+        }
     }
 
     pub(crate) fn check_open(&self, name: &DiskName) -> Result<(), DiskError> {
@@ -497,5 +517,13 @@ impl Disks {
             Some(Some(why)) => Standing::Closed(why),
             None => Standing::Gone,
         }
+    }
+}
+
+/// A listener, whosever disks are served there.
+fn at(place: String) -> Object {
+    Object::Listener {
+        place: place.into(),
+        tenant: None,
     }
 }

@@ -9,6 +9,7 @@ mod backed;
 mod backing;
 mod behind;
 mod bell;
+mod callers;
 mod cover;
 mod desk;
 mod disk_events;

@@ -8,10 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use sublet_client::messages::{Deserted, DiskClients, DiskState, DiskStatus, LeftBehind};
+use sublet_client::messages::{Deserted, DiskState, DiskStatus, LeftBehind};
 use sublet_frontends::backend::Backend;
 use sublet_frontends::block::Disk;
-use sublet_frontends::doors::TlsError;
 use sublet_store::TenantError;
 use sublet_types::{
     Bytes, DiskKind, DiskListen, DiskName, DiskSettings, Durability, PAGE_BYTES, Pages, TenantId,
@@ -19,9 +18,10 @@ use sublet_types::{
 
 use super::backed::Backed;
 use super::backing::{BackingError, whole_sectors};
+use super::callers::{AllCallers, Callers};
 use super::error::DiskError;
 use super::open::{History, OpenDisk, Opening, undo};
-use super::places::{Callers, Closing, Places};
+use super::places::{Certificates, Closing, Places};
 use super::served::{Served, ServedOn};
 use super::stage::{Pledge, Pledges, Stage};
 use super::staging::Staging;
@@ -54,8 +54,7 @@ pub(super) struct OpenDisks {
     pub(super) ground: DiskGround,
     /// Made with the first disk, as NBD's threads are.
     pub(super) places: Mutex<Option<Places>>,
-    /// Who counts the clients of each disk. Places may be held by who waits for a socket's file system.
-    pub(super) callers: Mutex<BTreeMap<DiskName, Vec<Callers>>>,
+    pub(super) callers: AllCallers,
     /// Made with the first swap disk.
     pub(super) staging: Mutex<Option<Staging>>,
     /// Who begins or ends a stage and its keeper: that may take its time.
@@ -89,7 +88,7 @@ impl OpenDisks {
             served,
             ground,
             places: Mutex::default(),
-            callers: Mutex::default(),
+            callers: AllCallers::default(),
             staging: Mutex::default(),
             staging_changes: Mutex::default(),
             silent_at: Mutex::default(),
@@ -274,7 +273,8 @@ impl OpenDisks {
         let served = self.serve_at_places(&disk, settings);
         // Nobody else's disk waits while it is looked who is in the way.
         let (served, callers) = served.map_err(DiskError::with_who_listens)?;
-        self.callers.lock().insert(settings.name.clone(), callers);
+        let tenant = settings.tenant.clone();
+        self.callers.add(settings.name.clone(), tenant, callers);
         Ok(served)
     }
 
@@ -394,21 +394,16 @@ impl OpenDisks {
     }
 
     fn close(&self, name: &DiskName) -> Option<Closing> {
-        self.callers.lock().remove(name);
+        self.callers.remove(name);
         let mut places = self.places.lock();
         places.as_mut().map(|places| places.leave(name.as_str()))
     }
 
-    /// Reads the certificates of NBD listeners anew. What cannot be used changes nothing.
-    pub(super) fn reread_certificates(&self) -> Vec<(Vec<String>, Result<(), TlsError>)> {
+    /// The certificates of NBD listeners.
+    pub(super) fn certificates(&self) -> Vec<Certificates> {
         let places = self.places.lock();
-        let all = places
-            .as_ref()
-            .map(Places::certificates)
-            .unwrap_or_default();
-        drop(places);
-        let each = all.into_iter();
-        each.map(|(files, tls)| (files, tls.reload())).collect()
+        let all = places.as_ref().map(Places::certificates);
+        all.unwrap_or_default()
     }
 
     /// All of them, in order of names.
@@ -452,9 +447,7 @@ impl OpenDisks {
     fn status(&self, served: &ServedDisk) -> DiskStatus {
         let disk = &served.disk;
         let figures = disk.tallies.sum();
-        let callers = self.callers.lock();
-        let callers = callers.get(&served.settings.name).into_iter().flatten();
-        let clients = callers.clone().map(Callers::clients);
+        let (connections, clients) = self.callers.of(&served.settings.name);
         let dirty = disk.swap.as_ref().map_or(0, Swap::dirty);
         let is_leaving = served.is_leaving.load(Ordering::Relaxed);
         let (state, why) = match (disk.ails_of(), is_leaving) {
@@ -474,8 +467,8 @@ impl OpenDisks {
             astray: disk.plight.astray().is_some(),
             unnoted: disk.plight.is_unnoted(),
             held_back: disk.swap.as_ref().is_some_and(Swap::is_held_back),
-            connections: callers.map(Callers::count).sum(),
-            clients: clients.fold(DiskClients::default(), |all, some| all.and(&some)),
+            connections,
+            clients,
             reads: figures.reads,
             writes: figures.writes + figures.trims,
             bytes_read: figures.read_bytes,

@@ -9,19 +9,17 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use signal_hook::consts::SIGTERM;
-use sublet_client::messages::DiskClients;
 use sublet_frontends::backend::Backend;
 use sublet_frontends::block::Disk;
 use sublet_frontends::doors::{
     ClientCertificate, Endpoint, Tls, TlsSettings, TlsVersion, Transport, bind_one,
 };
-use sublet_frontends::figures::Figure;
 use sublet_frontends::nbd::serve::{self, Group, Running};
 use sublet_frontends::nbd::{Exports, Settings};
-use sublet_frontends::vhost_user::metrics::Figures;
 use sublet_frontends::vhost_user::serve as vhost_user;
 use sublet_types::{DiskKind, DiskListen, DiskSettings, DiskTls};
 
+use super::callers::{Callers, Listener, Socket};
 use super::error::DiskError;
 
 /// How long clients over NBD take to part, at the most, and somewhat more.
@@ -41,11 +39,17 @@ pub(super) struct Places {
 
 /// An NBD listener.
 struct Place {
-    group: Arc<Group>,
-    /// As the kernel knows it.
-    address: String,
+    listener: Arc<Listener>,
     mode: u32,
     tls: Option<DiskTls>,
+}
+
+/// A listener's certificates.
+pub(super) struct Certificates {
+    /// Where it listens.
+    pub(super) place: String,
+    pub(super) files: Vec<String>,
+    pub(super) tls: Arc<Tls>,
 }
 
 impl Places {
@@ -119,7 +123,7 @@ impl Places {
         if let Some(open) = self.open.get_mut(place) {
             return match open.mode == settings.mode && open.tls.as_ref() == tls {
                 true => {
-                    open.group.exports.add(Arc::clone(disk))?;
+                    open.listener.group.exports.add(Arc::clone(disk))?;
                     Ok(place.clone())
                 }
                 false => Err(DiskError::Place(place.clone())),
@@ -144,8 +148,11 @@ impl Places {
             source,
         })?;
         let open = Place {
-            group,
-            address,
+            listener: Arc::new(Listener {
+                group,
+                address,
+                told: Mutex::default(),
+            }),
             mode: settings.mode,
             tls: tls.cloned(),
         };
@@ -160,27 +167,34 @@ impl Places {
             .partition(|(disk, _)| disk == name);
         self.shared = others;
         for place in self.open.values_mut() {
-            place.group.exports.remove(name);
+            place.listener.group.exports.remove(name);
         }
         let (kept, left): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.open)
             .into_iter()
-            .partition(|(_, place)| !place.group.exports.names().is_empty());
+            .partition(|(_, place)| !place.listener.group.exports.names().is_empty());
         self.open = kept;
         Closing {
             nbd: Arc::clone(&self.nbd),
             disk: name.to_owned(),
-            empty: left.into_values().map(|place| place.address).collect(),
+            empty: left
+                .into_values()
+                .map(|place| place.listener.address.clone())
+                .collect(),
             shared: shared.into_iter().map(|(_, running)| running).collect(),
         }
     }
 
-    /// Certificates of all places, with their files.
-    pub(super) fn certificates(&self) -> Vec<(Vec<String>, Arc<Tls>)> {
+    /// Certificates of all places.
+    pub(super) fn certificates(&self) -> Vec<Certificates> {
         let each = self.open.values().filter_map(|place| {
-            let (said, tls) = place.tls.as_ref().zip(place.group.tls.as_ref())?;
+            let (said, tls) = place.tls.as_ref().zip(place.listener.group.tls.as_ref())?;
             let mut files = vec![said.cert.clone(), said.key.clone()];
             files.extend(said.client_ca.clone());
-            Some((files, Arc::clone(tls)))
+            Some(Certificates {
+                place: place.listener.address.clone(),
+                files,
+                tls: Arc::clone(tls),
+            })
         });
         each.collect()
     }
@@ -190,10 +204,16 @@ impl Places {
         let its = self
             .open
             .values()
-            .filter(|place| place.group.exports.has(name));
+            .filter(|place| place.listener.group.exports.has(name));
         let shared = self.shared.iter().filter(|(disk, _)| disk == name);
-        its.map(|place| Callers::Nbd(Arc::clone(&place.group)))
-            .chain(shared.map(|(_, running)| Callers::VhostUser(Arc::clone(running.figures()))))
+        let socket = |running: &vhost_user::Running| {
+            Callers::VhostUser(Socket {
+                figures: Arc::clone(running.figures()),
+                told: Mutex::default(),
+            })
+        };
+        its.map(|place| Callers::Nbd(Arc::clone(&place.listener)))
+            .chain(shared.map(|(_, running)| socket(running)))
             .collect()
     }
 
@@ -210,55 +230,6 @@ impl Places {
         match Arc::into_inner(nbd) {
             Some(nbd) => nbd.stop(),
             None => tracing::error!("clients of disks are not let go: one is closing still"),
-        }
-    }
-}
-
-/// Who counts clients at one place of a disk.
-pub(super) enum Callers {
-    Nbd(Arc<Group>),
-    VhostUser(Arc<Figures>),
-}
-
-impl Callers {
-    pub(super) fn count(&self) -> u64 {
-        match self {
-            Callers::Nbd(group) => group.figures.connections.get(),
-            Callers::VhostUser(figures) => figures.connections.get(),
-        }
-    }
-
-    /// Who came, and what went wrong with them.
-    pub(super) fn clients(&self) -> DiskClients {
-        let reasons = |all: &[(&str, &Figure)]| {
-            let all = all.iter();
-            all.map(|(reason, figure)| ((*reason).to_owned(), figure.get()))
-                .collect()
-        };
-        match self {
-            Callers::Nbd(group) => {
-                let figures = &group.figures;
-                DiskClients {
-                    connections_made: figures.connections_made.get(),
-                    turned_away: reasons(&[
-                        ("full", &figures.refused_full),
-                        ("late", &figures.ended_late),
-                        ("garbage", &figures.ended_garbage),
-                        ("stalled", &figures.ended_stalled),
-                        ("no_such_export", &figures.unknown_exports),
-                        ("tls_handshake", &figures.tls_handshake_errors),
-                        ("tls_record", &figures.tls_record_errors),
-                    ]),
-                    requests_refused: figures.refused.get(),
-                    broken_rings: 0,
-                }
-            }
-            Callers::VhostUser(figures) => DiskClients {
-                connections_made: figures.connections_made.get(),
-                turned_away: reasons(&[("memory", &figures.refused_memory)]),
-                requests_refused: figures.faults.get(),
-                broken_rings: figures.broken_rings.get(),
-            },
         }
     }
 }

@@ -7,7 +7,6 @@ mod grants;
 pub(crate) mod owner;
 pub(crate) mod refusals;
 mod registry;
-pub(crate) mod reread;
 pub(crate) mod rings;
 pub(crate) mod service;
 #[cfg(test)]

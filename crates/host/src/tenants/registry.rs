@@ -10,12 +10,12 @@ use sublet_store::TenantFigures;
 use sublet_types::{Bytes, TenantId, TenantName};
 
 use super::error::TenantsError;
-use super::reread::Reread;
 use super::rings::{self, RingsError};
 use super::service::{self, Service, ServiceError};
 use crate::config::{Loaded, TenantConfig};
+use crate::credentials::CredentialFiles;
 use crate::live_changes::Changes;
-use crate::observe::events::Events;
+use crate::observe::events::{Events, Why};
 
 /// All tenants. The store holds what each is granted; here is what serves it, and what outlasts the daemon.
 pub(crate) struct Tenants {
@@ -51,8 +51,13 @@ impl Tenants {
         let services = each.map(|((tenant, id), listeners)| {
             Service::open(tenant, id, listeners, store, &users, config, events)
         });
+        let services: Vec<Service> = services.collect::<Result<_, _>>()?;
+        let mut read = CredentialFiles::new(events, Why::Start);
+        services
+            .iter()
+            .for_each(|service| service.note_read(&mut read));
         Ok(Tenants {
-            services: services.collect::<Result<_, _>>()?,
+            services,
             backend: backend.clone(),
             events: events.clone(),
             live: live.clone(),
@@ -103,7 +108,7 @@ impl Tenants {
     }
 
     /// Reads passwords and certificates anew. What cannot be used changes nothing.
-    pub(crate) fn reread(&self, outcome: &mut Reread) {
+    pub(crate) fn reread(&self, outcome: &mut CredentialFiles) {
         let ids = self
             .services
             .iter()

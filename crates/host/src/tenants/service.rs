@@ -16,9 +16,9 @@ use sublet_store::{PoolError, Store, TenantError};
 use sublet_types::{EvictionKind, Second, TenantId, TenantName};
 
 use super::owner::{Allowed, Certificates, Owner};
-use super::reread::Reread;
 use super::rings;
 use crate::config::{self, Config, Listen, TenantConfig};
+use crate::credentials::CredentialFiles;
 use crate::observe::events::{Events, Object};
 use crate::stuck::{self, Listening};
 
@@ -223,15 +223,25 @@ impl Service {
         Object::Tenant(self.name.clone())
     }
 
+    /// Notes what was read of it at the start.
+    pub(super) fn note_read(&self, outcome: &mut CredentialFiles) {
+        if let Some(file) = &self.said.auth_file {
+            outcome.note_read(self.object(), &[file]);
+        }
+        if let Some(said) = &self.said.tls {
+            let files: Vec<&PathBuf> = files(said).collect();
+            outcome.note_read(self.object(), &files);
+        }
+    }
+
     /// Reads its passwords and certificates anew. What cannot be used changes nothing.
-    pub(super) fn reread(&self, users: &Users, outcome: &mut Reread) {
+    pub(super) fn reread(&self, users: &Users, outcome: &mut CredentialFiles) {
         if let Some(file) = &self.said.auth_file {
             let read = passwords(&self.said, users).map(|read| self.instance.set_passwords(read));
             outcome.note(self.object(), &[file], read);
         }
         if let (Some(tls), Some(said)) = (&self.tls, &self.said.tls) {
-            let mut files = vec![&said.cert, &said.key];
-            files.extend(&said.ca);
+            let files: Vec<&PathBuf> = files(said).collect();
             let named = |source| ServiceError::Tls {
                 name: self.name.clone(),
                 source,
@@ -298,8 +308,12 @@ fn tls(tenant: &TenantConfig) -> Result<Option<Arc<Tls>>, ServiceError> {
 }
 
 fn certificates((said, tls): (&config::Tls, &Arc<Tls>)) -> Certificates {
-    let files = [&said.cert, &said.key].into_iter().chain(&said.ca);
-    Certificates::of(tls, files.map(PathBuf::as_path))
+    Certificates::of(tls, files(said).map(PathBuf::as_path))
+}
+
+/// The files that a tenant's certificates are read from.
+fn files(said: &config::Tls) -> impl Iterator<Item = &PathBuf> {
+    [&said.cert, &said.key].into_iter().chain(&said.ca)
 }
 
 fn passwords(tenant: &TenantConfig, users: &Users) -> Result<Passwords, ServiceError> {

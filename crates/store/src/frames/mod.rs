@@ -12,6 +12,7 @@ mod key;
 mod pool_pages;
 
 use crate::arena::{Arena, BlockId, Line, ROW, Wanted, Words};
+use crate::settings::PageSettings;
 pub(crate) use key::{EXTENT_PAGES, Key, Seed, Seeded};
 pub(crate) use pool_pages::{POOLS_MAX, PoolPages};
 
@@ -190,7 +191,14 @@ pub struct Frames {
 }
 
 impl Frames {
-    pub(crate) fn new(arena: &Arena, page_bytes: usize, seed: Seed) -> std::io::Result<Frames> {
+    /// No page yet in the frames of an arena, of tenants that have so many shards each.
+    pub(crate) fn new(
+        arena: &Arena,
+        PageSettings {
+            page_bytes, shards, ..
+        }: PageSettings,
+        seed: Seed,
+    ) -> std::io::Result<Frames> {
         let blocks = arena.blocks().count();
         let block_bits = (arena.block_bytes() / page_bytes).ilog2();
         Ok(Frames {
@@ -200,7 +208,7 @@ impl Frames {
             page_bytes,
             touched: AtomicU32::new(0),
             seed,
-            of_pools: PoolPages::new(POOLS_MAX),
+            of_pools: PoolPages::new(POOLS_MAX, shards),
         })
     }
 

@@ -6,29 +6,23 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// The most pools of a daemon, handles on shared ones among them.
 pub(crate) const POOLS_MAX: usize = 16 << 10;
 
-/// Shards have a number in a byte.
-const SHARDS: usize = 1 << 8;
-
 /// Pages in frames, by pool. Those of a dropped block count until it is swept.
 pub(crate) struct PoolPages {
-    pools: Box<[OnceLock<Box<Shards>>]>,
+    pools: Box<[OnceLock<Shards>]>,
+    /// Shards of a tenant.
+    shards: usize,
 }
 
 /// A pool's pages in each shard. Only who holds the shard's lock counts there, and with plain stores: an atomic addition would
 /// wait until every page that was written before has gone its way to memory.
-struct Shards([AtomicU32; SHARDS]);
-
-impl Default for Shards {
-    fn default() -> Shards {
-        Shards(std::array::from_fn(|_| AtomicU32::new(0)))
-    }
-}
+type Shards = Box<[AtomicU32]>;
 
 impl PoolPages {
-    /// None yet, of so many pools.
-    pub(super) fn new(pools: usize) -> PoolPages {
+    /// None yet, of so many pools, whose tenants have so many shards each.
+    pub(super) fn new(pools: usize, shards: usize) -> PoolPages {
         PoolPages {
             pools: (0..pools).map(|_| OnceLock::new()).collect(),
+            shards,
         }
     }
 
@@ -38,8 +32,9 @@ impl PoolPages {
     }
 
     fn in_shard(&self, pool: u32, shard: u8) -> &AtomicU32 {
-        let shards = self.pools[pool as usize].get_or_init(Box::default);
-        &shards.0[usize::from(shard)]
+        let none = || (0..self.shards).map(|_| AtomicU32::new(0)).collect();
+        let shards = self.pools[pool as usize].get_or_init(none);
+        &shards[usize::from(shard)]
     }
 
     /// Counts a page that came into a frame. The caller holds the shard's lock.
@@ -59,7 +54,7 @@ impl PoolPages {
     /// Pages of a pool that are in frames, now.
     pub(crate) fn of(&self, pool: u32) -> u64 {
         let shards = self.pools.get(pool as usize).and_then(OnceLock::get);
-        let pages = shards.into_iter().flat_map(|shards| shards.0.iter());
+        let pages = shards.into_iter().flat_map(|shards| shards.iter());
         pages
             .map(|pages| u64::from(pages.load(Ordering::Relaxed)))
             .sum()
@@ -72,7 +67,7 @@ mod tests {
 
     #[test]
     fn pages_count_for_their_pool_in_whichever_shard() {
-        let pages = PoolPages::new(4);
+        let pages = PoolPages::new(4, 256);
         for shard in [0, 3, 3, 255] {
             pages.came(1, shard);
         }

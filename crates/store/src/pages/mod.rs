@@ -91,9 +91,13 @@ impl Pages {
         settings: &StoreSettings,
     ) -> std::io::Result<Pages> {
         let seed = Seed(settings.seed ^ 0x5bd1_e995_7b93_a4c7);
+        let settings = PageSettings {
+            shards: settings.pages.shards.clamp(1, SHARDS_MAX),
+            ..settings.pages
+        };
         let capacity = arena.blocks().count() as u64 * arena.block_bytes() as u64;
         Ok(Pages {
-            frames: Frames::new(&arena, settings.pages.page_bytes, seed)?,
+            frames: Frames::new(&arena, settings, seed)?,
             pools: Pools::new(),
             holdings: (0..TENANTS_MAX).map(|_| OnceLock::new()).collect(),
             tick_bits: (capacity * STAMPED_TURNOVERS / u64::from(STAMPS))
@@ -104,10 +108,7 @@ impl Pages {
             tenants,
             seed,
             shared: Mutex::default(),
-            settings: PageSettings {
-                shards: settings.pages.shards.clamp(1, SHARDS_MAX),
-                ..settings.pages
-            },
+            settings,
             unswept: Mutex::default(),
             sweeping: Mutex::default(),
             evacuated: AtomicU32::new(0),

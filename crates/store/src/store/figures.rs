@@ -31,7 +31,7 @@ impl Store {
     fn each_tenant(&self) -> (Vec<TenantFigures>, Living) {
         let weights = self.tenants.weights();
         let mut all = Living::default();
-        let mut tenants = Vec::new();
+        let mut tenants = Vec::with_capacity(self.tenants.len());
         for tenant in self.tenants.iter() {
             let living = self.arena.living(tenant.id);
             all += living;

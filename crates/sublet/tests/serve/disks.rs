@@ -266,6 +266,12 @@ fn a_disk_that_was_added_and_may_not_be_opened_any_more_is_shown_closed() {
         serde_json::from_str(&folder.ask(&["disk", "show", "db", "--json"])).expect("JSON");
     assert_eq!(shown.state, DiskState::Closed);
     assert!(shown.why.contains("`disk.allow`"), "{}", shown.why);
+    let told = folder.ask(&["events"]);
+    let closed = told.lines().find(|line| line.contains("disk.closed"));
+    assert!(
+        closed.is_some_and(|line| line.contains("disk db")),
+        "{told}"
+    );
     let refused = folder.sublet(&["disk", "open", "db"]);
     assert!(
         text(&refused.stderr).contains("`disk.allow`"),

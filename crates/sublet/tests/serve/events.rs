@@ -270,6 +270,8 @@ fn passwords_that_are_read_or_not_are_told_of() {
         "[tenants.web]\nlisten = [\"unix:{}\"]\nauth_file = {users:?}\n",
         folder.path("web.sock").display(),
     ));
+    let first = event(&folder, "credentials.read", "start");
+    assert_eq!((tenant(&first), first.amount), ("web", Some(1)));
     daemon.hang_up();
     let read = event(&folder, "credentials.read", "reread");
     assert_eq!(tenant(&read), "web");
@@ -292,6 +294,68 @@ fn who_is_not_let_in_is_told_of() {
     let refused = event(&folder, "connections.refused", "uid");
     assert_eq!(tenant(&refused), "web");
     assert_eq!(refused.amount, Some(refused.count));
+}
+
+/// Over NBD a client that names a disk that is not there is hung up on.
+#[test]
+fn who_asks_a_listener_for_a_disk_that_is_not_there_is_told_of() {
+    const HAVE_OPT: &[u8] = b"IHAVEOPT";
+    let folder = Folder::new();
+    let socket = folder.path("nbd.sock");
+    let _daemon = folder.serve_config(&format!(
+        "[disks.swap]\ntenant = \"guests\"\nkind = \"swap\"\nsize = \"1MiB\"\nlisten = [\"unix:{}\"]\n",
+        socket.display()
+    ));
+    for name in ["one", "another"] {
+        let mut guest = UnixStream::connect(&socket).expect("connected");
+        guest.read_exact(&mut [0; 18]).expect("greeted");
+        let name = name.as_bytes();
+        let (flags, export_name) = (1_u32.to_be_bytes(), 1_u32.to_be_bytes());
+        let len = (name.len() as u32).to_be_bytes();
+        let asked = [&flags[..], HAVE_OPT, &export_name, &len, name].concat();
+        guest.write_all(&asked).expect("asked");
+        let mut answer = Vec::new();
+        guest.read_to_end(&mut answer).expect("hung up on");
+        assert_eq!(answer, b"");
+    }
+    let refused = event(&folder, "connections.refused", "no-such-export");
+    let object = EventObject::Listener {
+        name: format!("unix:{}", socket.display()),
+        tenant: Some("guests".parse().expect("a name")),
+    };
+    assert_eq!(refused.object, Some(object));
+    let shown = folder.ask(&["events", "--tenant", "guests"]);
+    assert!(shown.contains("listener unix:"), "{shown}");
+}
+
+#[test]
+fn what_a_client_and_a_save_do_to_a_tenant_is_told() {
+    let folder = Folder::new();
+    let socket = folder.path("web.sock");
+    let config = format!(
+        "[tenants.web]\nlisten = [\"unix:{}\", \"ring:{}\"]\nceiling = \"32MiB\"\n",
+        socket.display(),
+        folder.path("web.ring").display(),
+    );
+    let _daemon = folder.serve_config(&config);
+    let mut client = UnixStream::connect(&socket).expect("connected");
+    client.write_all(b"cache_memlimit 16\r\n").expect("asked");
+    let mut answer = [0; 4];
+    client.read_exact(&mut answer).expect("answered");
+    assert_eq!(&answer, b"OK\r\n");
+    let limited = event(&folder, "tenant.limited", "client");
+    assert_eq!(
+        (limited.amount, limited.actor),
+        (Some(16 << 20), EventActor::Client)
+    );
+
+    folder.ask(&["tenants", "freeze", "web"]);
+    let file = folder.path("web.save").display().to_string();
+    folder.ask(&["tenants", "save", "web", &file]);
+    assert_eq!(tenant(&event(&folder, "tenant.saved", "by-hand")), "web");
+    folder.ask(&["tenants", "thaw", "web"]);
+    folder.ask(&["tenants", "restore", "web", &file]);
+    assert_eq!(tenant(&event(&folder, "tenant.restored", "by-hand")), "web");
 }
 
 /// A stream of events, as any program may read it.

@@ -31,8 +31,8 @@ pub enum Object {
     Listener {
         /// Its address.
         place: Box<str>,
-        /// Whose it is.
-        tenant: TenantName,
+        /// Whose it is, if one tenant's.
+        tenant: Option<TenantName>,
     },
 }
 
@@ -41,8 +41,8 @@ impl Object {
     pub fn tenant(&self) -> Option<&TenantName> {
         match self {
             Object::None => None,
-            Object::Tenant(tenant) | Object::Listener { tenant, .. } => Some(tenant),
-            Object::Disk { tenant, .. } => tenant.as_ref(),
+            Object::Tenant(tenant) => Some(tenant),
+            Object::Disk { tenant, .. } | Object::Listener { tenant, .. } => tenant.as_ref(),
         }
     }
 

@@ -113,9 +113,9 @@ events! {
     TenantRefused "tenant.refused" Info "puts found no memory" [Pages Items]
         "Puts of pages, or sets of items, were refused for want of memory: in a frozen tenant, or one that may hold no more and has nothing that may go."
         "Raise the tenant's ceiling or floor, or have its programs flush persistent pages; `sublet tenants show NAME` shows how many it has.";
-    ConnectionsRefused "connections.refused" Warn "connections were refused" [Full Uid Exhausted]
-        "Clients of a tenant were not let in."
-        "`full`: raise `connections`, or have clients keep fewer open. `uid`: name the user in `allow_uids`. `exhausted`: `sublet doctor` looks at the limits.";
+    ConnectionsRefused "connections.refused" Warn "connections were refused" [Full Uid Exhausted Tls NoSuchExport GuestMemory]
+        "Clients of a tenant, or of a disk, were not let in."
+        "`full`: raise `connections`, or have clients keep fewer open. `uid`: name the user in `allow_uids`. `exhausted`: `sublet doctor` looks at the limits. `tls`: see that the client trusts the certificate and shows one where it must. `no-such-export`: `sublet disk list` shows the names. `guest-memory`: give the guest a memfd with `share=on`.";
     TenantAdded "tenant.added" Info "tenant added by its owner" [Kept UntilRestart ForDisk]
         "A tenant was added while the daemon runs."
         "Nothing.";
@@ -167,8 +167,8 @@ events! {
     DiskRecovered "disk.recovered" Info "a disk is well again" [Read Write Sync Note Path]
         "What ailed a disk is over."
         "Nothing.";
-    CredentialsRead "credentials.read" Info "passwords or certificates were read again" [Reread Client]
-        "Passwords, certificates and keys were read again and hold for new connections."
+    CredentialsRead "credentials.read" Info "passwords or certificates were read" [Start Reread Client]
+        "Passwords, certificates and keys were read, at the start or again, and hold for new connections."
         "Nothing.";
     CredentialsRefused "credentials.refused" Warn "refused, and what was read before holds" [Reread Client]
         "Passwords, certificates or keys could not be read again, or make no sense; what was read before holds."

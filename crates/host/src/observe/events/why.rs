@@ -61,6 +61,9 @@ whys! {
     Full "full" "all places are taken";
     Uid "uid" "the user is none of those who may";
     Exhausted "exhausted" "the process has no descriptor or no memory left";
+    Tls "tls" "its TLS handshake failed";
+    NoSuchExport "no-such-export" "no disk of that name is served there";
+    GuestMemory "guest-memory" "the guest's memory is not safe to touch";
     Kept "kept" "by its owner's word, for good";
     UntilRestart "until-restart" "by its owner's word, until the daemon ends";
     ForDisk "for-disk" "a disk of that tenant was added";

@@ -1,25 +1,33 @@
-//! What became of files that were to be read anew.
+//! What became of files of passwords and certificates that were to be read.
 
+use std::convert::Infallible;
 use std::fmt::Display;
 use std::path::Path;
 
 use crate::observe::events::{Amount, Cause, EventId, Events, Object, Why};
 
 /// What became of each file.
-pub(crate) struct Reread {
+pub(crate) struct CredentialFiles {
     events: Events,
+    why: Why,
     pub(crate) read: Vec<String>,
     pub(crate) refused: Vec<String>,
 }
 
-impl Reread {
+impl CredentialFiles {
     /// Nothing yet; each is told as one of `events`.
-    pub(crate) fn new(events: &Events) -> Reread {
-        Reread {
+    pub(crate) fn new(events: &Events, why: Why) -> CredentialFiles {
+        CredentialFiles {
             events: events.clone(),
+            why,
             read: Vec::new(),
             refused: Vec::new(),
         }
+    }
+
+    /// Notes files that belong together, and to whom, as read.
+    pub(crate) fn note_read(&mut self, whose: Object, files: &[&(impl AsRef<Path> + ?Sized)]) {
+        self.note(whose, files, Ok::<(), Infallible>(()));
     }
 
     /// Notes files that belong together, and to whom. Where they are refused, what was read of them before holds.
@@ -32,7 +40,7 @@ impl Reread {
         let names = files.iter().map(|file| file.as_ref().display().to_string());
         let names: Vec<String> = names.collect();
         let told = |id| {
-            let cause = Cause::new(id, Why::Reread).to(whose);
+            let cause = Cause::new(id, self.why).to(whose);
             cause.of(Amount::Files(files.len() as u64))
         };
         let listed = names.join(", ");
