@@ -8,7 +8,7 @@ use std::sync::{LazyLock, OnceLock};
 
 use parking_lot::Mutex;
 use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 use tracing_subscriber::prelude::*;
 
 use super::limit::{Gate, Limit};
@@ -47,9 +47,9 @@ pub fn start(filter: &str, format: LogFormat) -> Result<Closing, LogError> {
     if let Some(vague) = filter.split(',').find(|part| part.trim().ends_with('=')) {
         return Err(refused(format!("{vague:?} names no level")));
     }
-    let filter = EnvFilter::builder()
-        .parse(filter)
-        .map_err(|error| refused(error.to_string()))?;
+    let filter: Targets = filter
+        .parse()
+        .map_err(|error: ParseError| refused(error.to_string()))?;
     let (queue, writer) = NonBlockingBuilder::default()
         .lossy(true)
         .buffered_lines_limit(QUEUE_MAX)
@@ -58,14 +58,20 @@ pub fn start(filter: &str, format: LogFormat) -> Result<Closing, LogError> {
     let _ = LOST.set(queue.error_counter());
     *WRITER.lock() = Some(writer);
     let lines = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_max_level(LevelFilter::TRACE)
         .with_ansi(io::stderr().is_terminal())
         // A line that cannot be written is lost; told of on the same stream, it would end the daemon.
         .log_internal_errors(false)
         .with_writer(queue);
     match format {
-        LogFormat::Text => lines.with_target(false).finish().with(Gate(&LIMIT)).init(),
-        LogFormat::Json => lines.json().finish().with(Gate(&LIMIT)).init(),
+        LogFormat::Text => {
+            let lines = lines.with_target(false).finish();
+            lines.with(filter).with(Gate(&LIMIT)).init();
+        }
+        LogFormat::Json => {
+            let lines = lines.json().finish();
+            lines.with(filter).with(Gate(&LIMIT)).init();
+        }
     }
     Ok(Closing)
 }
