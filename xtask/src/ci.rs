@@ -271,9 +271,10 @@ fn clients(against: Option<&Path>) -> Vec<Step> {
 /// Programs in Rust, C and Python on a page ring.
 fn ring() -> Step {
     let line = Line::new(root().join("tests/clients/ring/run"));
+    let line = line.env("RING_EXAMPLES", built("examples"));
     Step {
         needs: &["cc", "python3", "pkg-config", "readelf", "strip"],
-        ..step("clients-ring", 150, vec![suite(line, None)])
+        ..step("clients-ring", 60, vec![suite(line, None)])
     }
 }
 
