@@ -8,8 +8,18 @@ pub(crate) struct Told(Vec<(Why, u64)>);
 
 impl Told {
     /// Tells who was refused since the last time, where so many were since the start.
-    pub(crate) fn tell(&mut self, refused: &[(Why, u64)], object: &Object, events: &Events) {
-        for (why, more) in self.more(refused) {
+    pub(crate) fn tell(
+        &mut self,
+        refused: &[(Why, u64)],
+        object: impl FnOnce() -> Object,
+        events: &Events,
+    ) {
+        let more = self.more(refused);
+        let object = match more.is_empty() {
+            true => return,
+            false => object(),
+        };
+        for (why, more) in more {
             let cause = Cause::new(EventId::ConnectionsRefused, why).to(object.clone());
             events.post(cause.times(more).of(Amount::Connections(more)));
         }

@@ -4,7 +4,7 @@
 
 use sublet_types::Second;
 
-use crate::arena::BlockId;
+use crate::arena::BlockList;
 use crate::loss::Loss;
 use crate::release_order::Way;
 use crate::tenants::Tenant;
@@ -26,14 +26,13 @@ pub(crate) trait Engine {
     /// Blocks that it holds for itself: an index.
     fn own_blocks(&self) -> usize;
 
-    /// A tenant's blocks that may go for a put, in the order of their numbers.
-    fn blocks_of(&self, tenant: &Tenant) -> Vec<BlockId>;
+    /// A tenant's blocks that may go for a put. None of one that never had any.
+    fn blocks_of(&self, tenant: &Tenant) -> Option<&BlockList>;
 
     /// How many these are.
-    fn held(&self, tenant: &Tenant) -> u32;
-
-    /// The heat of the coldest of these, if there is one.
-    fn least_heat(&self, tenant: &Tenant) -> Option<u32>;
+    fn held(&self, tenant: &Tenant) -> u32 {
+        self.blocks_of(tenant).map_or(0, BlockList::len)
+    }
 
     /// Has a tenant give up so many blocks, or all that it has. The thread is pinned and holds no lock.
     fn give(

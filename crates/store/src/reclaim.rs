@@ -139,11 +139,14 @@ impl<'a> Reclaim<'a> {
     /// whichever has the coldest.
     fn colder(&self, tenant: &Tenant, own: usize) -> Option<usize> {
         let others = self.others(own);
-        let heats = others.filter_map(|n| Some((self.engines[n].least_heat(tenant)?, n)));
+        let least_heat = |n: usize| {
+            let blocks = self.engines[n].blocks_of(tenant);
+            blocks.and_then(|blocks| blocks.least_heat(self.arena))
+        };
+        let heats = others.filter_map(|n| Some((least_heat(n)?, n)));
         let (heat, coldest) = heats.min()?;
         let is_colder = |own: u32| heat.saturating_mul(WORTH_FACTOR) < own;
-        let own = self.engines[own].least_heat(tenant);
-        own.is_none_or(is_colder).then_some(coldest)
+        least_heat(own).is_none_or(is_colder).then_some(coldest)
     }
 
     fn others(&self, own: usize) -> impl Iterator<Item = usize> + use<> {

@@ -27,6 +27,13 @@ const LIMIT_PIECE: u32 = 32;
 /// that has lost it.
 const WAITS_MAX: u32 = 50_000;
 
+/// How hot a block of an engine is, and for how many blocks it stands.
+struct Heat {
+    heat: u32,
+    engine: usize,
+    blocks: f64,
+}
+
 impl Worker {
     /// Gives memory back to the kernel. Returns after the last block has left. Not within `pinned`.
     pub fn release(&self, release: Release, now: Second) -> Released {
@@ -115,24 +122,39 @@ impl Worker {
         total
     }
 
-    /// How many of a tenant's `quota` coldest blocks each engine has.
+    /// How many of a tenant's `quota` coldest blocks each engine has: where it has many, as far as a thousand of them tell, others each time.
     fn shares(&self, engines: &Engines<'_>, tenant: &Tenant, quota: u32) -> [u32; ENGINES] {
         let have_some = engines.map(|engine| engine.held(tenant) > 0);
         if have_some.iter().filter(|has| **has).count() < 2 {
             return have_some.map(|has| if has { quota } else { 0 });
         }
-        let heat = |block| self.store().arena.block(block).heat();
-        let of_engine = |n: usize| {
-            let blocks = engines[n].blocks_of(tenant).into_iter();
-            blocks.map(move |block| (heat(block), n))
-        };
-        let mut heats: Vec<(u32, usize)> = (0..ENGINES).flat_map(of_engine).collect();
-        heats.sort_by_key(|(heat, _)| *heat);
-        let mut shares = [0; ENGINES];
-        for (_, n) in heats.iter().take(quota as usize) {
-            shares[*n] += 1;
+        let mut heats: Vec<Heat> = (0..ENGINES)
+            .flat_map(|n| self.heats(engines, tenant, n))
+            .collect();
+        heats.sort_by_key(|heat| heat.heat);
+        let (mut shares, mut left) = ([0.0; ENGINES], f64::from(quota));
+        for Heat { engine, blocks, .. } in heats {
+            let take = blocks.min(left);
+            shares[engine] += take;
+            left -= take;
         }
-        shares
+        shares.map(|blocks| blocks.round() as u32)
+    }
+
+    /// How hot some of a tenant's blocks in one engine are.
+    fn heats(&self, engines: &Engines<'_>, tenant: &Tenant, engine: usize) -> Vec<Heat> {
+        let arena = &self.store().arena;
+        let Some(list) = engines[engine].blocks_of(tenant) else {
+            return Vec::new();
+        };
+        let sample = list.sample(arena);
+        let blocks = f64::from(list.len()) / sample.len().max(1) as f64;
+        let of_sample = sample.iter().map(|block| Heat {
+            heat: arena.block(*block).heat(),
+            engine,
+            blocks,
+        });
+        of_sample.collect()
     }
 
     /// Brings tenants under their ceilings and, unless the store was told to leave that, their targets: a piece of each a
@@ -172,11 +194,12 @@ impl Worker {
         for engine in self.store().engines() {
             more |= self.pinned(|| engine.chores(now));
         }
-        if self.store().is_new_second(now) {
+        if let Some(before) = self.store().begin_second(now) {
             for engine in self.store().engines() {
                 self.pinned(|| engine.chores_of_second(now, self));
             }
-            if now.0.is_multiple_of(HEAT_HALF_LIFE_SECS) {
+            // Seconds may be left out where there is much to do.
+            if before.0 / HEAT_HALF_LIFE_SECS < now.0 / HEAT_HALF_LIFE_SECS {
                 self.store().arena.cool_all();
             }
             self.return_surplus();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Instant;
 
-use sublet_client::messages::{self, AddDisk, Difference, DiskStatus, Lasts, OpenDisk, ResizeDisk};
+use sublet_client::messages::{AddDisk, Difference, DiskStatus, Lasts, OpenDisk, ResizeDisk};
 use sublet_types::{Bytes, DiskKind, DiskName, DiskSettings};
 
 use super::Daemon;
@@ -14,22 +14,11 @@ use crate::disk::{ANSWER_MAX, DiskError, Image, Look, place_for};
 use crate::observe::events::{Actor, Amount, Cause, EventId, Object, Why};
 
 impl Daemon {
-    /// All disks.
-    pub fn disks(&self) -> messages::Disks {
-        messages::Disks {
-            version: messages::VERSION,
-            disks: self.disk_statuses(),
-            left_behind: self.disks.left_behind(),
-        }
-    }
-
     /// One disk.
     pub fn disk(&self, name: &DiskName) -> Result<DiskStatus, Declined> {
-        let found = self
-            .disk_statuses()
-            .into_iter()
-            .find(|disk| disk.settings.name == *name);
-        Ok(found.ok_or_else(|| DiskError::NoDisk(name.clone()))?)
+        let mut disk = self.disks.status(name)?;
+        self.note_differences(&mut disk, &self.live.now());
+        Ok(disk)
     }
 
     /// Opens a disk, serves it, and writes it down where it lasts.
@@ -171,13 +160,17 @@ impl Daemon {
     pub(super) fn disk_statuses(&self) -> Vec<DiskStatus> {
         let mut all = self.disks.list();
         let live = self.live.now();
-        for disk in &mut all {
-            let name = &disk.settings.name;
-            if let Some(said) = self.disks.said(name) {
-                disk.differences = differences(&said, self.written_disk(name), &live);
-            }
-        }
+        all.iter_mut()
+            .for_each(|disk| self.note_differences(disk, &live));
         all
+    }
+
+    /// Notes where a disk is not what the config says.
+    fn note_differences(&self, disk: &mut DiskStatus, live: &Live) {
+        let name = &disk.settings.name;
+        if let Some(said) = self.disks.said(name) {
+            disk.differences = differences(&said, self.written_disk(name), live);
+        }
     }
 
     /// Disks of the config that were removed.

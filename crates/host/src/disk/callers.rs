@@ -71,7 +71,7 @@ impl AllCallers {
         let all = self.0.lock();
         for (name, disk) in &*all {
             for place in &disk.places {
-                let object = match place {
+                let object = || match place {
                     Callers::Nbd(listener) => Object::Listener {
                         place: listener.address.as_str().into(),
                         tenant: whose(&all, listener),
@@ -81,7 +81,7 @@ impl AllCallers {
                         tenant: Some(disk.tenant.clone()),
                     },
                 };
-                place.tell_refused(&object, events);
+                place.tell_refused(object, events);
             }
         }
     }
@@ -145,7 +145,7 @@ impl Callers {
         }
     }
 
-    fn tell_refused(&self, object: &Object, events: &Events) {
+    fn tell_refused(&self, object: impl FnOnce() -> Object, events: &Events) {
         match self {
             Callers::Nbd(listener) => {
                 let figures = &listener.group.figures;

@@ -147,14 +147,26 @@ impl Disks {
     /// Every disk, in order of names.
     pub(crate) fn list(&self) -> Vec<DiskStatus> {
         let named = self.named.lock();
-        let closed = named.values().filter_map(|named| {
-            let status = named.closed_status()?;
-            let dirty = self.open.left_of(&named.said.name).0;
-            Some(DiskStatus { dirty, ..status })
-        });
+        let closed = named.values().filter_map(|named| self.closed_status(named));
         let mut all: Vec<DiskStatus> = self.open.list().into_iter().chain(closed).collect();
         all.sort_by(|a, b| a.settings.name.cmp(&b.settings.name));
         all
+    }
+
+    /// One disk.
+    pub(crate) fn status(&self, name: &DiskName) -> Result<DiskStatus, DiskError> {
+        if let Ok(open) = self.open.find(name) {
+            return Ok(self.open.status(&open));
+        }
+        let named = self.named.lock();
+        let closed = named.get(name).and_then(|named| self.closed_status(named));
+        closed.ok_or_else(|| DiskError::NoDisk(name.clone()))
+    }
+
+    fn closed_status(&self, named: &Named) -> Option<DiskStatus> {
+        let status = named.closed_status()?;
+        let dirty = self.open.left_of(&named.said.name).0;
+        Some(DiskStatus { dirty, ..status })
     }
 
     /// How many there are, open or closed.

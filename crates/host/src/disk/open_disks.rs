@@ -444,7 +444,8 @@ impl OpenDisks {
         found.ok_or_else(|| DiskError::NoDisk(name.clone()))
     }
 
-    fn status(&self, served: &ServedDisk) -> DiskStatus {
+    /// How a disk is.
+    pub(super) fn status(&self, served: &ServedDisk) -> DiskStatus {
         let disk = &served.disk;
         let figures = disk.tallies.sum();
         let (connections, clients) = self.callers.of(&served.settings.name);

@@ -42,7 +42,8 @@ impl Refusals {
     pub(crate) fn tell(&mut self) {
         for tenant in &mut self.tenants {
             let refused = tenant.refused();
-            tenant.told.tell(&refused, &tenant.tenant, &self.events);
+            let object = || tenant.tenant.clone();
+            tenant.told.tell(&refused, object, &self.events);
         }
     }
 }

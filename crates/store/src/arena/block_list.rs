@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use arrayvec::ArrayVec;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::block::Block;
-use super::least::{CANDIDATES, Least, Looked, Measured, NONE};
+use super::least::{CANDIDATES, Least, Looked, Measured, NO_CANDIDATE, NONE};
 use super::{Arena, BlockId};
 
 /// A block's neighbours in the list that it is in. They change under that list's lock.
@@ -14,6 +14,8 @@ use super::{Arena, BlockId};
 pub(super) struct Link {
     prev: AtomicU32,
     next: AtomicU32,
+    /// Where it stands in the queue that it is in.
+    pub(super) place: AtomicU32,
 }
 
 impl Default for Link {
@@ -21,6 +23,7 @@ impl Default for Link {
         Link {
             prev: AtomicU32::new(NONE),
             next: AtomicU32::new(NONE),
+            place: AtomicU32::new(NONE),
         }
     }
 }
@@ -37,7 +40,14 @@ struct Listed {
     first: u32,
     coldest: Least,
     sparsest: Least,
+    /// Where the next sample begins.
+    sampled: u32,
+    /// Where each walk through it goes on; a place without a walk is for the next one.
+    walks: Vec<Option<u32>>,
 }
+
+/// Blocks that a walk looks at before it lets others at the list.
+const WALK_PIECE: u32 = 1024;
 
 /// Some blocks, those first that have least.
 pub(crate) type FewBlocks = ArrayVec<BlockId, CANDIDATES>;
@@ -48,6 +58,8 @@ impl Default for BlockList {
             first: NONE,
             coldest: Least::default(),
             sparsest: Least::default(),
+            sampled: NONE,
+            walks: Vec::new(),
         };
         BlockList {
             listed: Mutex::new(listed),
@@ -77,13 +89,19 @@ impl Looked for Linked<'_> {
     }
 }
 
-/// How cold a block is: first its heat, then which was opened before.
+/// How cold a block is: first its heat, then which was opened before. One that leaves already is none to choose.
 fn cold(block: &Block) -> u64 {
+    if block.is_leaving() {
+        return NO_CANDIDATE;
+    }
     u64::from(block.heat()) << 32 | u64::from(block.sequence() as u32)
 }
 
 /// What emptying a block takes: first what lives in it, then how hot that is.
 fn work(block: &Block) -> u64 {
+    if block.is_leaving() {
+        return NO_CANDIDATE;
+    }
     u64::from(block.live_items()) << 32 | u64::from(block.heat())
 }
 
@@ -95,6 +113,7 @@ impl BlockList {
             first,
             coldest,
             sparsest,
+            ..
         } = &mut *listed;
         let link = arena.link(block.0);
         link.prev.store(NONE, Ordering::Relaxed);
@@ -120,6 +139,8 @@ impl BlockList {
             first,
             coldest,
             sparsest,
+            sampled,
+            walks,
         } = &mut *listed;
         let link = arena.link(block.0);
         let prev = link.prev.load(Ordering::Relaxed);
@@ -133,6 +154,8 @@ impl BlockList {
         }
         coldest.remove(block.0, next);
         sparsest.remove(block.0, next);
+        let walks = walks.iter_mut().flatten().chain([sampled]);
+        walks.filter(|at| **at == block.0).for_each(|at| *at = next);
         self.len.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -141,20 +164,48 @@ impl BlockList {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Runs `look` on each, in no order. Adding and taking out wait meanwhile.
-    pub(crate) fn each(&self, arena: &Arena, mut look: impl FnMut(BlockId)) {
-        let listed = self.listed.lock();
-        let mut at = listed.first;
-        while at != NONE {
-            look(BlockId(at));
-            at = arena.link(at).next.load(Ordering::Relaxed);
+    /// Runs `look` on each that is there all the time, in no order. Others add and take out between two pieces of the walk.
+    pub(crate) fn walk_all(&self, arena: &Arena, mut look: impl FnMut(BlockId)) {
+        let mut listed = self.listed.lock();
+        let walk = listed.begin_walk();
+        loop {
+            for _ in 0..WALK_PIECE {
+                let at = listed.walks[walk].unwrap_or(NONE);
+                if at == NONE {
+                    listed.walks[walk] = None;
+                    return;
+                }
+                look(BlockId(at));
+                let next = arena.link(at).next.load(Ordering::Relaxed);
+                listed.walks[walk] = Some(next);
+            }
+            MutexGuard::bump(&mut listed);
         }
     }
 
+    /// Some of them, others each time; all, if they are no more than a piece of a walk.
+    pub(crate) fn sample(&self, arena: &Arena) -> Vec<BlockId> {
+        let mut listed = self.listed.lock();
+        let wanted = self.len().min(WALK_PIECE);
+        let mut sample = Vec::with_capacity(wanted as usize);
+        for _ in 0..wanted {
+            if listed.sampled == NONE {
+                listed.sampled = listed.first;
+            }
+            if listed.sampled == NONE {
+                break;
+            }
+            sample.push(BlockId(listed.sampled));
+            let link = arena.link(listed.sampled);
+            listed.sampled = link.next.load(Ordering::Relaxed);
+        }
+        sample
+    }
+
     /// All of them, in the order of their numbers.
-    pub(crate) fn blocks(&self, arena: &Arena) -> Vec<BlockId> {
+    pub(crate) fn all_blocks(&self, arena: &Arena) -> Vec<BlockId> {
         let mut blocks = Vec::with_capacity(self.len() as usize);
-        self.each(arena, |block| blocks.push(block));
+        self.walk_all(arena, |block| blocks.push(block));
         blocks.sort_unstable();
         blocks
     }
@@ -195,6 +246,19 @@ impl BlockList {
     }
 }
 
+impl Listed {
+    /// The place of a new walk, which begins at the first block.
+    fn begin_walk(&mut self) -> usize {
+        let free = self.walks.iter().position(Option::is_none);
+        let walk = free.unwrap_or(self.walks.len());
+        if walk == self.walks.len() {
+            self.walks.push(None);
+        }
+        self.walks[walk] = Some(self.first);
+        walk
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use sublet_types::Bytes;
@@ -209,7 +273,7 @@ mod tests {
         let arena = Arena::new(Box::new(heap), BLOCK, Bytes(8 * BLOCK as u64));
         let (one, other) = (BlockList::default(), BlockList::default());
         let numbers = |list: &BlockList| -> Vec<u32> {
-            let blocks = list.blocks(&arena).into_iter();
+            let blocks = list.all_blocks(&arena).into_iter();
             blocks.map(|block| block.0).collect()
         };
         [3, 0, 5, 1]
@@ -227,5 +291,32 @@ mod tests {
         assert_eq!(other.least_heat(&arena), Some(0));
         assert_eq!(other.coldest(&arena).len(), 2);
         assert_eq!(other.sparsest(&arena).len(), 2);
+    }
+
+    /// Blocks that go while somebody walks are looked at or not; those that stay are, each once.
+    #[test]
+    fn a_walk_looks_at_what_stays_whatever_goes_meanwhile() {
+        const BLOCK: usize = 64 << 10;
+        const BLOCKS: u32 = 3 * WALK_PIECE;
+        let (heap, _) = Heap::new(BLOCKS as usize * BLOCK, BLOCK);
+        let bytes = Bytes(u64::from(BLOCKS) * BLOCK as u64);
+        let arena = Arena::new(Box::new(heap), BLOCK, bytes);
+        let list = BlockList::default();
+        (0..BLOCKS).for_each(|block| list.add(&arena, BlockId(block)));
+        let looked = Mutex::new(vec![0; BLOCKS as usize]);
+        let is_odd = |block: &u32| !block.is_multiple_of(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                list.walk_all(&arena, |block| looked.lock()[block.0 as usize] += 1);
+            });
+            for block in (0..BLOCKS).filter(is_odd) {
+                list.remove(&arena, BlockId(block));
+            }
+        });
+        for (block, looks) in (0..BLOCKS).zip(&*looked.lock()) {
+            let may_be_left_out = is_odd(&block) && *looks == 0;
+            assert!(*looks == 1 || may_be_left_out, "{block}: {looks}");
+        }
+        assert_eq!(list.len(), BLOCKS / 2);
     }
 }

@@ -66,7 +66,7 @@ impl Census {
         Some(&place.get_or_init(Box::default)[spread % STRIPES])
     }
 
-    /// Counts a record that lives. `spread` differs from thread to thread, as far as that can be.
+    /// Counts a record that lives. `spread` differs from block to block: who writes into another block counts in another stripe.
     pub(super) fn gain(&self, tenant: TenantId, lives: Lives, spread: usize) {
         if let Some(stripe) = self.stripe(tenant, spread) {
             stripe

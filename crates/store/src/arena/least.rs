@@ -9,10 +9,13 @@ use arrayvec::ArrayVec;
 /// No block: where a list ends, and a candidate's place that is free.
 pub(super) const NONE: u32 = u32::MAX;
 
+/// The measure of a block that is none to choose.
+pub(super) const NO_CANDIDATE: u64 = u64::MAX;
+
 /// Candidates that are remembered.
 pub(super) const CANDIDATES: usize = 8;
 
-/// Blocks that one question looks at beside the candidates, at the most: a microsecond or two.
+/// Blocks that one question looks at beside the candidates, at the most: some microseconds, where they are in no cache.
 pub(super) const LOOKS: u32 = 32;
 
 /// The blocks of a list that have least of all that were seen, and where the next look begins.
@@ -46,7 +49,7 @@ impl Default for Least {
 }
 
 impl Least {
-    /// Hears that a block has come: it has as little as a block can.
+    /// Hears that a block has come: mostly it has as little as a block can.
     pub(super) fn add(&mut self, block: u32, list: &impl Looked) {
         self.offer(block, list);
     }
@@ -79,7 +82,9 @@ impl Least {
             measure: list.measure(*block),
             block: *block,
         });
-        let mut measured: ArrayVec<Measured, CANDIDATES> = measured.collect();
+        let mut measured: ArrayVec<Measured, CANDIDATES> = measured
+            .filter(|known| known.measure != NO_CANDIDATE)
+            .collect();
         measured.sort_unstable();
         measured
     }
@@ -90,7 +95,7 @@ impl Least {
             return;
         }
         let measure = |block: u32| match block {
-            NONE => u64::MAX,
+            NONE => NO_CANDIDATE,
             block => list.measure(block),
         };
         let most = self

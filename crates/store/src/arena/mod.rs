@@ -10,6 +10,7 @@
 mod blank;
 mod block;
 mod block_list;
+mod block_queue;
 mod census;
 mod epochs;
 mod least;
@@ -31,6 +32,7 @@ pub(crate) use blank::land;
 pub(crate) use block::{Block, BlockId, Claimant, GENERATION_BITS, Lives, PageKind};
 use block_list::Link;
 pub(crate) use block_list::{BlockList, FewBlocks};
+pub(crate) use block_queue::BlockQueue;
 use census::Census;
 pub(crate) use census::Living;
 pub(crate) use epochs::PinSlot;

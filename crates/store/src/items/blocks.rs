@@ -4,7 +4,7 @@ use sublet_types::Second;
 
 use super::Items;
 use super::shrink::How;
-use crate::arena::BlockId;
+use crate::arena::BlockList;
 use crate::engine::{Cause, Engine};
 use crate::loss::Loss;
 use crate::tenants::Tenant;
@@ -19,16 +19,8 @@ impl Engine for Items {
         self.index_blocks()
     }
 
-    fn blocks_of(&self, tenant: &Tenant) -> Vec<BlockId> {
-        self.part(tenant).segments.all().blocks(&self.arena)
-    }
-
-    fn held(&self, tenant: &Tenant) -> u32 {
-        self.part(tenant).segments.all().len()
-    }
-
-    fn least_heat(&self, tenant: &Tenant) -> Option<u32> {
-        self.part(tenant).segments.all().least_heat(&self.arena)
+    fn blocks_of(&self, tenant: &Tenant) -> Option<&BlockList> {
+        Some(self.part(tenant).segments.all())
     }
 
     fn give(

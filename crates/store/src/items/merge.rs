@@ -215,14 +215,14 @@ impl<'a> Evictor<'a> {
         if !self.items.evicts {
             return None;
         }
-        let block = *self.ring.blocks.front()?;
+        let block = self.ring.blocks.front()?;
         let complete = self.items.arena.is_complete(block, self.me);
         self.done.waits |= !complete;
         complete.then(|| Source::new(block, Bar::Moving))
     }
 
     fn candidates(&self) -> impl Iterator<Item = BlockId> {
-        self.ring.blocks.iter().take(CANDIDATES_MAX).copied()
+        self.ring.blocks.iter().take(CANDIDATES_MAX)
     }
 
     /// Drops the segments of which everything was flushed or has expired, in constant time for each.
@@ -255,9 +255,9 @@ impl<'a> Evictor<'a> {
 
     /// Drops segments with all that they hold; returns the items and bytes that were in them.
     pub(super) fn drop_all(&mut self, blocks: &[BlockId]) -> (u64, u64) {
-        self.ring.remove_all(blocks);
         let arena = &self.items.arena;
         for block in blocks {
+            self.ring.remove(arena, *block);
             self.part.segments.note_given_up(self.tenant, arena, *block);
         }
         let lost = arena.drop_blocks(blocks);
@@ -447,8 +447,8 @@ impl<'a> Evictor<'a> {
 
     /// Gives up a segment in which nothing is alive any more.
     fn give_up(&mut self, block: BlockId) {
-        self.ring.remove(block);
         let arena = &self.items.arena;
+        self.ring.remove(arena, block);
         self.part.segments.note_given_up(self.tenant, arena, block);
         self.tell_tail();
         arena.retire(&[block]);

@@ -266,7 +266,11 @@ impl Pair {
         let items = self.worker.items();
         let ann = items.tenants.get(self.ann).expect("ann");
         self.worker.pinned(|| {
-            let mut ring = items.part(ann).segments.try_ring().expect("nobody else");
+            let mut ring = items
+                .part(ann)
+                .segments
+                .try_ring(&items.arena)
+                .expect("nobody else");
             Evictor::new(items, ann, &mut ring, self.worker.slot(), NOW).evict(aim);
         });
         self.model.evict(aim);

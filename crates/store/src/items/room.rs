@@ -40,7 +40,7 @@ impl Items {
     ) -> bool {
         let giver = chosen.tenant;
         let segments = &self.part(giver).segments;
-        let Some(mut ring) = segments.try_ring() else {
+        let Some(mut ring) = segments.try_ring(&self.arena) else {
             thread.unpinned(&mut || segments.await_ring());
             return true;
         };
@@ -67,7 +67,7 @@ impl Items {
     /// Drops the segments that were dead at `then`. The caller is pinned.
     pub(super) fn drop_expired(&self, me: &PinSlot, then: Second) {
         for tenant in self.tenants.iter() {
-            if let Some(mut ring) = self.part(tenant).segments.try_ring() {
+            if let Some(mut ring) = self.part(tenant).segments.try_ring(&self.arena) {
                 Evictor::new(self, tenant, &mut ring, me, then).drop_dead();
             }
         }
@@ -107,7 +107,7 @@ impl Items {
         };
         let chosen = giver();
         let giver = chosen.tenant;
-        let Some(mut ring) = self.part(giver).segments.try_ring() else {
+        let Some(mut ring) = self.part(giver).segments.try_ring(&self.arena) else {
             return;
         };
         let Some(pledge) = chosen.pledge(short.max(1)) else {
@@ -123,7 +123,7 @@ impl Items {
 
     /// Reuses what is dead or mostly dead while there is free memory, so that less of that is used.
     fn recycle(&self, tenant: &Tenant, me: &PinSlot, written: u64, now: Second) {
-        let Some(mut ring) = self.part(tenant).segments.try_ring() else {
+        let Some(mut ring) = self.part(tenant).segments.try_ring(&self.arena) else {
             return;
         };
         let aim = Aim::piece(WORK_MIN + RECYCLED_FOR_EACH_WRITTEN * written);

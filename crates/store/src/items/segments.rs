@@ -1,6 +1,5 @@
 //! A tenant's segments: the blocks that it appends to, and those that are full.
 
-use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
@@ -9,7 +8,7 @@ use sublet_types::{Bytes, Expiry, Second};
 
 use super::source::Source;
 use super::space_time::{Clock, Window};
-use crate::arena::{Arena, BlockId, BlockList, Claim, Claimant};
+use crate::arena::{Arena, BlockId, BlockList, BlockQueue, Claim, Claimant};
 use crate::tenants::Tenant;
 
 /// Open segments of a tenant: items of like time to live die together. The first is for those that never
@@ -51,7 +50,7 @@ pub(crate) struct Segments {
 /// Full segments in the order of their age.
 #[derive(Default)]
 pub(crate) struct Ring {
-    pub(super) blocks: VecDeque<BlockId>,
+    pub(super) blocks: BlockQueue,
     /// The segment that survivors are copied into.
     pub(super) target: Option<BlockId>,
     /// The segment that is being worked through.
@@ -159,20 +158,20 @@ impl Segments {
     }
 
     /// The ring, with all full segments in it, unless another thread works on it.
-    pub(crate) fn try_ring(&self) -> Option<MutexGuard<'_, Ring>> {
+    pub(crate) fn try_ring(&self, arena: &Arena) -> Option<MutexGuard<'_, Ring>> {
         let mut ring = self.ring.try_lock()?;
-        self.take_in(&mut ring);
+        self.take_in(arena, &mut ring);
         Some(ring)
     }
 
-    fn take_in(&self, ring: &mut Ring) {
-        ring.blocks.extend(self.arrivals.lock().drain(..));
+    fn take_in(&self, arena: &Arena, ring: &mut Ring) {
+        ring.blocks.extend(arena, self.arrivals.lock().drain(..));
     }
 
     /// When its oldest segment was opened, by the arena's clock. `None` if it has none.
     pub(super) fn oldest(&self, arena: &Arena, ring: &Ring) -> Option<u64> {
         let born = |block: BlockId| arena.block(block).born.load(Ordering::Relaxed);
-        let full = ring.blocks.front().copied().map(born);
+        let full = ring.blocks.front().map(born);
         full.or_else(|| {
             let open = self.open.iter().filter_map(|open| *open.lock());
             open.chain(ring.target).map(born).min()
@@ -181,11 +180,11 @@ impl Segments {
 
     /// When the oldest segment that was not flushed was opened. Where another thread works on the ring, what was said last.
     pub(crate) fn oldest_opened(&self, arena: &Arena) -> Option<Second> {
-        if let Some(ring) = self.try_ring() {
+        if let Some(ring) = self.try_ring(arena) {
             let lives = |block: &BlockId| !self.is_flushed(arena.block(*block).sequence());
             let full = ring.blocks.iter().take(OLDEST_LOOKED_AT);
             let open = self.open.iter().filter_map(|open| *open.lock());
-            let all = full.copied().chain(ring.target).chain(open).filter(lives);
+            let all = full.chain(ring.target).chain(open).filter(lives);
             let oldest = all.map(|block| arena.block(block).opened().0).min();
             let after = oldest.map_or(0, |second| second.saturating_add(1));
             self.oldest.store(after, Ordering::Relaxed);
@@ -199,32 +198,32 @@ impl Segments {
         for open in &self.open {
             let closing = open.lock().take();
             closing.iter().for_each(|block| arena.close(*block));
-            ring.blocks.extend(closing);
+            ring.blocks.extend(arena, closing);
         }
-        self.take_in(ring);
+        self.take_in(arena, ring);
         ring.settle_target(arena);
     }
 
     /// Hides all that was stored so far. Says whether it could: not while another thread works on the
     /// ring, for which a pinned caller must not wait.
     pub(crate) fn try_flush(&self, arena: &Arena, now: Second) -> bool {
-        let Some(mut ring) = self.try_ring() else {
+        let Some(mut ring) = self.try_ring(arena) else {
             return false;
         };
         // With all classes locked nobody opens a segment: what is stored later has a higher sequence.
         let mut open: Vec<_> = self.open.iter().map(|open| open.lock()).collect();
         let closing: Vec<BlockId> = open.iter_mut().filter_map(|open| open.take()).collect();
         closing.iter().for_each(|block| arena.close(*block));
-        ring.blocks.extend(closing);
-        self.take_in(&mut ring);
+        ring.blocks.extend(arena, closing);
+        self.take_in(arena, &mut ring);
         ring.settle_target(arena);
         self.flushed_at.store(now.0, Ordering::Relaxed);
         self.flushed_before
             .store(arena.next_sequence(), Ordering::SeqCst);
         drop(open);
         // What is written yet into a place that was claimed before is counted, though nobody sees it, until its block goes.
-        for block in &ring.blocks {
-            arena.lose_all(*block);
+        for block in ring.blocks.iter() {
+            arena.lose_all(block);
         }
         true
     }
@@ -235,7 +234,7 @@ impl Segments {
             return false;
         }
         self.mixes.store(false, Ordering::Relaxed);
-        let Some(mut ring) = self.try_ring() else {
+        let Some(mut ring) = self.try_ring(arena) else {
             return false;
         };
         (ring.window, ring.owed) = (Window::default(), 0);
@@ -268,29 +267,13 @@ impl Ring {
     pub(super) fn settle_target(&mut self, arena: &Arena) {
         if let Some(target) = self.target.take() {
             arena.close(target);
-            self.blocks.push_back(target);
+            self.blocks.push(arena, target);
         }
     }
 
     /// Takes a block out of the ring.
-    pub(super) fn remove(&mut self, block: BlockId) {
-        if let Some(at) = self.blocks.iter().position(|other| *other == block) {
-            self.blocks.remove(at);
-        }
-        self.forget_source(|source| source == block);
-    }
-
-    /// Takes blocks out of the ring.
-    pub(super) fn remove_all(&mut self, blocks: &[BlockId]) {
-        if let [block] = blocks {
-            return self.remove(*block);
-        }
-        let blocks: HashSet<BlockId> = blocks.iter().copied().collect();
-        self.blocks.retain(|block| !blocks.contains(block));
-        self.forget_source(|source| blocks.contains(&source));
-    }
-
-    fn forget_source(&mut self, is_gone: impl Fn(BlockId) -> bool) {
-        self.source = self.source.filter(|source| !is_gone(source.block));
+    pub(super) fn remove(&mut self, arena: &Arena, block: BlockId) {
+        self.blocks.remove(arena, block);
+        self.source = self.source.filter(|source| source.block != block);
     }
 }

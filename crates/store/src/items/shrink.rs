@@ -31,7 +31,8 @@ const CHOICE_MIN: usize = 8;
 /// How a tenant's items give blocks up.
 #[derive(Clone, Copy)]
 pub(super) enum How {
-    /// Of the coldest segments that are known the coldest of what is in them goes: a put does not wait until all were looked at.
+    /// Of the coldest full segments that are known the coldest of what is in them goes, of all only where none of those can go: a put does
+    /// not wait until all were looked at.
     OfFew,
     /// Of all segments, in a way.
     OfAll(Way),
@@ -63,7 +64,7 @@ impl Items {
         };
         let segments = &self.part(tenant).segments;
         loop {
-            if let Some(ring) = segments.try_ring() {
+            if let Some(ring) = segments.try_ring(&self.arena) {
                 return shrink.tenant(tenant, ring, blocks, how);
             }
             // Who looks at items has to hold blocks still, and waits for nobody.
@@ -83,25 +84,28 @@ impl Shrink<'_> {
         blocks: u32,
         how: How,
     ) -> Loss {
-        let all = self.items.part(tenant).segments.all();
-        let held = all.len();
-        self.items
-            .part(tenant)
-            .segments
-            .close_all(&self.items.arena, &mut ring);
+        let segments = &self.items.part(tenant).segments;
+        let held = segments.all().len();
+        let given = || held.saturating_sub(segments.all().len());
         let mut loss = Loss::default();
-        match how {
-            How::OfFew => self.ordered(tenant, &mut ring, blocks, Self::coldest_of_few, &mut loss),
-            How::OfAll(Way::Ordered) => {
-                self.ordered(tenant, &mut ring, blocks, Self::coldest_of_all, &mut loss);
-            }
-            How::OfAll(Way::Whole(order)) => {
-                self.drop_dead(tenant, &mut ring);
-                let order = self.whole_order(&ring, order);
-                self.drop_all(tenant, &mut ring, order, blocks, &mut loss);
+        if let How::OfFew = how {
+            self.ordered(tenant, &mut ring, blocks, Self::coldest_of_few, &mut loss);
+        }
+        if given() < blocks {
+            segments.close_all(&self.items.arena, &mut ring);
+            match how {
+                // None of the few was full, or somebody writes into each of them still.
+                How::OfFew | How::OfAll(Way::Ordered) => {
+                    self.ordered(tenant, &mut ring, blocks, Self::coldest_of_all, &mut loss);
+                }
+                How::OfAll(Way::Whole(order)) => {
+                    self.drop_dead(tenant, &mut ring);
+                    let order = self.whole_order(&ring, order);
+                    self.drop_all(tenant, &mut ring, order, blocks, &mut loss);
+                }
             }
         }
-        loss.blocks = held.saturating_sub(all.len());
+        loss.blocks = given();
         loss
     }
 
@@ -117,9 +121,9 @@ impl Shrink<'_> {
     /// The order in which whole blocks go.
     fn whole_order(&self, ring: &Ring, order: BlockOrder) -> Vec<BlockId> {
         let arena = &self.items.arena;
-        let candidate = |block: &BlockId| {
-            let live = arena.block(*block).live_bytes();
-            Candidate::new(arena, *block, live)
+        let candidate = |block: BlockId| {
+            let live = arena.block(block).live_bytes();
+            Candidate::new(arena, block, live)
         };
         let mut candidates: Vec<Candidate> = ring.blocks.iter().map(candidate).collect();
         order(&mut candidates, self.luck);
@@ -157,6 +161,9 @@ impl Shrink<'_> {
         while held() > until {
             let left = held().saturating_sub(until) as usize;
             let coldest = coldest(self, tenant, ring, left);
+            if coldest.is_empty() {
+                break;
+            }
             let by = cut.unwrap_or_else(|| self.cut(tenant, &coldest, left));
             for block in coldest {
                 if held() <= until {
@@ -187,7 +194,7 @@ impl Shrink<'_> {
         let heats = ring
             .blocks
             .iter()
-            .map(|block| (self.items.arena.block(*block).heat(), *block));
+            .map(|block| (self.items.arena.block(block).heat(), block));
         let mut coldest: Vec<(u32, BlockId)> = heats.collect();
         if choice < coldest.len() {
             coldest.select_nth_unstable_by_key(choice, |(heat, _)| *heat);
@@ -200,7 +207,7 @@ impl Shrink<'_> {
     /// Works one segment out, if it is still there and complete.
     fn empty(&self, tenant: &Tenant, ring: &mut Ring, block: BlockId, cut: Cut, loss: &mut Loss) {
         let complete = self.items.arena.is_complete(block, self.thread.slot());
-        if !complete || !ring.blocks.contains(&block) {
+        if !complete || !ring.blocks.contains(&self.items.arena, block) {
             return;
         }
         let mut evictor = self.evictor(tenant, ring);

@@ -4,7 +4,7 @@ use sublet_types::Second;
 
 use super::Pages;
 use super::shrink::Clearing;
-use crate::arena::{BlockId, PageKind};
+use crate::arena::{BlockList, PageKind};
 use crate::engine::{Cause, Engine};
 use crate::loss::Loss;
 use crate::tenants::Tenant;
@@ -18,18 +18,9 @@ impl Engine for Pages {
         0
     }
 
-    fn blocks_of(&self, tenant: &Tenant) -> Vec<BlockId> {
-        self.blocks_of_kind(tenant, PageKind::Ephemeral)
-    }
-
-    fn held(&self, tenant: &Tenant) -> u32 {
-        let holdings = self.known(tenant);
-        holdings.map_or(0, |holdings| holdings.blocks(PageKind::Ephemeral))
-    }
-
-    fn least_heat(&self, tenant: &Tenant) -> Option<u32> {
+    fn blocks_of(&self, tenant: &Tenant) -> Option<&BlockList> {
         let holdings = self.known(tenant)?;
-        holdings.list(PageKind::Ephemeral).least_heat(&self.arena)
+        Some(holdings.list(PageKind::Ephemeral))
     }
 
     fn give(

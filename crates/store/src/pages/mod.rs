@@ -276,9 +276,11 @@ impl Pages {
     }
 
     /// A tenant's blocks of a kind, in the order of their numbers.
-    fn blocks_of_kind(&self, tenant: &Tenant, kind: PageKind) -> Vec<BlockId> {
+    fn all_blocks_of_kind(&self, tenant: &Tenant, kind: PageKind) -> Vec<BlockId> {
         let holdings = self.known(tenant);
-        holdings.map_or_else(Vec::new, |holdings| holdings.list(kind).blocks(&self.arena))
+        holdings.map_or_else(Vec::new, |holdings| {
+            holdings.list(kind).all_blocks(&self.arena)
+        })
     }
 
     /// Has what is remembered of tenants' pages suit the memory that they have. Of what they had more it stays for some ten minutes: pages

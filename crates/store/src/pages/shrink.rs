@@ -69,7 +69,7 @@ impl Clearing<'_> {
 
     fn drop_whole(&mut self, blocks: u32, order: BlockOrder) {
         let (pages, tenant) = (self.pages, self.tenant);
-        let mut candidates = pages.candidates(tenant, PageKind::Ephemeral);
+        let mut candidates = pages.all_candidates(tenant, PageKind::Ephemeral);
         order(&mut candidates, self.thread.luck());
         let in_order = candidates.iter().map(|candidate| candidate.block);
         let own =
@@ -81,13 +81,13 @@ impl Clearing<'_> {
 
     /// Empties blocks, of all those that cost least to empty, until `wanted` are given up.
     fn empty_all(&mut self, kind: PageKind, wanted: u32) {
-        let mut candidates = self.pages.candidates(self.tenant, kind);
+        let mut candidates = self.pages.all_candidates(self.tenant, kind);
         least_work_first(&mut candidates);
         let blocks = candidates.iter().map(|candidate| candidate.block);
         self.empty_each(kind, wanted, blocks);
     }
 
-    /// Empties one block of ephemeral pages: of a few, the one that costs least.
+    /// Empties one block of ephemeral pages: of a few, the one that costs least; of all, only where none of those can go.
     fn empty_one_of_few(&mut self) {
         let kind = PageKind::Ephemeral;
         let few = match self.pages.known(self.tenant) {
@@ -95,6 +95,9 @@ impl Clearing<'_> {
             None => FewBlocks::default(),
         };
         self.empty_each(kind, 1, few);
+        if self.loss.blocks == 0 {
+            self.empty_all(kind, 1);
+        }
     }
 
     /// Empties blocks one after another, until `wanted` are given up in all; what is colder elsewhere goes first. Each block may leave
@@ -121,7 +124,7 @@ impl Clearing<'_> {
     pub(super) fn evacuate(&mut self) -> bool {
         let mut more = false;
         for kind in PageKind::ALL {
-            if let Some(block) = self.pages.sparsest(self.tenant, kind) {
+            if let Some(block) = self.pages.sparsest_of_all(self.tenant, kind) {
                 let emptied = self.empty(block, kind, Emptying::Moving) == Emptied::Yes;
                 let evacuated = &self.pages.evacuated;
                 evacuated.fetch_add(u32::from(emptied), Ordering::Relaxed);
@@ -292,21 +295,25 @@ impl Pages {
     }
 
     /// A tenant's blocks of a kind, as a release sees them.
-    fn candidates(&self, tenant: &Tenant, kind: PageKind) -> Vec<Candidate> {
+    fn all_candidates(&self, tenant: &Tenant, kind: PageKind) -> Vec<Candidate> {
         let candidate = |block| Candidate::new(&self.arena, block, self.live(block));
-        let blocks = self.blocks_of_kind(tenant, kind).into_iter();
+        let blocks = self.all_blocks_of_kind(tenant, kind).into_iter();
         blocks.map(candidate).collect()
     }
 
-    /// The least filled block of a kind, where a tenant has more free frames than a tenth and a block.
-    fn sparsest(&self, tenant: &Tenant, kind: PageKind) -> Option<BlockId> {
-        let per_block = self.frames.per_block();
-        let held = self.known(tenant)?.blocks(kind) * per_block;
-        if held <= per_block {
+    /// The least filled block of a kind, where a tenant has more free frames than a tenth and a block. For the chores: it walks through all
+    /// blocks where the tenant may have so many.
+    fn sparsest_of_all(&self, tenant: &Tenant, kind: PageKind) -> Option<BlockId> {
+        let (holdings, per_block) = (self.known(tenant)?, self.frames.per_block());
+        let held = holdings.blocks(kind) * per_block;
+        let frames = PageKind::ALL.map(|kind| u64::from(holdings.blocks(kind) * per_block));
+        let free = frames.iter().sum::<u64>();
+        let free = free.saturating_sub(self.arena.living(tenant.id).pages);
+        if held <= per_block || free <= u64::from(held / FREE_ONE_IN + per_block) {
             return None;
         }
         let live = |block: &BlockId| self.live(*block);
-        let blocks = self.blocks_of_kind(tenant, kind);
+        let blocks = self.all_blocks_of_kind(tenant, kind);
         let sum: u32 = blocks.iter().map(live).sum();
         let too_many = held.saturating_sub(sum) > held / FREE_ONE_IN + per_block;
         let sparsest = blocks.into_iter().min_by_key(live);

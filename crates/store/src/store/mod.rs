@@ -139,9 +139,10 @@ impl Store {
         [&self.pages, &self.items]
     }
 
-    /// Whether this second's chores are still to be done; from now on they are somebody's.
-    pub(crate) fn is_new_second(&self, now: Second) -> bool {
-        self.last_chores.fetch_max(now.0, Ordering::Relaxed) < now.0
+    /// Says when the chores of a second were done before, where this second's are still to be done; from now on they are somebody's.
+    pub(crate) fn begin_second(&self, now: Second) -> Option<Second> {
+        let before = self.last_chores.fetch_max(now.0, Ordering::Relaxed);
+        (before < now.0).then_some(Second(before))
     }
 
     pub(crate) fn bytes(&self, blocks: u32) -> Bytes {

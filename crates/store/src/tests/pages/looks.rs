@@ -19,7 +19,7 @@ fn holding(store: &Store, lists: &[&BlockList], then: &mut dyn FnMut()) {
         return then();
     };
     let mut is_first = true;
-    list.each(&store.arena, |_| {
+    list.walk_all(&store.arena, |_| {
         if std::mem::take(&mut is_first) {
             holding(store, rest, then);
         }
@@ -72,7 +72,7 @@ fn a_look_waits_for_no_lock_of_puts_gets_and_releases() {
         let _evictions: Vec<_> = holdings.iter().map(|one| one.hold_eviction()).collect();
         let shards = holdings.iter().flat_map(|one| one.shards());
         let _shards: Vec<_> = shards.map(|shard| shard.lock()).collect();
-        let _rings: Vec<_> = parts().map(|part| part.try_ring()).collect();
+        let _rings: Vec<_> = parts().map(|part| part.try_ring(&store.arena)).collect();
         let _index: Vec<_> = store.items.tables().map(|table| table.hold()).collect();
         let _stock = store.arena.hold();
         assert_eq!(look(&store), before);
