@@ -57,6 +57,11 @@ pub(super) fn read(path: &Path) -> Option<String> {
     import(&note).ok().map(str::to_owned)
 }
 
+/// Whether there is a file in a note's place, be it a note or not.
+pub(super) fn is_there(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
+}
+
 /// That a note, if there is one, has a version that is read.
 pub(super) fn check_version(path: &Path) -> Result<(), UnreadVersion> {
     text(path).map_or(Ok(()), |note| import(&note).map(drop))

@@ -119,7 +119,7 @@ impl OpenDisks {
                 self.give_up_anothers(&settings);
             }
             (Some(stage), _) => {
-                self.check_pledge(&said.name, stage)?;
+                self.check_pledge(&settings, stage)?;
                 self.check_tenant(&settings)?;
             }
         }
@@ -258,7 +258,7 @@ impl OpenDisks {
     }
 
     /// That a swap disk was served at its path since the host's start. Of others nobody keeps a note.
-    fn served_on(&self, settings: &DiskSettings) -> Option<ServedOn> {
+    pub(super) fn served_on(&self, settings: &DiskSettings) -> Option<ServedOn> {
         let is_swap = settings.kind == DiskKind::Swap;
         let noted = is_swap.then(|| self.served.noted(&settings.name, backing_of(settings)));
         noted.flatten()

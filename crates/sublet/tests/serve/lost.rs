@@ -61,6 +61,26 @@ fn a_disk_whose_newest_pages_are_lost_is_opened_by_that_word_only() {
     assert!(guest(&folder).read_page(7) == [6; 4096]);
 }
 
+/// The note that says where a disk's newest pages are is damaged: it may have said anything.
+#[test]
+fn a_disk_whose_note_is_damaged_opens_where_its_pages_are_found_and_only_there() {
+    for damage in [&b""[..], &[0xff; 94]] {
+        let folder = Folder::new();
+        lose(&folder, "memory");
+        let note = folder.path("state/disks/swap.stage");
+        std::fs::write(&note, damage).expect("written");
+        let daemon = serve(&folder, "memory");
+        let greeting = &daemon.greeting;
+        assert!(greeting.contains("swap: closed"), "{greeting}");
+        folder.ask(&["disk", "open", "swap", "--force"]);
+        assert_eq!(guest(&folder).write_page(7, 6), 0);
+        daemon.kill();
+        std::fs::write(&note, damage).expect("written");
+        let _next = serve(&folder, "memory");
+        assert!(guest(&folder).read_page(7) == [6; 4096]);
+    }
+}
+
 #[test]
 fn a_disk_whose_newest_pages_are_lost_can_be_removed_and_added() {
     let folder = Folder::new();

@@ -408,6 +408,13 @@ impl Stage {
             .collect()
     }
 
+    /// Whether a disk has pages there.
+    pub(super) fn has_pages_of(&self, disk: &DiskName) -> bool {
+        let index = self.index.lock();
+        let mut known = index.disks.values();
+        known.any(|known| known.whose.0 == *disk && known.pages > 0)
+    }
+
     /// Whether nobody serves a disk of it and it has no pages.
     pub(super) fn is_idle(&self) -> bool {
         self.index.lock().disks.is_empty()

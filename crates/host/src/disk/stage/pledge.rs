@@ -100,6 +100,12 @@ impl Pledges {
         noted
     }
 
+    /// Whether something was noted of a disk that says nothing any more: it was damaged, and may have said anything.
+    pub(in super::super) fn is_garbled(&self, name: &DiskName) -> bool {
+        let path = self.path(name);
+        path.is_some_and(|path| notes::is_there(&path)) && self.noted(name).is_none()
+    }
+
     /// The same, as it was when somebody looked last or changed it. Waits for no file system.
     pub(in super::super) fn known(&self, name: &DiskName) -> Option<Pledge> {
         self.known.lock().get(name).cloned()
@@ -237,6 +243,26 @@ mod tests {
             .make(&name("swap"), &on(&stage))
             .expect_err("no place for it");
     }
+
+    #[test]
+    fn a_damaged_note_is_not_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pledges = Pledges::of(&Claim::to(Some(folder.path().to_owned())));
+        let stage = StageId::new(1).expect("a start");
+        assert!(!pledges.is_garbled(&name("swap")));
+        pledges.make(&name("swap"), &on(&stage)).expect("noted");
+        assert!(!pledges.is_garbled(&name("swap")));
+        let note = folder.path().join("disks/swap.stage");
+        for damaged in [&b""[..], b"version 2\n", &[0xff; 94]] {
+            fs::write(&note, damaged).expect("written");
+            assert!(pledges.is_garbled(&name("swap")), "{damaged:?}");
+        }
+        pledges
+            .make(&name("swap"), &on(&stage))
+            .expect("noted anew");
+        assert!(!pledges.is_garbled(&name("swap")));
+    }
+
     /// See `tests/golden/README.md`.
     #[test]
     fn a_note_of_each_version_that_is_read_counts() {
