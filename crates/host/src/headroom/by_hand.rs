@@ -12,15 +12,29 @@ use crate::observe::events::Actor;
 #[derive(Debug, Default)]
 pub struct ByHand(Mutex<Taken>);
 
-/// What releases by hand took since it was taken into account last.
+/// What releases by hand took since it was taken into account last, one after the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
-    /// What the host got by them.
-    pub bytes: Bytes,
-    /// What each tenant lost by them.
-    pub lost: HashMap<TenantId, Pages>,
-    /// Who asked for the last of them.
-    pub by: Option<Actor>,
+pub struct Taken(Vec<OneRelease>);
+
+/// What one release by hand took.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct OneRelease {
+    by: Actor,
+    /// What the host got by it.
+    bytes: Bytes,
+    /// What each tenant lost by it.
+    lost: HashMap<TenantId, Pages>,
+}
+
+/// What one tenant lost by releases by hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TakenOf {
+    /// What it lost.
+    pub lost: Pages,
+    /// What the host got by those releases that took of it, from whomever.
+    pub released: Bytes,
+    /// Who asked for the last of these.
+    pub by: Actor,
 }
 
 impl ByHand {
@@ -30,7 +44,12 @@ impl ByHand {
         self.0.try_lock()
     }
 
-    /// Releases a piece by `actor`'s word.
+    /// A release by `actor`'s word begins.
+    pub(super) fn begin(&self, actor: Actor) {
+        self.0.lock().begin(actor);
+    }
+
+    /// Releases a piece of the release that began last, by `actor`'s word.
     pub(super) fn release(
         &self,
         actor: Actor,
@@ -45,11 +64,85 @@ impl ByHand {
             let has = after.get(&id).copied().unwrap_or_default();
             (has < had).then(|| (id, Pages::of(had - has)))
         });
-        for (id, pages) in lost {
-            taken.lost.entry(id).or_default().0 += pages.0;
+        // What was taken before may have been taken into account since the release began.
+        if taken.0.is_empty() {
+            taken.begin(actor);
         }
-        taken.bytes += released.bytes;
-        taken.by = Some(actor);
+        taken.add(released.bytes, lost);
         released
+    }
+}
+
+impl Taken {
+    /// A release by somebody's word begins.
+    pub(crate) fn begin(&mut self, by: Actor) {
+        self.0.push(OneRelease {
+            by,
+            bytes: Bytes::ZERO,
+            lost: HashMap::new(),
+        });
+    }
+
+    /// The release that began last took more.
+    pub(crate) fn add(&mut self, bytes: Bytes, lost: impl Iterator<Item = (TenantId, Pages)>) {
+        if let Some(release) = self.0.last_mut() {
+            release.bytes += bytes;
+            for (id, pages) in lost {
+                release.lost.entry(id).or_default().0 += pages.0;
+            }
+        }
+    }
+
+    /// What all tenants lost together.
+    pub(crate) fn lost(&self) -> Pages {
+        let each = self.0.iter().flat_map(|release| release.lost.values());
+        each.copied().sum()
+    }
+
+    /// What one tenant lost, if it lost anything.
+    pub(crate) fn of(&self, id: TenantId) -> Option<TakenOf> {
+        let its = self.0.iter().filter_map(|release| {
+            Some(TakenOf {
+                lost: *release.lost.get(&id)?,
+                released: release.bytes,
+                by: release.by,
+            })
+        });
+        its.reduce(|sum, more| TakenOf {
+            lost: Pages(sum.lost.0 + more.lost.0),
+            released: sum.released + more.released,
+            by: more.by,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tenant_is_told_of_the_releases_that_took_of_it_and_of_no_other() {
+        let (ann, ben, cid) = (TenantId(1), TenantId(2), TenantId(3));
+        let caller = |pid| Actor::Caller {
+            uid: 0,
+            pid: Some(pid),
+        };
+        let mut taken = Taken::default();
+        taken.begin(caller(1));
+        taken.add(Bytes::mib(4), [(ann, Pages(1024))].into_iter());
+        taken.add(Bytes::mib(2), [(ben, Pages(512))].into_iter());
+        taken.begin(caller(2));
+        taken.add(Bytes::mib(8), [(ben, Pages(2048))].into_iter());
+        let of = |lost, mib, pid| {
+            Some(TakenOf {
+                lost: Pages(lost),
+                released: Bytes::mib(mib),
+                by: caller(pid),
+            })
+        };
+        assert_eq!(taken.of(ann), of(1024, 6, 1));
+        assert_eq!(taken.of(ben), of(2560, 14, 2));
+        assert_eq!(taken.of(cid), None);
+        assert_eq!(taken.lost(), Pages(3584));
     }
 }

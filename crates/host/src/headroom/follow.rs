@@ -156,6 +156,7 @@ impl<H: ReadHost> Follower<H> {
         };
         let now = at();
         self.holds.add(wish.cap, now, now + order.hold)?;
+        self.reports.by_hand.begin(order.by);
         let mut took = Took {
             released: Released::default(),
             mode: wish.mode,

@@ -14,7 +14,7 @@ mod proc_file;
 mod running;
 mod wants;
 
-pub use by_hand::{ByHand, Taken};
+pub use by_hand::{ByHand, Taken, TakenOf};
 pub use figures::{ProcHost, ReadError, ReadHost};
 pub use follow::{Follower, HeadroomFigures, ReleaseCounts, Took};
 pub use holds::{HOLDS_MAX, TooManyHolds};

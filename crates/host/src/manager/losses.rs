@@ -8,7 +8,7 @@ use sublet_policy::explain::{Loss, LossCause};
 use sublet_policy::moved::{Move, Moves, Place, Standing};
 use sublet_types::{Pages, Second, Snapshot, TenantId, TenantSnapshot};
 
-use crate::headroom::Taken;
+use crate::headroom::{Taken, TakenOf};
 
 /// A loss is told from so many parts of what the tenant held on: smaller ones come and go with every put.
 const TOLD_FROM_ONE_IN: u64 = 64;
@@ -49,7 +49,7 @@ impl Losses {
         evicted: impl Fn(TenantId) -> u64,
     ) -> Vec<Lost> {
         let held: Pages = snapshot.tenants.iter().map(|tenant| tenant.held).sum();
-        let released: Pages = by_hand.lost.values().copied().sum();
+        let released = by_hand.lost();
         let mut before = std::mem::take(&mut self.marks);
         let standing = Arc::new(standing(snapshot));
         let mut lost = Vec::new();
@@ -62,11 +62,12 @@ impl Losses {
                 evicted: evicted(tenant.id),
                 standing: Arc::clone(&standing),
             };
-            let own = by_hand.lost.get(&tenant.id).copied().unwrap_or_default();
+            let taken = by_hand.of(tenant.id);
+            let own = taken.map_or(Pages(0), |taken| taken.lost);
             let mut mark = before.remove(&tenant.id).unwrap_or_else(|| now.clone());
             // It may have got more since the last look before some of that was released.
             mark.held = mark.held.max(Pages(tenant.held.0 + own.0));
-            lost.extend(mark.release(tenant.id, own, snapshot.at, by_hand));
+            lost.extend(taken.map(|taken| mark.release(tenant.id, taken, snapshot.at)));
             let others = Pages(released.0 - own.0);
             mark.others.0 = mark.others.0.saturating_sub(others.0);
             let less = Pages(mark.held.0.saturating_sub(tenant.held.0));
@@ -86,11 +87,11 @@ impl Losses {
 
 impl Mark {
     /// Goes by what was released by hand of the tenant; says what there is to be told of that.
-    fn release(&mut self, id: TenantId, own: Pages, at: Second, by_hand: &Taken) -> Option<Lost> {
+    fn release(&mut self, id: TenantId, taken: TakenOf, at: Second) -> Lost {
         let before = self.held;
-        let after = Pages(before.0 - own.0);
+        let after = Pages(before.0 - taken.lost.0);
         self.held = after;
-        let by = Pages::of(by_hand.bytes);
+        let by = Pages::of(taken.released);
         let loss = Loss {
             before,
             after,
@@ -99,9 +100,9 @@ impl Mark {
         };
         let to_host = Move {
             place: Place::Host,
-            pages: own,
+            pages: taken.lost,
         };
-        (own.0 > 0).then(|| (id, loss, vec![to_host]))
+        (id, loss, vec![to_host])
     }
 }
 
@@ -147,6 +148,7 @@ mod tests {
     use sublet_types::Weight;
 
     use super::*;
+    use crate::observe::events::Actor;
 
     fn snapshot(at: u32, total: u64, held: [u64; 2], target: Option<u64>) -> Snapshot {
         let tenant = |(id, held): (u16, u64)| TenantSnapshot {
@@ -244,11 +246,10 @@ mod tests {
         let mut losses = Losses::default();
         let first = snapshot(1, 1000, [500, 400], Some(450));
         losses.look(&first, &Taken::default(), |_| 0);
-        let taken = Taken {
-            bytes: Pages(120).bytes(),
-            lost: [(TenantId(1), Pages(100)), (TenantId(2), Pages(1))].into(),
-            by: None,
-        };
+        let mut taken = Taken::default();
+        taken.begin(Actor::Daemon);
+        let lost = [(TenantId(1), Pages(100)), (TenantId(2), Pages(1))];
+        taken.add(Pages(120).bytes(), lost.into_iter());
         // Meanwhile the second one took 51 of the others.
         let second = snapshot(3, 880, [349, 450], Some(450));
         let lost = losses.look(&second, &taken, |_| 1);

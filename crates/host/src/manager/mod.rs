@@ -34,7 +34,7 @@ use told::Told;
 
 use crate::config::PolicyConfig;
 use crate::ending::Ending;
-use crate::headroom::ByHand;
+use crate::headroom::{ByHand, Taken};
 use crate::observe::events::{
     Actor, Amount, Cause, Detail, EventId, Events, Happened, PolicyRecord, Why,
 };
@@ -261,8 +261,8 @@ impl Seat {
         let lost = lost.map(|(id, loss, moves)| (id, Happened::Lost(loss), moves));
         let changes = ruling.told.changes(&decision).into_iter();
         let changes = changes.map(|(one, moves)| (one.id, Happened::Decided(one), moves));
-        let owner = taken.and_then(|taken| taken.by).unwrap_or(Actor::Daemon);
-        let lines = self.tell(policy, owner, lost.chain(changes));
+        let taken = taken.unwrap_or_default();
+        let lines = self.tell(policy, &taken, lost.chain(changes));
         ruling.targets = decision.targets;
         lines
     }
@@ -295,11 +295,11 @@ impl Seat {
         }
     }
 
-    /// Tells what happened as events, and as lines of the log file. `owner` is who released by hand, if anybody did.
+    /// Tells what happened as events, and as lines of the log file. `by_hand` says who released what.
     fn tell(
         &self,
         policy: &'static str,
-        owner: Actor,
+        by_hand: &Taken,
         all: impl Iterator<Item = (TenantId, Happened, Vec<Move<TenantId>>)>,
     ) -> Vec<String> {
         let mut all = all.peekable();
@@ -310,6 +310,7 @@ impl Seat {
         let unix = unix_now(&self.backend);
         let told = |(id, what, moves): (TenantId, Happened, Vec<Move<TenantId>>)| {
             let name = names.get(&id)?;
+            let owner = by_hand.of(id).map_or(Actor::Daemon, |taken| taken.by);
             let moves = moves.into_iter().map(|one| named(one, &names)).collect();
             let record = PolicyRecord {
                 policy,

@@ -18,8 +18,12 @@ const LINES_MAX: u32 = 10;
 
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Causes and objects that are told apart at a time. What comes beyond them shares one place.
+/// Causes and objects that are told apart at a time. What comes beyond them shares a place with all objects of its cause, so that lines
+/// about many objects hide no other cause's.
 const PLACES_MAX: usize = 4096;
+
+/// Causes that are told apart beyond that: more than there are lines in the code. Should there be more, they share one place.
+const CAUSES_MAX: usize = 1024;
 
 /// Characters of a line that its count repeats.
 const WHAT_CHARS_MAX: usize = 200;
@@ -42,8 +46,15 @@ struct LeftOut {
 #[derive(Debug, Default)]
 struct Limiter {
     places: HashMap<u64, Place>,
-    /// Of what has no place of its own.
-    rest: Option<Place>,
+    /// Of what has no place of its own, by cause.
+    rest: HashMap<u64, Place>,
+}
+
+/// What tells a line from others: its cause, and its cause with its object.
+#[derive(Clone, Copy, Debug)]
+struct Key {
+    cause: u64,
+    whole: u64,
 }
 
 #[derive(Debug)]
@@ -58,7 +69,7 @@ impl Limiter {
     fn admit(
         &mut self,
         now: Duration,
-        key: u64,
+        key: Key,
         level: Level,
         what: impl FnOnce() -> String,
     ) -> bool {
@@ -71,13 +82,14 @@ impl Limiter {
                 count: 0,
             },
         };
-        let has_place = self.places.contains_key(&key) || self.has_room(now);
-        let place = match has_place {
-            true => self.places.entry(key).or_insert_with(|| begin(what())),
-            false => self
-                .rest
-                .get_or_insert_with(|| begin("of many kinds".to_owned())),
-        };
+        if self.places.contains_key(&key.whole) || self.has_room(now) {
+            let place = self.places.entry(key.whole);
+            return place.or_insert_with(|| begin(what())).admit(now);
+        }
+        let is_known = self.rest.contains_key(&key.cause) || self.rest.len() < CAUSES_MAX;
+        let cause = if is_known { key.cause } else { 0 };
+        let place = self.rest.entry(cause);
+        let place = place.or_insert_with(|| begin(format!("of many objects, such as {}", what())));
         place.admit(now)
     }
 
@@ -90,11 +102,12 @@ impl Limiter {
 
     /// Takes the counts of what was left out in minutes that are over.
     fn take_left_out(&mut self, now: Duration) -> Vec<LeftOut> {
-        let places = self.places.values_mut().chain(&mut self.rest);
+        let places = self.places.values_mut().chain(self.rest.values_mut());
         let taken = places
             .filter_map(|place| place.take_left_out(now))
             .collect();
         self.places.retain(|_, place| !place.is_idle(now));
+        self.rest.retain(|_, place| !place.is_idle(now));
         taken
     }
 }
@@ -176,21 +189,21 @@ impl Limit {
         }
         let mut subject = Subject::default();
         event.record(&mut subject);
-        let mut key = DefaultHasher::new();
-        (
-            metadata.file(),
-            metadata.line(),
-            &subject.place,
-            &subject.object,
-        )
-            .hash(&mut key);
+        let mut hasher = DefaultHasher::new();
+        (metadata.file(), metadata.line(), &subject.place).hash(&mut hasher);
         if !subject.is_foreign {
-            subject.message.hash(&mut key);
+            subject.message.hash(&mut hasher);
         }
+        let cause = hasher.finish();
+        subject.object.hash(&mut hasher);
+        let key = Key {
+            cause,
+            whole: hasher.finish(),
+        };
         let now = self.begin.elapsed();
         self.limiter
             .lock()
-            .admit(now, key.finish(), *metadata.level(), || subject.what())
+            .admit(now, key, *metadata.level(), || subject.what())
     }
 }
 
@@ -248,7 +261,12 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn admit(limiter: &mut Limiter, at: Duration, key: u64) -> bool {
-        limiter.admit(at, key, Level::WARN, || format!("line {key}"))
+        // Two causes, each with many objects.
+        let keys = Key {
+            cause: key % 2,
+            whole: key,
+        };
+        limiter.admit(at, keys, Level::WARN, || format!("line {key}"))
     }
 
     fn written(limiter: &mut Limiter, at: Duration, key: u64, lines: u32) -> usize {
@@ -286,9 +304,10 @@ mod tests {
         }
         let more = PLACES_MAX as u64..2 * PLACES_MAX as u64;
         let let_through = more.filter(|key| admit(&mut limiter, SECOND, *key)).count();
-        assert_eq!(let_through, LINES_MAX as usize, "they share a place");
+        let of_each = 2 * LINES_MAX as usize;
+        assert_eq!(let_through, of_each, "all objects of a cause share a place");
         assert_eq!(limiter.places.len(), PLACES_MAX);
-        assert_eq!(limiter.take_left_out(90 * SECOND).len(), 1);
+        assert_eq!(limiter.take_left_out(90 * SECOND).len(), 2);
         assert!(limiter.places.is_empty());
     }
 
