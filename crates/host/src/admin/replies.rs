@@ -217,6 +217,14 @@ pub(super) fn heard<T: DeserializeOwned>(
         )
     };
     let body = body.map_err(too_much)?;
+    // serde would take a list for the values of an object's keys, in their order.
+    if body.trim_ascii_start().starts_with(b"[") {
+        return Err(HttpError::new(
+            StatusCode::BAD_REQUEST,
+            "the body is a list and should be an object, {…}",
+            "docs/admin.md describes what can be said",
+        ));
+    }
     serde_json::from_slice(&body).map_err(|error| {
         HttpError::new(
             StatusCode::BAD_REQUEST,

@@ -324,8 +324,10 @@ impl Seat {
                 Why::OverCeiling | Why::ArenaShrank | Why::LetGo => Actor::Daemon,
                 _ => Actor::Policy(policy),
             };
-            let cause = Cause::new(id, why).to_tenant(name).by(by);
-            let cause = cause.of(Amount::Bytes(amount.bytes()));
+            let mut cause = Cause::new(id, why).to_tenant(name).by(by);
+            if let Some(pages) = amount {
+                cause = cause.of(Amount::Bytes(pages.bytes()));
+            }
             self.events
                 .post(cause.with(Detail::Policy(Box::new(record))));
             Some(line)
@@ -334,8 +336,8 @@ impl Seat {
     }
 }
 
-/// Which kind of event something is, why, and how much it is: the target from now on, or what was lost.
-fn kind(what: &Happened) -> (EventId, Why, Pages) {
+/// Which kind of event something is, why, and how much it is: the target from now on, if there is one, or what was lost.
+fn kind(what: &Happened) -> (EventId, Why, Option<Pages>) {
     let loss = match what {
         Happened::Lost(loss) => loss,
         Happened::Decided(change) => {
@@ -344,7 +346,7 @@ fn kind(what: &Happened) -> (EventId, Why, Pages) {
                 true => Why::Raised,
                 false => Why::Order,
             };
-            return (EventId::TenantTarget, why, change.after.unwrap_or_default());
+            return (EventId::TenantTarget, why, change.after);
         }
     };
     let (id, why) = match loss.cause {
@@ -356,7 +358,8 @@ fn kind(what: &Happened) -> (EventId, Why, Pages) {
         LossCause::MadeRoom => (EventId::TenantShrank, Why::MadeRoom),
         LossCause::LetGo => (EventId::TenantShrank, Why::LetGo),
     };
-    (id, why, Pages(loss.before.0.saturating_sub(loss.after.0)))
+    let lost = Pages(loss.before.0.saturating_sub(loss.after.0));
+    (id, why, Some(lost))
 }
 
 /// A move with the tenant's name. What one had that is gone is free.

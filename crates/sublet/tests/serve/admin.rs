@@ -301,3 +301,26 @@ fn a_fault_of_a_request_is_told_in_words_of_who_wrote_it() {
         assert!(answer["hint"].is_string(), "{text}");
     }
 }
+
+/// A list would be taken for an object's values in the order of its keys.
+#[test]
+fn a_body_that_is_a_list_is_refused_and_changes_nothing() {
+    let folder = Folder::new();
+    let _daemon = folder.serve_config(TWO_TENANTS);
+    for (request, body) in [
+        ("PATCH /v1/tenants/web", "[300]"),
+        ("POST /v1/tenants", " [\"more\"]"),
+        ("POST /v1/release", "[\"2MiB\", \"fast\"]"),
+    ] {
+        let (head, said) = folder.http(request, body);
+        assert!(head.starts_with("HTTP/1.1 400"), "{request}: {head}");
+        assert!(said.contains("is a list"), "{said}");
+    }
+    let status: Status = folder.admin().status().expect("answered");
+    let weights: Vec<u32> = status
+        .tenants
+        .iter()
+        .map(|tenant| tenant.weight.0)
+        .collect();
+    assert_eq!(weights, [200, 100]);
+}

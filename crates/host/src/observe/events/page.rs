@@ -18,7 +18,7 @@ listener, or nobody in particular), how much of what, a reason, by whose word, w
 
 `sublet events` shows those that are in memory, the latest {} MiB of them; `--follow` goes on with what comes, `--since 1h` leaves out what is
 older, `--tenant web` shows what befell one tenant, its disks and its listeners, and `--json` has one JSON object a line. `GET /v1/events`
-([admin.md](admin.md#get-v1events)) is the same for programs, {FOLLOWERS_MAX} followers at once; every event is a line of the log, at its level; and
+([admin.md](admin.md#get-v1events)) is the same for programs, {FOLLOWERS_MAX} followers at once; every event is a line of the log, at its level, up to ten a minute of one kind about one object and then their count; and
 `/metrics` counts them by id and reason (`sublet_events_total`). `sublet policy explain` tells one tenant's `tenant.target`, `tenant.squeezed` and `tenant.shrank`.
 
 What repeats, the same id to the same object for the same reason by the same word, is one event a second: `count` says how often, and the amounts

@@ -1,5 +1,7 @@
 //! How large what is looked at is.
 
+use std::num::NonZeroUsize;
+
 use sublet_types::{Bytes, PAGE_BYTES};
 
 use super::super::amount::worth_timing;
@@ -19,8 +21,8 @@ pub(in crate::bench) struct Args {
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) scrapes: u32,
     /// Rounds of gets without scrapes, and of gets beside them.
-    #[arg(long, default_value_t = 7)]
-    pub(super) rounds: usize,
+    #[arg(long, default_value = "7")]
+    pub(super) rounds: NonZeroUsize,
     /// Seconds of a round.
     #[arg(long, default_value_t = 5.0)]
     pub(super) seconds: f64,

@@ -40,7 +40,7 @@ const SCRAPE_EVERY: Duration = Duration::from_secs(1);
 
 /// Rounds of either kind.
 pub(super) fn steps(args: &Args) -> usize {
-    args.rounds.max(1)
+    args.rounds.get()
 }
 
 /// What is got.
