@@ -18,7 +18,7 @@ impl Figure {
     }
 
     /// One less.
-    pub fn drop_one(&self) {
+    pub(crate) fn drop_one(&self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 

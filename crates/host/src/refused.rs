@@ -21,7 +21,12 @@ impl Told {
         };
         for (why, more) in more {
             let cause = Cause::new(EventId::ConnectionsRefused, why).to(object.clone());
-            events.post(cause.times(more).of(Amount::Connections(more)));
+            let amount = match why {
+                // Who is told so may ask again in the same connection.
+                Why::NoSuchExport => Amount::Failures(more),
+                _ => Amount::Connections(more),
+            };
+            events.post(cause.times(more).of(amount));
         }
     }
 

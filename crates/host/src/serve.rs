@@ -96,7 +96,7 @@ pub fn run(loaded: Loaded) -> Result<(), ServeError> {
     let mut signals = Heard::begin()?;
     let alone = claim(&loaded.config)?;
     let loaded = state_folder::claim(loaded)?;
-    let doors = Doors::open(&loaded.config)?;
+    let doors = Doors::open(&loaded.config, &events)?;
     let finale = Finale::prepare(finale::exit)?;
     let places = loaded.config.tenants.iter().map(service::listeners);
     let places: Vec<Vec<Listener>> = places.collect::<Result<_, _>>()?;
@@ -118,12 +118,7 @@ pub fn run(loaded: Loaded) -> Result<(), ServeError> {
     let by_hand = headroom.by_hand();
     let manager = Manager::start(&backend, &config.policy, choice, &events, by_hand)
         .map_err(ServeError::Manager)?;
-    let mut refusals = Refusals::of(tenants.services(), &events);
-    let of_disks = disks.refusals(&events);
-    let refused = move || {
-        refusals.tell();
-        of_disks();
-    };
+    let refused = refused(&tenants, &disks, &events);
     let chores = Chores::start_with(&backend, instances(tenants.services()), refused)?;
     let serving = serve::start(groups, config.daemon.threads, &backend, ender())?;
     let broken = Arc::new(|| ender()(Stop::Now));
@@ -160,6 +155,16 @@ pub fn run(loaded: Loaded) -> Result<(), ServeError> {
     };
     all.end(&finale);
     Ok(())
+}
+
+/// Tells, whenever it is run, which clients were not let in since the last time.
+fn refused(tenants: &Tenants, disks: &Disks, events: &Events) -> impl FnMut() + Send + use<> {
+    let mut of_tenants = Refusals::of(tenants.services(), events);
+    let of_disks = disks.refusals(events);
+    move || {
+        of_tenants.tell();
+        of_disks();
+    }
 }
 
 /// What runs while the daemon serves.

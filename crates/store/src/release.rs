@@ -34,6 +34,18 @@ struct Heat {
     blocks: f64,
 }
 
+/// How many of the `quota` coldest blocks each engine has.
+fn shares(mut heats: Vec<Heat>, quota: u32) -> [u32; ENGINES] {
+    heats.sort_by_key(|heat| heat.heat);
+    let (mut shares, mut left) = ([0.0; ENGINES], f64::from(quota));
+    for Heat { engine, blocks, .. } in heats {
+        let take = blocks.min(left);
+        shares[engine] += take;
+        left -= take;
+    }
+    shares.map(|blocks| blocks.round() as u32)
+}
+
 impl Worker {
     /// Gives memory back to the kernel. Returns after the last block has left. Not within `pinned`.
     pub fn release(&self, release: Release, now: Second) -> Released {
@@ -128,17 +140,8 @@ impl Worker {
         if have_some.iter().filter(|has| **has).count() < 2 {
             return have_some.map(|has| if has { quota } else { 0 });
         }
-        let mut heats: Vec<Heat> = (0..ENGINES)
-            .flat_map(|n| self.heats(engines, tenant, n))
-            .collect();
-        heats.sort_by_key(|heat| heat.heat);
-        let (mut shares, mut left) = ([0.0; ENGINES], f64::from(quota));
-        for Heat { engine, blocks, .. } in heats {
-            let take = blocks.min(left);
-            shares[engine] += take;
-            left -= take;
-        }
-        shares.map(|blocks| blocks.round() as u32)
+        let heats = (0..ENGINES).flat_map(|n| self.heats(engines, tenant, n));
+        shares(heats.collect(), quota)
     }
 
     /// How hot some of a tenant's blocks in one engine are.
@@ -232,5 +235,43 @@ impl crate::store::Store {
             true => Shrinking::Active,
             false => Shrinking::Never,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heats(engine: usize, blocks: f64, heats: impl Iterator<Item = u32>) -> Vec<Heat> {
+        let of = |heat| Heat {
+            heat,
+            engine,
+            blocks,
+        };
+        heats.map(of).collect()
+    }
+
+    #[test]
+    fn each_engine_gives_what_it_has_of_the_coldest() {
+        let both = |quota| {
+            let cold = heats(0, 1.0, [1, 2, 3, 50].into_iter());
+            let warm = heats(1, 1.0, [2, 60, 70].into_iter());
+            shares(cold.into_iter().chain(warm).collect(), quota)
+        };
+        assert_eq!(both(1), [1, 0]);
+        assert_eq!(both(4), [3, 1]);
+        assert_eq!(both(5), [4, 1]);
+        assert_eq!(both(100), [4, 3], "all that there is");
+    }
+
+    /// Of 4,000 blocks a thousand were looked at, each stands for four; the other engine's 100 were looked at themselves.
+    #[test]
+    fn what_was_looked_at_stands_for_the_others() {
+        let many = heats(0, 4.0, (0..1000).map(|n| 2 * n));
+        let few = heats(1, 1.0, (0..100).map(|n| 2 * n + 1));
+        let all = || heats(0, 4.0, (0..1000).map(|n| 2 * n)).into_iter();
+        assert_eq!(shares(many.into_iter().chain(few).collect(), 50), [40, 10]);
+        let hot = heats(1, 1.0, (0..100).map(|_| u32::MAX));
+        assert_eq!(shares(all().chain(hot).collect(), 4050), [4000, 50]);
     }
 }

@@ -14,6 +14,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::{self, ServerConfig};
 
 use crate::config::{AdminTcp, Config, Listen};
+use crate::credentials::CredentialFiles;
+use crate::observe::events::{Events, Object, Why};
 use crate::patience::patiently;
 use crate::stuck::{self, Stuck};
 
@@ -121,8 +123,8 @@ const BACKLOG: u32 = 64;
 
 impl Doors {
     /// Makes every door that the config asks for.
-    pub fn open(config: &Config) -> Result<Doors, DoorsError> {
-        Ok(Doors {
+    pub fn open(config: &Config, events: &Events) -> Result<Doors, DoorsError> {
+        let doors = Doors {
             socket: UnixDoor::open(&config.admin.socket, "--admin PATH")?,
             tcp: config.admin.tcp.as_ref().map(TlsDoor::open).transpose()?,
             metrics: config
@@ -131,7 +133,18 @@ impl Doors {
                 .as_ref()
                 .map(MetricsDoor::open)
                 .transpose()?,
-        })
+        };
+        if let Some(AdminTcp {
+            cert,
+            key,
+            token_file,
+            ..
+        }) = &config.admin.tcp
+        {
+            let mut read = CredentialFiles::new(events, Why::Start);
+            read.note_read(Object::None, &[cert, key, token_file]);
+        }
+        Ok(doors)
     }
 
     /// The TCP address of the metrics, with the port that the kernel chose.

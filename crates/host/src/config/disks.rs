@@ -13,7 +13,7 @@ use super::said::Said;
 use super::written::Written;
 
 /// The disk that a request asks for: keys and values as in `[disks.NAME]`.
-pub fn disk_asked(
+pub(crate) fn disk_asked(
     name: &DiskName,
     said: impl IntoIterator<Item = (String, Said)>,
 ) -> Result<DiskSettings, Faults> {
@@ -33,7 +33,7 @@ pub fn disk_asked(
 }
 
 /// That a disk may have that size.
-pub fn check_disk_size(name: &DiskName, size: Bytes) -> Result<(), Faults> {
+pub(crate) fn check_disk_size(name: &DiskName, size: Bytes) -> Result<(), Faults> {
     let taken = WrittenDisk::defaults().take(name, "size", &Said::Number(size.0));
     taken.map_err(|wrong| Faults::one(Place::Request.wrong(wrong)))
 }

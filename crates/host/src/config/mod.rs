@@ -25,7 +25,7 @@ mod tests;
 pub use bounds::{DISKS_MAX, WEIGHT_MAX};
 pub use changes::{DiskChange, PolicyChange, TenantChange};
 pub use claim::Claim;
-pub use disks::{check_disk_size, disk_asked};
+pub(crate) use disks::{check_disk_size, disk_asked};
 pub use faults::{Fault, Faults, Place, Wrong};
 pub use file::LoadError;
 pub use keep_error::KeepError;

@@ -384,7 +384,10 @@ impl Said {
     pub(crate) fn log_filter(&self) -> Result<String, Unfit> {
         const LEVELS: &[&str] = &["error", "warn", "info", "debug", "trace", "off"];
         let text = self.text()?;
-        let is_target = |part: &str| part.contains('=') || part.starts_with("sublet");
+        let is_plain =
+            |part: &str| !part.contains(|c: char| "[]{}\"".contains(c) || c.is_whitespace());
+        let is_target =
+            |part: &str| is_plain(part) && (part.contains('=') || part.starts_with("sublet"));
         let mut parts = text.split(',').map(str::trim);
         let unknown = parts.find(|part| {
             !is_target(part) && !LEVELS.iter().any(|level| part.eq_ignore_ascii_case(level))

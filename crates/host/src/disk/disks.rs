@@ -111,7 +111,6 @@ impl Disks {
             let said = said.clone();
             disks.named.lock().insert(name, Named { said, closed });
         }
-        disks.note_certificates(events);
         disks.look_back();
         Ok(disks)
     }
@@ -155,10 +154,10 @@ impl Disks {
 
     /// One disk.
     pub(crate) fn status(&self, name: &DiskName) -> Result<DiskStatus, DiskError> {
+        let named = self.named.lock();
         if let Ok(open) = self.open.find(name) {
             return Ok(self.open.status(&open));
         }
-        let named = self.named.lock();
         let closed = named.get(name).and_then(|named| self.closed_status(named));
         closed.ok_or_else(|| DiskError::NoDisk(name.clone()))
     }
@@ -292,18 +291,9 @@ impl Disks {
 
     /// Reads the certificates of NBD listeners anew. What cannot be used changes nothing.
     pub(crate) fn reread_certificates(&self, outcome: &mut CredentialFiles) {
-        for Certificates { place, files, tls } in self.open.certificates() {
+        for Certificates { whose, files, tls } in self.open.certificates() {
             let files: Vec<&str> = files.iter().map(String::as_str).collect();
-            outcome.note(at(place), &files, tls.reload());
-        }
-    }
-
-    /// Notes which certificates were read at the start.
-    fn note_certificates(&self, events: &Events) {
-        let mut read = CredentialFiles::new(events, Why::Start);
-        for Certificates { place, files, .. } in self.open.certificates() {
-            let files: Vec<&str> = files.iter().map(String::as_str).collect();
-            read.note_read(at(place), &files);
+            outcome.note(whose, &files, tls.reload());
         }
     }
 
@@ -529,13 +519,5 @@ impl Disks {
             Some(Some(why)) => Standing::Closed(why),
             None => Standing::Gone,
         }
-    }
-}
-
-/// A listener, whosever disks are served there.
-fn at(place: String) -> Object {
-    Object::Listener {
-        place: place.into(),
-        tenant: None,
     }
 }

@@ -57,9 +57,10 @@ pub(super) fn read(path: &Path) -> Option<String> {
     import(&note).ok().map(str::to_owned)
 }
 
-/// Whether there is a file in a note's place, be it a note or not.
+/// Whether there is anything in a note's place, be it a note or not. What cannot be looked at may be there.
 pub(super) fn is_there(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok()
+    let found = fs::symlink_metadata(path);
+    !matches!(found, Err(error) if error.kind() == io::ErrorKind::NotFound)
 }
 
 /// That a note, if there is one, has a version that is read.

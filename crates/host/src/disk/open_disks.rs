@@ -218,7 +218,8 @@ impl OpenDisks {
                 path: disk.backing.path().to_owned(),
             });
         }
-        if history == History::GivenUp && self.pledges.is_broken(name, swap.stage.id()) {
+        let is_broken = || self.pledges.is_broken(name, swap.stage.id());
+        if self.pledges.is_garbled(name) || history == History::GivenUp && is_broken() {
             self.pledges.forget(name);
         }
         // Whose those are and where they belong, only the note says that is there.
@@ -286,7 +287,11 @@ impl OpenDisks {
         let mut places = self.places.lock();
         let places = match &mut *places {
             Some(places) => places,
-            none => none.insert(Places::open(&self.backend, self.ground.threads)?),
+            none => none.insert(Places::open(
+                &self.backend,
+                self.ground.threads,
+                &self.ground.events,
+            )?),
         };
         let served = places.serve(disk, settings)?;
         Ok((served, places.callers(disk.name())))
@@ -377,7 +382,7 @@ impl OpenDisks {
 
     /// Whether a disk may have pages on a stage only, or had some on one that is gone.
     pub(super) fn is_pledged(&self, name: &DiskName) -> bool {
-        self.pledges.noted(name).is_some()
+        self.pledges.noted(name).is_some() || self.pledges.is_garbled(name)
     }
 
     /// Serves a disk no more. Who waits for its clients keeps nobody else waiting.

@@ -17,10 +17,12 @@ use sublet_frontends::doors::{
 use sublet_frontends::nbd::serve::{self, Group, Running};
 use sublet_frontends::nbd::{Exports, Settings};
 use sublet_frontends::vhost_user::serve as vhost_user;
-use sublet_types::{DiskKind, DiskListen, DiskSettings, DiskTls};
+use sublet_types::{DiskKind, DiskListen, DiskSettings, DiskTls, TenantName};
 
 use super::callers::{Callers, Listener, Socket};
 use super::error::DiskError;
+use crate::credentials::CredentialFiles;
+use crate::observe::events::{Events, Object, Why};
 
 /// How long clients over NBD take to part, at the most, and somewhat more.
 const CLOSING_MAX: Duration = Duration::from_secs(25);
@@ -31,6 +33,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// All places, and who is served there.
 pub(super) struct Places {
     backend: Backend,
+    events: Events,
     nbd: Arc<Running>,
     open: BTreeMap<DiskListen, Place>,
     /// vhost-user sockets, with their disks' names.
@@ -40,26 +43,50 @@ pub(super) struct Places {
 /// An NBD listener.
 struct Place {
     listener: Arc<Listener>,
+    /// Whose disks it serves, if all are of one tenant.
+    tenant: Option<TenantName>,
     mode: u32,
     tls: Option<DiskTls>,
 }
 
 /// A listener's certificates.
 pub(super) struct Certificates {
-    /// Where it listens.
-    pub(super) place: String,
+    /// The listener.
+    pub(super) whose: Object,
     pub(super) files: Vec<String>,
     pub(super) tls: Arc<Tls>,
 }
 
+impl Place {
+    fn certificates(&self) -> Option<Certificates> {
+        let (said, tls) = self.tls.as_ref().zip(self.listener.group.tls.as_ref())?;
+        let mut files = vec![said.cert.clone(), said.key.clone()];
+        files.extend(said.client_ca.clone());
+        let whose = Object::Listener {
+            place: self.listener.address.as_str().into(),
+            tenant: self.tenant.clone(),
+        };
+        Some(Certificates {
+            whose,
+            files,
+            tls: Arc::clone(tls),
+        })
+    }
+}
+
 impl Places {
     /// Nothing is served yet.
-    pub(super) fn open(backend: &Backend, threads: usize) -> Result<Places, DiskError> {
+    pub(super) fn open(
+        backend: &Backend,
+        threads: usize,
+        events: &Events,
+    ) -> Result<Places, DiskError> {
         let failed = Arc::new(|| {
             let _ = signal_hook::low_level::raise(SIGTERM);
         });
         Ok(Places {
             backend: backend.clone(),
+            events: events.clone(),
             nbd: Arc::new(serve::start(threads, backend, failed)?),
             open: BTreeMap::new(),
             shared: Vec::new(),
@@ -124,6 +151,7 @@ impl Places {
             return match open.mode == settings.mode && open.tls.as_ref() == tls {
                 true => {
                     open.listener.group.exports.add(Arc::clone(disk))?;
+                    open.tenant.take_if(|tenant| *tenant != settings.tenant);
                     Ok(place.clone())
                 }
                 false => Err(DiskError::Place(place.clone())),
@@ -148,6 +176,7 @@ impl Places {
             source,
         })?;
         let open = Place {
+            tenant: Some(settings.tenant.clone()),
             listener: Arc::new(Listener {
                 group,
                 address,
@@ -156,6 +185,10 @@ impl Places {
             mode: settings.mode,
             tls: tls.cloned(),
         };
+        if let Some(Certificates { whose, files, .. }) = open.certificates() {
+            let files: Vec<&str> = files.iter().map(String::as_str).collect();
+            CredentialFiles::new(&self.events, Why::Start).note_read(whose, &files);
+        }
         self.open.insert(bound.clone(), open);
         Ok(bound)
     }
@@ -186,17 +219,7 @@ impl Places {
 
     /// Certificates of all places.
     pub(super) fn certificates(&self) -> Vec<Certificates> {
-        let each = self.open.values().filter_map(|place| {
-            let (said, tls) = place.tls.as_ref().zip(place.listener.group.tls.as_ref())?;
-            let mut files = vec![said.cert.clone(), said.key.clone()];
-            files.extend(said.client_ca.clone());
-            Some(Certificates {
-                place: place.listener.address.clone(),
-                files,
-                tls: Arc::clone(tls),
-            })
-        });
-        each.collect()
+        self.open.values().filter_map(Place::certificates).collect()
     }
 
     /// Who counts the clients of a disk.

@@ -171,7 +171,8 @@ impl OpenDisks {
 
     /// That nobody out of reach may have a disk's pages. What is given up meanwhile would come back with him, over newer ones.
     pub(super) fn check_reach(&self, name: &DiskName, stage: &Stage) -> Result<(), DiskError> {
-        match stage.none_for().is_some() && self.pledges.is_broken(name, stage.id()) {
+        let may_have = || self.pledges.is_broken(name, stage.id()) || self.pledges.is_garbled(name);
+        match stage.none_for().is_some() && may_have() {
             false => Ok(()),
             true => Err(DiskError::OutOfReach(name.clone())),
         }

@@ -8,6 +8,9 @@ use sublet_types::{Bytes, Pages, TenantId};
 
 use crate::observe::events::Actor;
 
+/// Releases that are told apart, until they are taken into account: once a second.
+const RELEASES_MAX: usize = 256;
+
 /// What releases by hand took, until somebody takes that into account.
 #[derive(Debug, Default)]
 pub struct ByHand(Mutex<Taken>);
@@ -74,8 +77,14 @@ impl ByHand {
 }
 
 impl Taken {
-    /// A release by somebody's word begins.
+    /// A release by somebody's word begins. Where too many are told apart already, it goes on as the last one.
     pub(crate) fn begin(&mut self, by: Actor) {
+        if self.0.last().is_some_and(|last| last.lost.is_empty()) {
+            self.0.pop();
+        }
+        if self.0.len() == RELEASES_MAX {
+            return;
+        }
         self.0.push(OneRelease {
             by,
             bytes: Bytes::ZERO,
@@ -144,5 +153,17 @@ mod tests {
         assert_eq!(taken.of(ben), of(2560, 14, 2));
         assert_eq!(taken.of(cid), None);
         assert_eq!(taken.lost(), Pages(3584));
+    }
+
+    #[test]
+    fn what_nobody_takes_into_account_is_bounded() {
+        let mut taken = Taken::default();
+        for _ in 0..10 * RELEASES_MAX {
+            taken.begin(Actor::Daemon);
+            taken.begin(Actor::Daemon);
+            taken.add(Bytes::mib(2), [(TenantId(1), Pages(512))].into_iter());
+        }
+        assert_eq!(taken.0.len(), RELEASES_MAX);
+        assert_eq!(taken.lost(), Pages(512 * 10 * RELEASES_MAX as u64));
     }
 }

@@ -19,4 +19,5 @@ pub use figures::{ProcHost, ReadError, ReadHost};
 pub use follow::{Follower, HeadroomFigures, ReleaseCounts, Took};
 pub use holds::{HOLDS_MAX, TooManyHolds};
 pub use order::{Order, OrderError};
-pub use running::{Headroom, OOM_SCORE_ADJ, StartError, stay_alive};
+pub(crate) use running::stay_alive;
+pub use running::{Headroom, OOM_SCORE_ADJ, StartError};

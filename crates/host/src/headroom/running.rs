@@ -155,7 +155,7 @@ fn run<H: ReadHost>(
 }
 
 /// The process keeps pages that guests would die without: it is not to be killed before others any more.
-pub fn stay_alive() {
+pub(crate) fn stay_alive() {
     HOLDS_OTHERS_PAGES.store(true, Ordering::Relaxed);
     score(0);
 }

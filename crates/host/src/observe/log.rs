@@ -47,7 +47,9 @@ pub fn start(filter: &str, format: LogFormat) -> Result<Closing, LogError> {
     if let Some(vague) = filter.split(',').find(|part| part.trim().ends_with('=')) {
         return Err(refused(format!("{vague:?} names no level")));
     }
-    let filter: Targets = filter
+    let parts: Vec<&str> = filter.split(',').map(str::trim).collect();
+    let filter: Targets = parts
+        .join(",")
         .parse()
         .map_err(|error: ParseError| refused(error.to_string()))?;
     let (queue, writer) = NonBlockingBuilder::default()
@@ -58,7 +60,7 @@ pub fn start(filter: &str, format: LogFormat) -> Result<Closing, LogError> {
     let _ = LOST.set(queue.error_counter());
     *WRITER.lock() = Some(writer);
     let lines = tracing_subscriber::fmt()
-        .with_max_level(LevelFilter::TRACE)
+        .with_max_level(most(&filter))
         .with_ansi(io::stderr().is_terminal())
         // A line that cannot be written is lost; told of on the same stream, it would end the daemon.
         .log_internal_errors(false)
@@ -74,6 +76,13 @@ pub fn start(filter: &str, format: LogFormat) -> Result<Closing, LogError> {
         }
     }
     Ok(Closing)
+}
+
+/// The most that a filter lets through anywhere.
+fn most(filter: &Targets) -> LevelFilter {
+    let levels = filter.iter().map(|(_, level)| level);
+    let most = levels.chain(filter.default_level()).max();
+    most.unwrap_or(LevelFilter::OFF)
 }
 
 /// Has what waits written, for a second at most. Nothing is logged after it.

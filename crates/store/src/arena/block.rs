@@ -251,6 +251,11 @@ impl Block {
             .is_ok()
     }
 
+    /// Whether items are still written into it.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.has_pages() && self.closed.load(Ordering::Relaxed) == u64::MAX
+    }
+
     /// Whether its pages are being got out of it, so that nothing new may come in.
     pub(crate) fn is_leaving(&self) -> bool {
         self.owner.load(Ordering::Relaxed) & LEAVING_BIT != 0

@@ -50,7 +50,7 @@ struct Listed {
 const WALK_PIECE: u32 = 1024;
 
 /// Some blocks, those first that have least.
-pub(crate) type FewBlocks = ArrayVec<BlockId, CANDIDATES>;
+type FewBlocks = ArrayVec<BlockId, CANDIDATES>;
 
 impl Default for BlockList {
     fn default() -> BlockList {
@@ -89,9 +89,9 @@ impl Looked for Linked<'_> {
     }
 }
 
-/// How cold a block is: first its heat, then which was opened before. One that leaves already is none to choose.
+/// How cold a block is: first its heat, then which was opened before. One that leaves already, or is written into, is none to choose.
 fn cold(block: &Block) -> u64 {
-    if block.is_leaving() {
+    if block.is_leaving() || block.is_open() {
         return NO_CANDIDATE;
     }
     u64::from(block.heat()) << 32 | u64::from(block.sequence() as u32)
@@ -127,8 +127,8 @@ impl BlockList {
             first: *first,
             measure,
         };
-        coldest.add(block.0, &linked(cold));
-        sparsest.add(block.0, &linked(work));
+        coldest.offer(block.0, &linked(cold));
+        sparsest.offer(block.0, &linked(work));
         self.len.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -318,5 +318,60 @@ mod tests {
             assert!(*looks == 1 || may_be_left_out, "{block}: {looks}");
         }
         assert_eq!(list.len(), BLOCKS / 2);
+    }
+
+    /// A list of so many blocks of pages.
+    fn listed(blocks: u32) -> (Arena, BlockList) {
+        const BLOCK: usize = 64 << 10;
+        let (heap, _) = Heap::new(blocks as usize * BLOCK, BLOCK);
+        let bytes = Bytes(u64::from(blocks) * BLOCK as u64);
+        let arena = Arena::new(Box::new(heap), BLOCK, bytes);
+        let list = BlockList::default();
+        (0..blocks).for_each(|block| list.add(&arena, BlockId(block)));
+        (arena, list)
+    }
+
+    #[test]
+    fn samples_go_round_and_look_at_each_once_a_round() {
+        let (arena, list) = listed(3 * WALK_PIECE);
+        let first: Vec<BlockId> = (0..3).flat_map(|_| list.sample(&arena)).collect();
+        let all = list.all_blocks(&arena);
+        let mut looked = first.clone();
+        looked.sort_unstable();
+        assert_eq!(looked, all, "each once");
+        let again: Vec<BlockId> = (0..3).flat_map(|_| list.sample(&arena)).collect();
+        assert_eq!(again, first, "and so on");
+        let (arena, list) = listed(10);
+        assert_eq!(list.sample(&arena).len(), 10);
+        let next = list.sample(&arena)[0];
+        list.remove(&arena, next);
+        assert_eq!(list.sample(&arena).len(), 9);
+    }
+
+    #[test]
+    fn the_coldest_are_told_by_heat_and_age_and_the_sparsest_by_what_lives() {
+        use super::super::block::Lives;
+        let (arena, list) = listed(6);
+        for (n, (heat, live)) in [(9, 1), (0, 7), (0, 3), (5, 2), (7, 4), (0, 9)]
+            .into_iter()
+            .enumerate()
+        {
+            let block = arena.block(BlockId(n as u32));
+            block.heat.store(heat, Ordering::Relaxed);
+            block.sequence.store(10 - n as u64, Ordering::Relaxed);
+            block.gain(Lives {
+                items: live,
+                bytes: 0,
+            });
+        }
+        let numbers = |few: FewBlocks| -> Vec<u32> { few.iter().map(|block| block.0).collect() };
+        assert_eq!(numbers(list.coldest(&arena)), [5, 2, 1, 3, 4, 0]);
+        assert_eq!(numbers(list.sparsest(&arena)), [0, 3, 2, 4, 1, 5]);
+        assert_eq!(list.least_heat(&arena), Some(0));
+        arena
+            .block(BlockId(5))
+            .closed
+            .store(u64::MAX, Ordering::Relaxed);
+        assert_eq!(numbers(list.coldest(&arena)), [2, 1, 3, 4, 0], "it is open");
     }
 }

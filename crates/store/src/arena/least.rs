@@ -49,12 +49,7 @@ impl Default for Least {
 }
 
 impl Least {
-    /// Hears that a block has come: mostly it has as little as a block can.
-    pub(super) fn add(&mut self, block: u32, list: &impl Looked) {
-        self.offer(block, list);
-    }
-
-    /// Hears that a block goes. `next` is the one after it.
+    /// A block goes. `next` is the one after it.
     pub(super) fn remove(&mut self, block: u32, next: u32) {
         if self.cursor == block {
             self.cursor = next;
@@ -90,7 +85,7 @@ impl Least {
     }
 
     /// Remembers a block in place of the candidate that has most, if that has more.
-    fn offer(&mut self, block: u32, list: &impl Looked) {
+    pub(super) fn offer(&mut self, block: u32, list: &impl Looked) {
         if self.candidates.contains(&block) {
             return;
         }
@@ -197,7 +192,7 @@ mod tests {
         let mut row = Row::of(scattered(1000));
         least.look(row.len(), &row);
         row.heats[900] = 0;
-        least.add(900, &row);
+        least.offer(900, &row);
         assert_eq!(measures(&least.look(row.len(), &row))[0], 0);
         least.remove(900, 901);
         row.heats[900] = u32::MAX;

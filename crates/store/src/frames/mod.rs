@@ -12,7 +12,6 @@ mod key;
 mod pool_pages;
 
 use crate::arena::{Arena, BlockId, Line, ROW, Wanted, Words};
-use crate::settings::PageSettings;
 pub(crate) use key::{EXTENT_PAGES, Key, Seed, Seeded};
 pub(crate) use pool_pages::{POOLS_MAX, PoolPages};
 
@@ -191,12 +190,11 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// No page yet in the frames of an arena, of tenants that have so many shards each.
+    /// No page yet in the frames of an arena, of pages of so many bytes and of tenants that have so many shards each.
     pub(crate) fn new(
         arena: &Arena,
-        PageSettings {
-            page_bytes, shards, ..
-        }: PageSettings,
+        page_bytes: usize,
+        shards: usize,
         seed: Seed,
     ) -> std::io::Result<Frames> {
         let blocks = arena.blocks().count();

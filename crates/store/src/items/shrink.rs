@@ -31,7 +31,7 @@ const CHOICE_MIN: usize = 8;
 /// How a tenant's items give blocks up.
 #[derive(Clone, Copy)]
 pub(super) enum How {
-    /// Of the coldest full segments that are known the coldest of what is in them goes, of all only where none of those can go: a put does
+    /// Of the coldest full segments that are known the coldest of what is in them goes; where none of those can go, of a sample. A put does
     /// not wait until all were looked at.
     OfFew,
     /// Of all segments, in a way.
@@ -94,8 +94,17 @@ impl Shrink<'_> {
         if given() < blocks {
             segments.close_all(&self.items.arena, &mut ring);
             match how {
-                // None of the few was full, or somebody writes into each of them still.
-                How::OfFew | How::OfAll(Way::Ordered) => {
+                // None of the few could go: somebody may still write into each of them.
+                How::OfFew => {
+                    self.ordered(
+                        tenant,
+                        &mut ring,
+                        blocks,
+                        Self::coldest_of_sample,
+                        &mut loss,
+                    );
+                }
+                How::OfAll(Way::Ordered) => {
                     self.ordered(tenant, &mut ring, blocks, Self::coldest_of_all, &mut loss);
                 }
                 How::OfAll(Way::Whole(order)) => {
@@ -187,14 +196,22 @@ impl Shrink<'_> {
         all.coldest(&self.items.arena).to_vec()
     }
 
+    /// The segments among which such a put chooses where none of those could go.
+    fn coldest_of_sample(&self, tenant: &Tenant, _: &Ring, blocks: usize) -> Vec<BlockId> {
+        let all = self.items.part(tenant).segments.all();
+        self.coldest_of(all.sample(&self.items.arena).into_iter(), blocks)
+    }
+
     /// The segments among which a release of `blocks` blocks chooses.
     fn coldest_of_all(&self, _: &Tenant, ring: &Ring, blocks: usize) -> Vec<BlockId> {
+        self.coldest_of(ring.blocks.iter(), blocks)
+    }
+
+    /// The coldest of some segments, of which `blocks` are to go.
+    fn coldest_of(&self, some: impl Iterator<Item = BlockId>, blocks: usize) -> Vec<BlockId> {
         let choice = blocks.saturating_mul(CHOICE).max(CHOICE_MIN);
         // Looked at once: readers heat blocks meanwhile.
-        let heats = ring
-            .blocks
-            .iter()
-            .map(|block| (self.items.arena.block(block).heat(), block));
+        let heats = some.map(|block| (self.items.arena.block(block).heat(), block));
         let mut coldest: Vec<(u32, BlockId)> = heats.collect();
         if choice < coldest.len() {
             coldest.select_nth_unstable_by_key(choice, |(heat, _)| *heat);

@@ -97,7 +97,7 @@ impl Pages {
         };
         let capacity = arena.blocks().count() as u64 * arena.block_bytes() as u64;
         Ok(Pages {
-            frames: Frames::new(&arena, settings, seed)?,
+            frames: Frames::new(&arena, settings.page_bytes, settings.shards, seed)?,
             pools: Pools::new(),
             holdings: (0..TENANTS_MAX).map(|_| OnceLock::new()).collect(),
             tick_bits: (capacity * STAMPED_TURNOVERS / u64::from(STAMPS))

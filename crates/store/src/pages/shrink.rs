@@ -14,7 +14,7 @@ use super::holdings::Holdings;
 use super::rows::Written;
 use super::shard::Shard;
 use super::shards_with_spare::Stock;
-use crate::arena::{BlockId, Claimant, FewBlocks, PageKind};
+use crate::arena::{BlockId, Claimant, PageKind};
 use crate::engine::Cause;
 use crate::eviction::Page;
 use crate::frames::{FrameId, QueueId};
@@ -81,22 +81,21 @@ impl Clearing<'_> {
 
     /// Empties blocks, of all those that cost least to empty, until `wanted` are given up.
     fn empty_all(&mut self, kind: PageKind, wanted: u32) {
-        let mut candidates = self.pages.all_candidates(self.tenant, kind);
-        least_work_first(&mut candidates);
-        let blocks = candidates.iter().map(|candidate| candidate.block);
-        self.empty_each(kind, wanted, blocks);
+        let candidates = self.pages.all_candidates(self.tenant, kind);
+        self.empty_each(kind, wanted, by_work(candidates));
     }
 
-    /// Empties one block of ephemeral pages: of a few, the one that costs least; of all, only where none of those can go.
+    /// Empties one block of ephemeral pages: of the few that are known to need least work, or, where none of those can go, of a sample.
     fn empty_one_of_few(&mut self) {
-        let kind = PageKind::Ephemeral;
-        let few = match self.pages.known(self.tenant) {
-            Some(holdings) => holdings.list(kind).sparsest(&self.pages.arena),
-            None => FewBlocks::default(),
+        let (pages, kind) = (self.pages, PageKind::Ephemeral);
+        let Some(holdings) = pages.known(self.tenant) else {
+            return;
         };
-        self.empty_each(kind, 1, few);
+        let list = holdings.list(kind);
+        self.empty_each(kind, 1, list.sparsest(&pages.arena));
         if self.loss.blocks == 0 {
-            self.empty_all(kind, 1);
+            let sample = pages.as_candidates(list.sample(&pages.arena));
+            self.empty_each(kind, 1, by_work(sample));
         }
     }
 
@@ -270,6 +269,12 @@ impl Clearing<'_> {
     }
 }
 
+/// Blocks in the order in which they are emptied with the least work.
+fn by_work(mut candidates: Vec<Candidate>) -> impl Iterator<Item = BlockId> {
+    least_work_first(&mut candidates);
+    candidates.into_iter().map(|candidate| candidate.block)
+}
+
 /// Attempts at writing one page that a client goes on rewriting.
 const SPILLS_MAX: u32 = 8;
 
@@ -296,9 +301,12 @@ impl Pages {
 
     /// A tenant's blocks of a kind, as a release sees them.
     fn all_candidates(&self, tenant: &Tenant, kind: PageKind) -> Vec<Candidate> {
+        self.as_candidates(self.all_blocks_of_kind(tenant, kind))
+    }
+
+    fn as_candidates(&self, blocks: Vec<BlockId>) -> Vec<Candidate> {
         let candidate = |block| Candidate::new(&self.arena, block, self.live(block));
-        let blocks = self.all_blocks_of_kind(tenant, kind).into_iter();
-        blocks.map(candidate).collect()
+        blocks.into_iter().map(candidate).collect()
     }
 
     /// The least filled block of a kind, where a tenant has more free frames than a tenth and a block. For the chores: it walks through all

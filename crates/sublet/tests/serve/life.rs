@@ -203,7 +203,12 @@ fn logs_are_json_where_asked() {
         .command(&["--log", "info,=[x"])
         .output()
         .expect("it runs");
-    assert!(text(&wrong.stderr).contains("is no filter"), "{wrong:?}");
+    assert!(text(&wrong.stderr).contains("none of error"), "{wrong:?}");
+    for (filter, says_more) in [(" info , sublet_host=debug", true), ("warn", false)] {
+        let daemon = Daemon::start(folder.command(&["--listen", &listen, "--log", filter]));
+        let (_, log) = daemon.end();
+        assert_eq!(log.contains("ending"), says_more, "{filter}: {log}");
+    }
 }
 
 #[test]

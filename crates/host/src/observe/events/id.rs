@@ -115,7 +115,7 @@ events! {
         "Raise the tenant's ceiling or floor, or have its programs flush persistent pages; `sublet tenants show NAME` shows how many it has.";
     ConnectionsRefused "connections.refused" Warn "connections were refused" [Full Uid Exhausted Tls NoSuchExport GuestMemory]
         "Clients of a tenant, or of a disk, were not let in."
-        "`full`: raise `connections`, or have clients keep fewer open. `uid`: name the user in `allow_uids`. `exhausted`: `sublet doctor` looks at the limits. `tls`: see that the client trusts the certificate and shows one where it must. `no-such-export`: `sublet disk list` shows the names. `guest-memory`: give the guest a memfd with `share=on`.";
+        "`full`: raise `connections`, or have clients keep fewer open; a disk that others crowd out gets a listener of its own. `uid`: name the user in `allow_uids`. `exhausted`: `sublet doctor` looks at the limits. `tls`: see that the client trusts the certificate and shows one where it must. `no-such-export`: `sublet disk list` shows the names. `guest-memory`: give the guest a memfd with `share=on`.";
     TenantAdded "tenant.added" Info "tenant added by its owner" [Kept UntilRestart ForDisk]
         "A tenant was added while the daemon runs."
         "Nothing.";

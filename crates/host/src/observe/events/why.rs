@@ -73,7 +73,7 @@ whys! {
     Sync "sync" "syncing fails";
     Note "note" "a note in the state folder that its promises rest on cannot be written";
     Path "path" "the backing is at its path no more";
-    Start "start" "at the start";
+    Start "start" "at the start of the daemon, or of what it serves";
     Reread "reread" "SIGHUP had it read anew";
     Overflow "overflow" "causes came faster than they were taken down";
 }
