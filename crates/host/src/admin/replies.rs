@@ -129,6 +129,10 @@ fn of_disk(error: &DiskError) -> (StatusCode, String) {
         | DiskError::Backing(
             BackingError::InUse(_) | BackingError::Shared { .. } | BackingError::Stuck { .. },
         ) => (StatusCode::CONFLICT, String::new()),
+        DiskError::Garbled { name, .. } => (
+            StatusCode::CONFLICT,
+            format!("sublet disk open {name} --force"),
+        ),
         DiskError::Lost(name) => (
             StatusCode::CONFLICT,
             format!(

@@ -386,12 +386,13 @@ impl Said {
         let text = self.text()?;
         let is_plain =
             |part: &str| !part.contains(|c: char| "[]{}\"".contains(c) || c.is_whitespace());
-        let is_target =
-            |part: &str| is_plain(part) && (part.contains('=') || part.starts_with("sublet"));
+        let is_level = |level: &str| LEVELS.iter().any(|one| level.eq_ignore_ascii_case(one));
+        let is_filter = |part: &str| match part.split_once('=') {
+            Some((target, level)) => is_plain(target) && is_level(level),
+            None => is_level(part) || is_plain(part) && part.starts_with("sublet"),
+        };
         let mut parts = text.split(',').map(str::trim);
-        let unknown = parts.find(|part| {
-            !is_target(part) && !LEVELS.iter().any(|level| part.eq_ignore_ascii_case(level))
-        });
+        let unknown = parts.find(|part| !is_filter(part));
         match unknown {
             None => Ok(text),
             Some(part) => Err(none_of(part.to_owned(), LEVELS.iter().copied())),

@@ -48,6 +48,17 @@ pub enum DiskError {
         /// Why its note is not read.
         source: UnreadVersion,
     },
+    /// What was noted of it is damaged.
+    #[error(
+        "{}, the note of which file disk {name} is served from, is damaged, and a guest may have swapped to another than the one that is there: \
+         see that it is the right one, or end that guest, and have the disk opened with --force, which serves what is there", path.display()
+    )]
+    Garbled {
+        /// Which disk.
+        name: DiskName,
+        /// Its note.
+        path: PathBuf,
+    },
     /// Its file is gone, and its guest, which may live still, would find an empty one in its place.
     #[error(
         "{}, the backing of disk {name}, is gone, and a guest may have swapped to it: bring it back, or end that guest and \
@@ -290,7 +301,7 @@ impl DiskError {
     }
 
     /// Whether it concerns the disk's own guest only, so that a daemon starts without the disk: the backing looks like an
-    /// image of another format, lacks pages or has another tenant's, is gone or replaced, or does not answer, or a newer
+    /// image of another format, lacks pages or has another tenant's, is gone or replaced, or does not answer, its note is damaged, or a newer
     /// release noted what this one does not read.
     pub(crate) fn is_its_guests(&self) -> bool {
         matches!(
@@ -299,6 +310,7 @@ impl DiskError {
                 | DiskError::Lost(_)
                 | DiskError::OutOfReach(_)
                 | DiskError::Note { .. }
+                | DiskError::Garbled { .. }
                 | DiskError::Vanished { .. }
                 | DiskError::Replaced { .. }
                 | DiskError::Mute { .. }

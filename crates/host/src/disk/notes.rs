@@ -4,8 +4,10 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::OFlags;
+use rustix::time::{ClockId, clock_gettime};
 use sublet_types::{FileKind, UnreadVersion};
 
 use crate::config::{Claim, KeepError};
@@ -57,10 +59,20 @@ pub(super) fn read(path: &Path) -> Option<String> {
     import(&note).ok().map(str::to_owned)
 }
 
-/// Whether there is anything in a note's place, be it a note or not. What cannot be looked at may be there.
-pub(super) fn is_there(path: &Path) -> bool {
-    let found = fs::symlink_metadata(path);
-    !matches!(found, Err(error) if error.kind() == io::ErrorKind::NotFound)
+/// Whether there is anything in a note's place, be it a note or not, that was written since the host's start. What cannot be looked at may
+/// have been. A host that loses power may leave half a note, of which no guest is left to be harmed.
+pub(super) fn is_there_since_start(path: &Path) -> bool {
+    match fs::symlink_metadata(path) {
+        Ok(facts) => facts.modified().is_ok_and(|at| at >= host_start_time()),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
+}
+
+/// When the host was started, to within a second, by the clock of today.
+fn host_start_time() -> SystemTime {
+    let up = clock_gettime(ClockId::Boottime);
+    let up = Duration::new(up.tv_sec.max(0) as u64 + 1, 0);
+    SystemTime::now().checked_sub(up).unwrap_or(UNIX_EPOCH)
 }
 
 /// That a note, if there is one, has a version that is read.

@@ -108,6 +108,9 @@ impl OpenDisks {
         if said.kind == DiskKind::Swap {
             self.check_notes()?;
             self.check_versions(&said.name)?;
+            if history != History::GivenUp {
+                self.check_served(&said.name)?;
+            }
         }
         let mut settings = self.with_backing(said)?;
         let in_use = self.stage_for(&settings)?;
@@ -119,7 +122,7 @@ impl OpenDisks {
                 self.give_up_anothers(&settings);
             }
             (Some(stage), _) => {
-                self.check_pledge(&settings, stage)?;
+                self.check_pledge(&said.name, stage)?;
                 self.check_tenant(&settings)?;
             }
         }
@@ -181,6 +184,17 @@ impl OpenDisks {
             name: name.clone(),
             source,
         })
+    }
+
+    /// That the note of where it was served from says something, if there is one.
+    fn check_served(&self, name: &DiskName) -> Result<(), DiskError> {
+        match self.served.garbled(name) {
+            Some(path) => Err(DiskError::Garbled {
+                name: name.clone(),
+                path,
+            }),
+            None => Ok(()),
+        }
     }
 
     /// Notes what the next daemon has to know of a disk, and serves it.
@@ -259,7 +273,7 @@ impl OpenDisks {
     }
 
     /// That a swap disk was served at its path since the host's start. Of others nobody keeps a note.
-    pub(super) fn served_on(&self, settings: &DiskSettings) -> Option<ServedOn> {
+    fn served_on(&self, settings: &DiskSettings) -> Option<ServedOn> {
         let is_swap = settings.kind == DiskKind::Swap;
         let noted = is_swap.then(|| self.served.noted(&settings.name, backing_of(settings)));
         noted.flatten()

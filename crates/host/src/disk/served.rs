@@ -9,6 +9,9 @@ use sublet_types::{DiskName, UnreadVersion};
 use super::notes;
 use crate::config::Claim;
 
+/// Lines of a whole note: the host's start and the path. An older daemon wrote no mark.
+const LINES_MIN: usize = 2;
+
 /// The notes. Without a state folder there are none, and none can be made.
 #[derive(Clone)]
 pub(super) struct Served {
@@ -39,6 +42,15 @@ impl Served {
     pub(super) fn check_version(&self, name: &DiskName) -> Result<(), UnreadVersion> {
         let path = self.path(name);
         path.map_or(Ok(()), |path| notes::check_version(&path))
+    }
+
+    /// The note of a disk, if it was written since the host's start and says nothing any more: it was damaged, and may have named any file.
+    pub(super) fn garbled(&self, name: &DiskName) -> Option<PathBuf> {
+        let path = self.path(name)?;
+        let says = notes::read(&path);
+        let is_whole =
+            says.is_some_and(|says| says.ends_with('\n') && says.lines().count() >= LINES_MIN);
+        (!is_whole && notes::is_there_since_start(&path)).then_some(path)
     }
 
     /// What was noted of a disk that was served at that path since the host's start.
@@ -76,6 +88,33 @@ impl Served {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn half_a_note_is_damaged_and_not_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let served = Served::of(&Claim::to(Some(folder.path().to_owned())));
+        let name: DiskName = "swap".parse().expect("a name");
+        assert_eq!(served.garbled(&name), None, "none");
+        served.note_on(&name, "/a/b", 7).expect("noted");
+        assert_eq!(served.garbled(&name), None);
+        let note = folder.path().join("disks/swap.served");
+        let whole = std::fs::read(&note).expect("a note");
+        let mark = "7\n".len();
+        for damaged in [
+            &[][..],
+            &whole[..30],
+            &whole[..whole.len() - mark - 2],
+            &[0xff; 95],
+        ] {
+            std::fs::write(&note, damaged).expect("written");
+            assert_eq!(served.garbled(&name), Some(note.clone()), "{damaged:?}");
+        }
+        let before = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1);
+        let file = std::fs::File::options().write(true).open(&note);
+        file.and_then(|file| file.set_modified(before))
+            .expect("set");
+        assert_eq!(served.garbled(&name), None, "of a start before");
+    }
 
     #[test]
     fn a_disk_was_served_on_its_own_file_until_it_is_forgotten() {

@@ -151,16 +151,11 @@ impl OpenDisks {
     }
 
     /// That a disk lost no page with a stage that is gone.
-    pub(super) fn check_pledge(
-        &self,
-        settings: &DiskSettings,
-        stage: &Stage,
-    ) -> Result<(), DiskError> {
-        let name = &settings.name;
+    pub(super) fn check_pledge(&self, name: &DiskName, stage: &Stage) -> Result<(), DiskError> {
         self.check_reach(name, stage)?;
         let is_broken = match self.pledges.is_garbled(name) {
             // Nobody knows which stage it meant. One that has pages of the disk is the one.
-            true => self.served_on(settings).is_some() && !stage.has_pages_of(name),
+            true => !stage.has_pages_of(name),
             false => self.pledges.is_broken(name, stage.id()),
         };
         match is_broken {

@@ -204,6 +204,9 @@ fn logs_are_json_where_asked() {
         .output()
         .expect("it runs");
     assert!(text(&wrong.stderr).contains("none of error"), "{wrong:?}");
+    let mut loud = folder.command(&["--log", "info,sublet_host=loud"]);
+    let wrong = loud.output().expect("it runs");
+    assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
     for (filter, says_more) in [(" info , sublet_host=debug", true), ("warn", false)] {
         let daemon = Daemon::start(folder.command(&["--listen", &listen, "--log", filter]));
         let (_, log) = daemon.end();

@@ -81,6 +81,22 @@ fn a_disk_whose_note_is_damaged_opens_where_its_pages_are_found_and_only_there()
     }
 }
 
+/// The note that says from which file it is served is damaged, and another file may be there.
+#[test]
+fn a_disk_whose_file_nobody_knows_any_more_is_opened_by_that_word_only() {
+    let folder = Folder::new();
+    let daemon = serve(&folder, "write-through");
+    assert_eq!(guest(&folder).write_page(7, 5), 0);
+    assert_eq!(daemon.end().0, Some(0));
+    std::fs::write(folder.path("state/disks/swap.served"), b"").expect("written");
+    let daemon = serve(&folder, "write-through");
+    let greeting = &daemon.greeting;
+    assert!(greeting.contains("swap: closed"), "{greeting}");
+    assert!(greeting.contains("is damaged"), "{greeting}");
+    folder.ask(&["disk", "open", "swap", "--force"]);
+    assert!(guest(&folder).read_page(7) == [5; 4096]);
+}
+
 #[test]
 fn a_disk_whose_newest_pages_are_lost_can_be_removed_and_added() {
     let folder = Folder::new();
@@ -239,7 +255,7 @@ fn a_backing_that_was_replaced_is_not_served_to_its_guest() {
     let said = std::fs::read_to_string(&note).expect("a note");
     let mut lines: Vec<&str> = said.lines().collect();
     lines[1] = "another start"; // behind the version
-    std::fs::write(&note, lines.join("\n")).expect("written");
+    std::fs::write(&note, lines.join("\n") + "\n").expect("written");
     let _daemon = serve(&folder, "memory");
     assert_eq!(guest(&folder).write_page(7, 6), 0);
 }

@@ -100,10 +100,10 @@ impl Pledges {
         noted
     }
 
-    /// Whether something was noted of a disk that says nothing any more: it was damaged, and may have said anything.
+    /// Whether something was noted of a disk since the host's start that says nothing any more: it was damaged, and may have said anything.
     pub(in super::super) fn is_garbled(&self, name: &DiskName) -> bool {
         let path = self.path(name);
-        path.is_some_and(|path| notes::is_there(&path)) && self.noted(name).is_none()
+        path.is_some_and(|path| notes::is_there_since_start(&path)) && self.noted(name).is_none()
     }
 
     /// The same, as it was when somebody looked last or changed it. Waits for no file system.
