@@ -129,11 +129,7 @@ fn of_disk(error: &DiskError) -> (StatusCode, String) {
         | DiskError::Backing(
             BackingError::InUse(_) | BackingError::Shared { .. } | BackingError::Stuck { .. },
         ) => (StatusCode::CONFLICT, String::new()),
-        DiskError::Garbled { name, .. } => (
-            StatusCode::CONFLICT,
-            format!("sublet disk open {name} --force"),
-        ),
-        DiskError::Lost(name) => (
+        DiskError::Garbled { name, .. } | DiskError::Lost(name) => (
             StatusCode::CONFLICT,
             format!(
                 "sublet disk open {name} --force; or, where `sublet disk list` does not show it: sublet disk remove {name}, and add it"
