@@ -51,9 +51,10 @@ fn page(before: &str, ran: &[Ran], minutes: u64) -> String {
         .collect();
     rows.sort();
     format!(
-        "# The last long runs\n\nWritten by `cargo xtask soak`, a row by the last run of its step. `--minutes` is how long each \
-         fuzz target ran, and random clients; `cuts` are 50 power cuts of a guest on a disk. \
-         Here the program is built as packages are; CI builds it by the profile `checked`, with all assertions.\n\n```text\n{}\n{}\n```\n",
+        "# The last long runs\n\n\
+         `cargo xtask soak` writes this page. Each row shows the last run of its step. `--minutes` says how long each fuzz\n\
+         target and the random clients ran. `cuts` is 50 power cuts of a guest on a disk. These runs build the program as\n\
+         packages do. CI builds it with the profile `checked`, with all assertions.\n\n```text\n{}\n{}\n```\n",
         summary::head(),
         rows.join("\n")
     )
