@@ -139,7 +139,10 @@ fn draw_bars(area: &Area<'_>, bars: &Bars) -> Drawn {
         .margin(14)
         .x_label_area_size(44)
         .y_label_area_size(70)
-        .build_cartesian_2d(0.0..groups.len() as f64, 0.0..most * 1.2)?;
+        .build_cartesian_2d(
+            0.0..groups.len() as f64,
+            0.0..most * headroom(bars.labels.len()),
+        )?;
     let name = |x: &f64| group_name(groups, *x);
     let label_size = if groups.len() > GROUPS_WIDE { 9 } else { 12 };
     axes.configure_mesh()
@@ -173,6 +176,12 @@ fn draw_bars(area: &Area<'_>, bars: &Bars) -> Drawn {
         .border_style(GRID)
         .draw()?;
     Ok(())
+}
+
+/// How much higher than the highest bar a panel is, so that the list of so many labels covers no bar.
+fn headroom(labels: usize) -> f64 {
+    let list = 0.08 + 0.065 * labels as f64;
+    1.0 / (1.0 - list.min(0.5))
 }
 
 /// Beyond the last colour they begin anew, paler.
