@@ -10,6 +10,7 @@ mod made;
 mod mortar;
 mod play;
 mod progress;
+mod results;
 mod run;
 mod scenario;
 mod sharing;
@@ -21,7 +22,7 @@ use crate::exit::Exit;
 use error::SimError;
 use how::How;
 
-/// Runs virtual machines in virtual time over the real store and policies (docs/simulator.md).
+/// Runs virtual machines in virtual time over the real store and policies (docs/simulator/README.md).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -48,6 +49,8 @@ enum Verb {
     Mortar,
     /// Synergy's table 8: eviction by file beside block LRU
     Synergy,
+    /// Run the experiments of docs/simulator/results.md, keep what they come to, and render the page
+    Results(results::Args),
 }
 
 impl Verb {
@@ -60,6 +63,7 @@ impl Verb {
         ];
         let unheard = match self {
             Verb::List => [judges, outcome].concat(),
+            Verb::Results(_) => [&judges[..], &outcome, &[(how.json, "--json")]].concat(),
             Verb::Sharing(_) | Verb::Disk(_) => judges.into(),
             Verb::Run(_) | Verb::Compare(_) | Verb::Smartmem(_) | Verb::Mortar | Verb::Synergy => {
                 Vec::new()
@@ -85,6 +89,7 @@ pub(crate) fn run(args: &Args) -> Exit {
         Verb::Smartmem(args) => smartmem::run(args, how),
         Verb::Mortar => mortar::run(how),
         Verb::Synergy => synergy::run(how),
+        Verb::Results(args) => Ok(results::run(args)),
     };
     ended.unwrap_or_else(|error| error.exit())
 }

@@ -1,0 +1,16 @@
+//! The experiments of the page, in its order.
+
+use super::experiment::Experiment;
+use super::sections::{disk, eviction, mortar, mortar_host, scale, sharing, smartmem, synergy};
+
+/// All of them.
+pub(super) const EXPERIMENTS: [Experiment; 8] = [
+    sharing::EXPERIMENT,
+    eviction::EXPERIMENT,
+    disk::EXPERIMENT,
+    smartmem::EXPERIMENT,
+    mortar::EXPERIMENT,
+    mortar_host::EXPERIMENT,
+    synergy::EXPERIMENT,
+    scale::EXPERIMENT,
+];
