@@ -23,7 +23,7 @@ pub(super) struct How {
     /// All luck comes from this number; the scenario's own where it is not given, 1 where tenants share, else 0.
     #[arg(long, global = true, value_name = "N")]
     pub(super) seed: Option<u64>,
-    /// Print the outcome as JSON (docs/simulator.md).
+    /// Print the outcome as JSON (docs/simulator/scenarios.md).
     #[arg(long, global = true)]
     pub(super) json: bool,
     /// Draw the outcome into this file.

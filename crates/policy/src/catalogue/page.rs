@@ -35,7 +35,7 @@ and is slow to; `pooled` sets none: who gains nothing from more gives way first 
 | parts that never move | `static-alloc` |
 | what the papers did | `greedy`, `reconf-static`, `smart-alloc`, `two-level`, `utility` |
 
-`sublet-lab sim sharing` plays them on six sets of six tenants, and [the simulator's page](simulator.md) says how they came out.
+`sublet-lab sim sharing` plays them on six sets of six tenants, and [the simulator's results](simulator/results.md#six-tenants-in-one-arena) says how they came out.
 ";
 
 const ENDING: &str = "

@@ -308,7 +308,7 @@ tenant_knobs! {
         unit: "auto, adaptive-mq, x-s3h, s3fifo, lru, lrfu or file",
         default: Some("\"auto\""),
         sample: "\"file\"",
-        why: "fewest misses on public block traces (docs/simulator.md): adaptive-mq, or x-s3h where a pool keeps pages that are read, as disks' do; x-s3h, lru and file suit readers of whole files",
+        why: "fewest misses on public block traces (docs/simulator/results.md): adaptive-mq, or x-s3h where a pool keeps pages that are read, as disks' do; x-s3h, lru and file suit readers of whole files",
         help: "Which of its pages goes when another needs the frame",
         flag: None,
         takes: Takes::Value,
